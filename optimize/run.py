@@ -15,28 +15,26 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 
 import functools
 from collections.abc import Sequence
-from typing import Any, cast
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_task_overrides
 from optimize.pipeline.terminal import show_finished_run
-from optimize.session.config import TuningRequest, read_config
+from optimize.session.config import read_config
 from optimize.session.tuning_store import RESUME, find_parent_set, read_original_arguments
 
 
 def task(composed: DictConfig, given: Sequence[str]) -> int:
-    config = read_config(composed)
-    resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+    config = read_config(composed, get_task_overrides())
     if config.resume and (code := show_finished_run(config.resume, given)) is not None:
         return code
     if config.resume:
         config.base.prompts = find_parent_set(config.resume)
-    prompts = config.check()
+    config.check()
     from optimize.pipeline.tuning import tune
 
-    return tune(TuningRequest(config, resolved, prompts, get_task_overrides()))
+    return tune(config)
 
 
 def main() -> int:

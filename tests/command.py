@@ -28,7 +28,7 @@ from eval.cli.command import run_cli
 from eval.runs.record import Record
 from eval.runs.store import PROPOSAL, RunStore, open_run
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
-from optimize.session.config import TuningRequest
+from optimize.session.config import read_config
 
 SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
 NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; wikipedia_tool searches Wikipedia.\n"
@@ -193,7 +193,7 @@ def _find_task(module: Any) -> Callable[[list[str]], int]:
 def _as_script(place: Path, argv: list[str]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", argv)
-        patch.setattr("optimize.run.TuningRequest", partial(TuningRequest, shelf=place / "prompts"))
+        patch.setattr("optimize.run.read_config", partial(read_config, shelf=place / "prompts"))
         yield
 
 

@@ -20,7 +20,7 @@ from mas.llm.prices import Price
 from mas.runtime.errors import UserError
 from optimize.questions.splits import Splits
 from optimize.search.optimizer import SearchCost
-from optimize.session.config import OptimizeConfig
+from optimize.session.config import TuneConfig
 
 UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
 SEALED_TEST = "sealed test"  # name of the phase
@@ -65,7 +65,7 @@ class AnswerMeans:
         )
 
 
-def plan_search(config: OptimizeConfig, splits: Splits) -> SearchCost:
+def plan_search(config: TuneConfig, splits: Splits) -> SearchCost:
     """Return the upper limits of baseline and search together.
 
     Raises:
@@ -85,12 +85,12 @@ def plan_search(config: OptimizeConfig, splits: Splits) -> SearchCost:
     return cost
 
 
-def count_shortlist_answers(config: OptimizeConfig, splits: Splits) -> int:
+def count_shortlist_answers(config: TuneConfig, splits: Splits) -> int:
     """Return the number of answers of a full shortlist, the parent's included."""
     return (config.shortlist.size + 1) * config.shortlist.epochs * len(splits.val)
 
 
-def count_test_answers(config: OptimizeConfig, splits: Splits) -> int:
+def count_test_answers(config: TuneConfig, splits: Splits) -> int:
     """Return the number of answers of both sides of the sealed test, if no look stops it."""
     return 2 * config.gate.epochs * len(splits.sealed)
 
@@ -120,7 +120,7 @@ class Estimate:
     looks: int  # at which the sealed test may stop
 
     @classmethod
-    def guess(cls, config: OptimizeConfig, splits: Splits) -> "Estimate":
+    def guess(cls, config: TuneConfig, splits: Splits) -> "Estimate":
         """
         Raises:
             UserError: the budget leaves nothing for the search, or nothing would ever end it.

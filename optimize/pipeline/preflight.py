@@ -1,10 +1,10 @@
 """Phase 1: checks and an estimate before anything is spent, and one reflection.
 
-    splits = prepare_splits(request, console)       # the scorer is tried on targets and on nonsense
-    confirm_start(request, splits, console)         # shows power and estimate, and asks whether to begin
+    splits = prepare_splits(config, console)       # the scorer is tried on targets and on nonsense
+    confirm_start(config, splits, console)         # shows power and estimate, and asks whether to begin
     check_reflection_model(run)                     # one reflection, whose reply must be readable
 
-The configuration was checked before (`OptimizeConfig.check`).
+The configuration was checked before (`TuneConfig.check`).
 """
 
 import sys
@@ -28,7 +28,7 @@ from optimize.pipeline.cost_estimate import Estimate
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.search.student import check_scorer
-from optimize.session.config import OptimizeConfig, TuningRequest
+from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun
 
 EXAMPLE_AGENT = "clerk"
@@ -49,19 +49,18 @@ EXAMPLES = (
 )
 
 
-def prepare_splits(request: TuningRequest, console: Console) -> Splits:
+def prepare_splits(config: TuneConfig, console: Console) -> Splits:
     """Make and show the splits, and try the scorer on their questions unless its calls cost something.
 
     Raises:
         UserError: the data cannot be split, or the scorer is broken.
     """
-    config = request.config
-    splits = make_splits(config.base.data, config.splits, request.resolved.get("split"))
+    splits = make_splits(config.base.data, config.splits, config.resolved.get("split"))
     sizes = f"{len(splits.train)} training, {len(splits.val)} validation, {len(splits.sealed)} sealed test"
     _show(console, f"questions: {sizes}")
     if splits.labels:
         _show(console, _describe_labels(splits.labels))
-    known = splits.describe_known_to(request.prompts.tuned_on)
+    known = splits.describe_known_to(config.parent.tuned_on)
     for warning in (*splits.warnings, *((known,) if known else ())):
         _show(console, f"warning: {warning}")
     if not _scoring_costs(config):
@@ -75,7 +74,7 @@ def _describe_labels(labels: LabelSet) -> str:
     return describe_labels(labels.names) + (rare if labels.n_rare else "")
 
 
-def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> None:
+def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     """Show what the sealed questions can prove and what the run will take, and ask whether to begin.
 
     A resumed run was confirmed before; a simulated model costs nothing.
@@ -83,7 +82,6 @@ def confirm_start(request: TuningRequest, splits: Splits, console: Console) -> N
     Raises:
         UserError: the answer is no, nobody can be asked, or the budget does not even allow the sealed test.
     """
-    config = request.config
     if config.optimizer.needs_reflection:
         config.base.model.create_reflection_lm(config.reflection_model)  # fails if the profile does not fit it
     estimate = Estimate.guess(config, splits)
@@ -174,12 +172,12 @@ def try_reflection(lm: dspy.BaseLM) -> str:
     )
 
 
-def _scoring_costs(config: OptimizeConfig) -> bool:
+def _scoring_costs(config: TuneConfig) -> bool:
     """Return whether scoring calls a judge model."""
     return getattr(config.base.scorer, "judge", None) is not None
 
 
-def _check_scorer(config: OptimizeConfig, splits: Splits) -> None:
+def _check_scorer(config: TuneConfig, splits: Splits) -> None:
     if problem := check_scorer(config.base.scorer, (*splits.train, *splits.val)):
         raise UserError(problem)
 

@@ -9,16 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-from omegaconf import OmegaConf
+from typing import TYPE_CHECKING, cast
 
 from eval.cli.command import InterruptedRunError
 from eval.cli.hydra_compat import compose_config, format_override
 from eval.execution.console import Console, KeptOutput
 from eval.workflows.python_api import ScorerFunction, list_overrides, render_html, report_mistakes
 from mas.runtime.errors import UserError
-from optimize.session.config import TuningRequest, read_config
+from optimize.session.config import read_config
 from optimize.session.tuning_store import read_tuning
 
 if TYPE_CHECKING:
@@ -86,16 +84,15 @@ def tune(
         named = [] if any(each.startswith("name=") for each in options) else [format_override("name", name)]
         command = [each for each in given if not each.startswith("run.name=")] + named
         composed = compose_config(command, "optimize")
-        config = read_config(composed)
+        config = read_config(composed, command)
         if config.resume:
             raise UserError("resume is not for Python: give it to optimize/run.py on the command line.")
-        resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-        request = TuningRequest(config, resolved, config.check(), command)
+        config.check()
         from optimize.pipeline.tuning import run_tuning
 
         output = KeptOutput(progress)
         try:
-            folder, _ = run_tuning(request, output)
+            folder, _ = run_tuning(config, output)
         except InterruptedRunError as interrupt:
             raise KeyboardInterrupt(" ".join(output.lines)) from interrupt
     return Tuned(folder, config.name, read_tuning(folder).verdict or None, tuple(output.lines))

@@ -225,7 +225,7 @@ def compare_sides(
 ) -> tuple[ImputedAnswers, Comparison]:
     """Compare both sides' answers, as the gate judges them; those that the server failed are imputed."""
     imputed = impute_failures(parent, winner)
-    scorer = run.request.stored_config.get("scorer")
+    scorer = run.config.stored_config.get("scorer")
     comparison = compare_answers(build_answers(imputed.parent, scorer), build_answers(imputed.winner, scorer))
     if comparison.metric == ACCURACY:  # the search may have met partly right answers
         comparison = replace(comparison, metric=run.metric)

@@ -42,7 +42,7 @@ from optimize.pipeline.shortlist import Baseline, approve_winner, choose_winner,
 from optimize.pipeline.terminal import show_verdict
 from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
 from optimize.search.optimizer import PARENT, Proposal, SearchContext, SearchOutcome, describe_candidate
-from optimize.session.config import TuningRequest
+from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 from optimize.session.tuning_store import (
     check_sources,
@@ -52,7 +52,7 @@ from optimize.session.tuning_store import (
 )
 
 
-def tune(request: TuningRequest) -> int:
+def tune(config: TuneConfig) -> int:
     """Run all phases.
 
     Returns:
@@ -63,24 +63,24 @@ def tune(request: TuningRequest) -> int:
         UserError: a mistake that is found only now, before anything is spent.
         InterruptedRunError: a signal stopped the run; the command that resumes it has been printed.
     """
-    _, code = run_tuning(request, Output())
+    _, code = run_tuning(config, Output())
     return code
 
 
-def run_tuning(request: TuningRequest, output: Output) -> tuple[Path, int]:
+def run_tuning(config: TuneConfig, output: Output) -> tuple[Path, int]:
     """Run all phases as `tune` does, with the lines on `output`; return the run's folder and the exit code."""
-    config, console = request.config, output.console
+    console = output.console
     if isinstance(config.base.executor, RaySettings):
-        config.base.executor.check(request.resolved)
+        config.base.executor.check(config.resolved)
     if config.base.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
-    splits = prepare_splits(request, console)
-    confirm_start(request, splits, console)
+    splits = prepare_splits(config, console)
+    confirm_start(config, splits, console)
     if config.resume:
         folder = find_tuning_run(config.resume)
     else:
         folder = make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
-    with open_tuning_run(request, splits, folder, console) as run:
+    with open_tuning_run(config, splits, folder, console) as run:
         run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             with run.stop.handle_signals():
@@ -295,7 +295,7 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
     )
     try:
         if verdict["published"]:
-            folder = publish(winner.prompts, run.request.shelf / run.config.name, provenance).folder
+            folder = publish(winner.prompts, run.config.shelf / run.config.name, provenance).folder
         else:
             folder = reject(winner.prompts, run.files.folder, winner.candidate_id, provenance).folder
     except UserError as error:

@@ -1,14 +1,15 @@
 """Configuration of a tuning run, `conf/optimize.yaml`, as checked dataclasses. Nothing heavy is imported here.
 
 config = read_config(composed)
-config.check()                        # the prompt set to start from
+config.check()
+config.parent                         # the prompt set to start from
 config.build_evaluation(epochs=5)     # the configuration of the sealed test
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -30,6 +31,7 @@ from optimize.session.tuning_store import find_tuning_run
 PARTS = ("system", "model", "scorer", "data", "tracking", "executor")
 _OF_EVALUATION = ("tools", "limits", "log", "prompts", "split")
 _NO_OPTIONS = ("experiment", "debug")
+SHELF = PROJECT_ROOT / "prompts"
 
 
 @dataclass
@@ -69,17 +71,18 @@ class TuningOptions:
 
 
 @dataclass(kw_only=True)
-class OptimizeConfig(TuningOptions):
+class TuneConfig(TuningOptions):
     """Configuration of one tuning run; `base` holds the parts that an evaluation has as well."""
 
     base: EvalConfig
     optimizer: Optimizer
+    resolved: dict[str, Any]  # the same as plain dictionaries
+    command: Sequence[str] = ()  # the overrides as typed
+    shelf: Path = SHELF  # folder in which a set is published
+    parent: PromptSet = field(init=False)  # to start from; known once it is checked
 
-    def check(self) -> PromptSet:
+    def check(self) -> None:
         """Check everything that is possible before anything heavy is imported and anything is spent.
-
-        Returns:
-            The prompt set to start from.
 
         Raises:
             UserError: the first mistake.
@@ -103,7 +106,7 @@ class OptimizeConfig(TuningOptions):
         self._check_budget_in_usd()
         check_set_name(self.name)
         self._check_places()
-        return prompts
+        self.parent = prompts
 
     def build_evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
         """Return the configuration of an evaluation that answers questions as this run does."""
@@ -117,6 +120,17 @@ class OptimizeConfig(TuningOptions):
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)
+
+    @property
+    def worker_config(self) -> dict[str, object]:
+        """The configuration from which other processes build the program: that of an evaluation."""
+        parts = {name: self.resolved[name] for name in (*PARTS, "tools", "limits", "log")}
+        return {**parts, "run": {"deadline_seconds": self.run.deadline_seconds}, "prompts": None}
+
+    @property
+    def stored_config(self) -> dict[str, Any]:
+        """The configuration without secrets, as it is stored with the run."""
+        return self.base.redact_tree(self.resolved)
 
     def _check_agents(self) -> None:
         there = list(agent_names(self.base.system))
@@ -156,11 +170,10 @@ class OptimizeConfig(TuningOptions):
             )
 
     def _check_places(self) -> None:
-        shelf = PROJECT_ROOT / "prompts"
         if self.resume:  # with another name than before, or one that is taken meanwhile
-            check_name_is_free(self.name, shelf, find_tuning_run(self.resume).name)
+            check_name_is_free(self.name, SHELF, find_tuning_run(self.resume).name)
             return
-        check_name_is_free(self.name, shelf)
+        check_name_is_free(self.name, SHELF)
         if self.run.dir is None:
             return
         folder = Path(self.run.dir)
@@ -171,8 +184,13 @@ class OptimizeConfig(TuningOptions):
         check_free(folder)
 
 
-def read_config(composed: DictConfig) -> OptimizeConfig:
+def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path = SHELF) -> TuneConfig:
     """Check a composed configuration and build its parts.
+
+    Args:
+        composed: by Hydra.
+        command: the overrides as typed.
+        shelf: folder in which a set is published.
 
     Raises:
         UserError: a value of the wrong kind, out of range, or missing.
@@ -189,7 +207,9 @@ def read_config(composed: DictConfig) -> OptimizeConfig:
     _check_ranges(options)
     if options.reflection_model is None and (entry := getattr(base.model, "agents", {}).get(REFLECTION)):
         options.reflection_model = entry.name
-    return OptimizeConfig(**vars(options), base=base, optimizer=build_part(composed.optimizer, "optimizer"))
+    resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+    optimizer = build_part(composed.optimizer, "optimizer")
+    return TuneConfig(**vars(options), base=base, optimizer=optimizer, resolved=resolved, command=command, shelf=shelf)
 
 
 def _check_ranges(options: TuningOptions) -> None:
@@ -201,25 +221,3 @@ def _check_ranges(options: TuningOptions) -> None:
     require(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
     require(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
     require(options.seed >= 0, "seed", options.seed, "a whole number from 0 on")
-
-
-@dataclass(frozen=True)
-class TuningRequest:
-    """A checked command line."""
-
-    config: OptimizeConfig
-    resolved: dict[str, Any]  # the same as plain dictionaries
-    prompts: PromptSet  # to start from
-    command: Sequence[str]  # the overrides as typed
-    shelf: Path = PROJECT_ROOT / "prompts"  # folder in which a set is published
-
-    @property
-    def worker_config(self) -> dict[str, object]:
-        """The configuration from which other processes build the program: that of an evaluation."""
-        parts = {name: self.resolved[name] for name in (*PARTS, "tools", "limits", "log")}
-        return {**parts, "run": {"deadline_seconds": self.config.run.deadline_seconds}, "prompts": None}
-
-    @property
-    def stored_config(self) -> dict[str, Any]:
-        """The configuration without secrets, as it is stored with the run."""
-        return self.config.base.redact_tree(self.resolved)

@@ -1,6 +1,6 @@
 """An open tuning run: everything that its phases share (files, call log, budget, program, questions, stop request).
 
-with open_tuning_run(request, splits, folder, console) as run:
+with open_tuning_run(config, splits, folder, console) as run:
     run.answer_validation(run.parent.prompts)        # one Trial per validation question
     run.budget.refusal                               # None, or the sentence which budget is used up
 """
@@ -46,7 +46,7 @@ from optimize.questions.splits import Splits
 from optimize.search.optimizer import PARENT, Candidate
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
-from optimize.session.config import TuningRequest
+from optimize.session.config import TuneConfig
 from optimize.session.tuning_store import TuningStore, check_unchanged, filter_overrides, read_parent
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
@@ -57,18 +57,16 @@ _PROGRESS_SECONDS = 1.0  # between updates of the live line and of the progress 
 class TuningRun:
     """State of one session of a run. Created by `open_tuning_run`."""
 
-    def __init__(
-        self, request: TuningRequest, splits: Splits, store: RunStore, console: Console, stack: ExitStack
-    ) -> None:
-        self.request, self.config, self.splits, self.console = request, request.config, splits, console
+    def __init__(self, config: TuneConfig, splits: Splits, store: RunStore, console: Console, stack: ExitStack) -> None:
+        self.config, self.splits, self.console = config, splits, console
         self.store, folder = store, store.path.parent
-        self.files = TuningStore(store, request.config.redact)
+        self.files = TuningStore(store, config.redact)
         self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
-        self.recorder = begin_tuning(request, splits, self.files, self.origin)
+        self.recorder = begin_tuning(config, splits, self.files, self.origin)
         self.run_id = self.recorder.info.run_id
         self.stopped: str | None = None  # why it ends without a verdict
         self.parent = Candidate(PARENT, self.read_prompts(PARENT))
-        logs = stack.enter_context(RunLogs(folder, request.config.base.secrets(), request.config.base.log))
+        logs = stack.enter_context(RunLogs(folder, config.base.secrets(), config.base.log))
         self.answers = AnswerLog(logs, self._stop_for_logs)
         self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
         search = self.files.read("search") or {}  # answers count only if their search is finished, and not repeated
@@ -79,12 +77,12 @@ class TuningRun:
         self.stop = StopController(self.config.run.drain_seconds)
         samples = [*splits.train, *splits.val, *splits.sealed]
         evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
-        executor, _ = create_executor(evaluation, self.parent.prompts, resources, request.worker_config, samples, stack)
+        executor, _ = create_executor(evaluation, self.parent.prompts, resources, config.worker_config, samples, stack)
         self._program = executor.program
         missing.note_broken(resources.broken)
         missing.note_server(base.model)
         missing.print_notes()
-        log_parts(logs.entry_point, request.stored_config, self.parent.prompts, self._program)
+        log_parts(logs.entry_point, config.stored_config, self.parent.prompts, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
         task = self.recorder.info
         hooks = SampleHooks(
@@ -117,7 +115,7 @@ class TuningRun:
     @property
     def metric(self) -> str:
         """The name of what is compared, by the scorer and the answers so far."""
-        return name_metric(read_scorer_name(self.request.stored_config.get("scorer")), self.store.list_scores())
+        return name_metric(read_scorer_name(self.config.stored_config.get("scorer")), self.store.list_scores())
 
     def build_program(self, prompts: PromptSet) -> Program:
         """Return a copy of the system's program with these prompts."""
@@ -278,32 +276,30 @@ class TuningRun:
 
 
 @contextmanager
-def open_tuning_run(request: TuningRequest, splits: Splits, folder: Path, console: Console) -> Iterator[TuningRun]:
+def open_tuning_run(config: TuneConfig, splits: Splits, folder: Path, console: Console) -> Iterator[TuningRun]:
     """Open a new run, or one that is resumed, and lock its folder.
 
     Raises:
         UserError: another process uses the folder, or the run was started with other options.
     """
-    if request.config.resume and (before := read_run_info(folder)).tuning:  # opening the store writes to it
-        check_unchanged(before, request.config.base, request.stored_config)
+    if config.resume and (before := read_run_info(folder)).tuning:  # opening the store writes to it
+        check_unchanged(before, config.base, config.stored_config)
     with ExitStack() as stack:
         try:
             store = stack.enter_context(RunStore(folder / DATABASE))
         except StoreError as error:
             raise UserError(f"{error}.") from error
-        yield TuningRun(request, splits, store, console, stack)
+        yield TuningRun(config, splits, store, console, stack)
 
 
-def begin_tuning(
-    request: TuningRequest, splits: Splits, files: TuningStore, origin: Mapping[str, str]
-) -> SessionRecorder:
+def begin_tuning(config: TuneConfig, splits: Splits, files: TuningStore, origin: Mapping[str, str]) -> SessionRecorder:
     """Check a resumed run, or write the files of a new one, and begin a session.
 
     Raises:
         UserError: the run was started with other options, or its questions or files have changed.
     """
-    config, base, folder, prompts = request.config, request.config.base, files.folder, request.prompts
-    before, parent_gated = files.store.read_info(), is_gated(request.prompts)
+    base, folder, prompts = config.base, files.folder, config.parent
+    before, parent_gated = files.store.read_info(), is_gated(config.parent)
     if before.tuning:
         splits.check_same(files.read("splits") or {})
         prompts = read_parent(folder, before)
@@ -315,11 +311,11 @@ def begin_tuning(
     else:
         files.write_file(TUNING_FILE, splits.to_dict())  # first: by it the folder is known as a tuning run's
         files.write("splits", splits.to_dict())
-    revision, scorer = getattr(base.data, "revision", None), request.stored_config.get("scorer")
+    revision, scorer = getattr(base.data, "revision", None), config.stored_config.get("scorer")
     task = describe_task(splits.sealed, scorer, revision, splits.labels.names)
     info = RunInfo(
-        config=request.stored_config,
-        command=filter_overrides(request.command, config.redact),
+        config=config.stored_config,
+        command=filter_overrides(config.command, config.redact),
         task=replace(task, dataset_sha256=compute_dataset_digest(splits.sealed, ordered=False)),
         system=base.system.name,
         model=base.model_name,

@@ -123,7 +123,7 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
     from optimize.gate import sealed_log
     from optimize.pipeline.tuning import tune
     from optimize.questions.splits import make_splits
-    from optimize.session.config import TuningRequest, read_config
+    from optimize.session.config import read_config
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -136,9 +136,10 @@ def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, An
         ]
         with initialize_config_dir(str(ROOT / "conf"), version_base=None):
             composed = compose("optimize", overrides)
-        config = read_config(composed)
-        parent = config.check()
-        tune(TuningRequest(config, OmegaConf.to_container(composed, resolve=True), parent, overrides, shelf))  # type: ignore[arg-type]
+        config = read_config(composed, overrides, shelf)
+        config.check()
+        parent = config.parent
+        tune(config)
         verdict = read_result(folder, "verdict")
         splits = make_splits(config.base.data, config.splits)
         published, prompts, gain = verdict["published"], parent, None

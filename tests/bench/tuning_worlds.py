@@ -106,7 +106,7 @@ def run(job: Job) -> Result:
     from eval.cli.paths import OUTPUTS
     from optimize.gate import sealed_log
     from optimize.pipeline.tuning import tune
-    from optimize.session.config import TuningRequest, read_config
+    from optimize.session.config import read_config
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
     began = time.monotonic()
@@ -125,14 +125,13 @@ def run(job: Job) -> Result:
         ]
         with initialize_config_dir(str(ROOT / "conf"), version_base=None):
             composed = compose("optimize", overrides)
-        config = read_config(composed)
+        config = read_config(composed, overrides, shelf)
         if job.part == "planted":
             config.optimizer = Planted()
-        resolved: Any = OmegaConf.to_container(composed, resolve=True)
-        request = TuningRequest(config, resolved, config.check(), overrides, shelf)
+        config.check()
         unchecked = mock.patch.object(LeakReport, "blocked", False)
         with unchecked if job.part == "leaky unchecked" else contextlib.nullcontext():
-            tune(request)
+            tune(config)
         return _result(job, folder, shelf, config.base.data, config.base.model, time.monotonic() - began)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from dspy.lm15 import Request as LMRequest
@@ -44,7 +44,7 @@ from optimize.search.optimizer import (
     SearchOutcome,
 )
 from optimize.search.student import Objective, Student
-from optimize.session.config import OptimizeConfig, TuningRequest, read_config
+from optimize.session.config import TuneConfig, read_config
 from tests.command import TUNED_SET, Finished
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _response, all_text, system_text
 
@@ -147,7 +147,7 @@ def planted_run(
     texts: Mapping[str, str] | Sequence[Mapping[str, str]] = (),
     model: Obedient | None = None,
     optimizer: Any = None,
-    change: Callable[[OptimizeConfig], None] = lambda config: None,
+    change: Callable[[TuneConfig], None] = lambda config: None,
 ) -> Finished:
     """Run it in `place`; what comes twice in `overrides`, counts last.
 
@@ -165,15 +165,15 @@ def planted_run(
     out, err = io.StringIO(), io.StringIO()
 
     def command() -> int:
-        config = read_config(composed)
+        config = read_config(composed, given, shelf)
         config.base.model = model or Obedient()
         config.base.model.learn(config.base.data)
         config.optimizer = optimizer or Planted([texts] if isinstance(texts, Mapping) else texts)
         change(config)
         if config.resume and (code := show_finished_run(config.resume)) is not None:
             return code
-        resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-        return tune(TuningRequest(config, resolved, config.check(), given, shelf))
+        config.check()
+        return tune(config)
 
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr("optimize.gate.sealed_log.find_log", lambda: place / "sealed_tests.jsonl")

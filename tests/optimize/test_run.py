@@ -17,7 +17,7 @@ from optimize.gate.verdict import FinishReason
 from optimize.publishing.leaks import OF_UNGATED_PARENT
 from optimize.publishing.publish import build_provenance, publish
 from optimize.search.optimizer import SearchOutcome
-from optimize.session.config import OptimizeConfig
+from optimize.session.config import TuneConfig
 from optimize.session.tuning_store import read_tuning
 from tests.command import TUNED_SET, Finished, read_side, tuning_command
 from tests.eval.stored_tuning import TASK
@@ -111,7 +111,7 @@ def test_luck_on_validation_does_not_open_the_sealed_questions(tmp_path: Path) -
 def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path: Path) -> None:
     model = Obedient()
 
-    def quote(config: OptimizeConfig) -> None:
+    def quote(config: TuneConfig) -> None:
         question, gold = next((q, gold) for q, (_, gold, sealed) in model.golds.items() if sealed)
         config.optimizer = Planted([{"finalize": f"{ALWAYS} For example: {question} The answer is {gold}."}])
 
@@ -130,7 +130,7 @@ def test_a_leak_in_the_starting_prompts_is_excused_only_if_they_passed_the_gate_
     model, folder = Obedient(), tmp_path / "parent"
     baseline = read_set_folder(PROJECT_ROOT / "prompts" / "toy_baseline")
 
-    def begin_with_a_leak(config: OptimizeConfig) -> None:
+    def begin_with_a_leak(config: TuneConfig) -> None:
         sealed = next(gold for _, gold, sealed in model.golds.values() if sealed and len(gold) > 5)
         leaks, gated = {"blocked": False, "hits": [], "checked": {}}, origin != "exported by hand"
         provenance = build_provenance(
@@ -155,7 +155,7 @@ def test_a_leak_in_the_starting_prompts_is_excused_only_if_they_passed_the_gate_
 def test_a_clean_candidate_is_tested_where_a_better_one_leaks(tmp_path: Path) -> None:
     model = Obedient()
 
-    def quote(config: OptimizeConfig) -> None:
+    def quote(config: TuneConfig) -> None:
         question = next(iter(model.golds))
         sealed = next(q for q, (_, _, sealed) in model.golds.items() if sealed)
         config.optimizer = Planted([{"finalize": f"{ALWAYS} {sealed}"}, {"finalize": ALWAYS}])
@@ -177,7 +177,7 @@ def test_more_right_answers_do_not_make_up_for_replies_that_cannot_be_read(tmp_p
     [("wrong_answers_break_it", "could not be scored"), ("sealed_answers_break_it", "sealed test's 60 answers")],
 )
 def test_a_scorer_that_breaks_ends_the_run_instead_of_deciding_it(tmp_path: Path, function: str, said: str) -> None:
-    def change(config: OptimizeConfig) -> None:
+    def change(config: TuneConfig) -> None:
         config.base.scorer = FunctionScorer(f"tests.optimize.scorer_rules:{function}")
 
     tuned = planted_run(tmp_path, texts={"finalize": SLIGHTLY}, change=change)

@@ -296,7 +296,7 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
 
     from eval.cli.paths import OUTPUTS, PROJECT_ROOT
     from optimize.pipeline.tuning import tune
-    from optimize.session.config import TuningRequest, read_config
+    from optimize.session.config import read_config
     from optimize.session.tuning_store import find_parent_set
 
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
@@ -304,11 +304,11 @@ def tuned_here(folder: Path, options: Sequence[str], shelf: Path) -> int:
     given = [*last_of_each(options), here]
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base=None):
         composed = compose("optimize", given)
-    config = read_config(composed)
-    resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
+    config = read_config(composed, given, shelf)
     if config.resume:
         config.base.prompts = find_parent_set(config.resume)
-    return tune(TuningRequest(config, resolved, config.check(), given, shelf))
+    config.check()
+    return tune(config)
 
 
 # ---------------------------------------------------------------- as a command
@@ -325,7 +325,7 @@ def main() -> None:
     from eval.cli.command import exit_now
 
     run = importlib.import_module("optimize.run")
-    run.TuningRequest = functools.partial(run.TuningRequest, shelf=shelf)  # type: ignore[attr-defined]
+    run.read_config = functools.partial(run.read_config, shelf=shelf)  # type: ignore[attr-defined]
     if dies := os.environ.get(DIES):
         _dying(*dies.split())
     exit_now(run.main())

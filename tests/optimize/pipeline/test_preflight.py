@@ -4,11 +4,10 @@ import io
 import sys
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 from rich.console import Console
 
 from eval.benchmarks.toy_set import ToyDataset
@@ -17,7 +16,7 @@ from eval.scorers.score import Score
 from mas.runtime.errors import UserError
 from optimize.pipeline.preflight import confirm, confirm_start, prepare_splits
 from optimize.questions.splits import SplitSettings, make_splits
-from optimize.session.config import TuningRequest, read_config
+from optimize.session.config import TuneConfig, read_config
 from tests.optimize.planted_runs import Obedient
 
 
@@ -33,16 +32,16 @@ class Judging:
         return Score(float(answer == target), "")
 
 
-def request(*options: str, scorer: Any = None, simulated: bool = True) -> TuningRequest:
+def request(*options: str, scorer: Any = None, simulated: bool = True) -> TuneConfig:
     with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
         composed = compose("optimize", ["system=toy", "data=sample", "model=offline", *options])
-    config = read_config(composed)
+    config = read_config(composed, options)
     config.base.scorer = scorer or config.base.scorer
     config.base.model = config.base.model if simulated else Obedient(simulated=False)
-    resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     prompts = config.base.read_prompts()
     assert prompts is not None
-    return TuningRequest(config, resolved, prompts, options)
+    config.parent = prompts
+    return config
 
 
 @pytest.fixture
