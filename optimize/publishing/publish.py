@@ -139,30 +139,20 @@ def format_provenance(provenance: Provenance, prompts: PromptSet, checksums: Map
     return content
 
 
-def describe_provenance(provenance: Provenance) -> str:
-    """Return the description for set.yaml."""
-    optimizer, scores, reason = (provenance[name] for name in ("optimizer", "scores", "finish_reason"))
-    source = f"Tuned from {provenance['parent']['name']} by {optimizer}" if optimizer else "Tuned"
-    state = "" if provenance["gated"] else "UNGATED, not tested on sealed questions as it stands: "
-    if state and scores and reason not in (None, "improved"):
-        state = f"UNGATED ({reason}): "
-    note = " With a simulated model: the numbers say nothing about a real one." if provenance["simulated"] else ""
-    gain = f"; {describe_gain(scores)}" if scores.get("gain") is not None else ""
-    labels = f" {describe_labels(provenance['labels'])}." if provenance["labels"] else ""
-    return f"{state}{source}{gain}.{labels}{note}"
-
-
 def build_headline(provenance: Mapping[str, Any]) -> str:
-    """Return one line about a set from the content of its provenance.yaml."""
+    """Return one line about a set from the content of its provenance.yaml: its description in set.yaml."""
     scores = provenance.get("scores") or {}
     parts = [f"tuned from {(provenance.get('parent') or {}).get('name', 'an unnamed set')}"]
     if optimizer := provenance.get("optimizer"):
         parts[0] += f" by {optimizer}"
     parts.append(describe_gain(scores) if scores.get("gain") is not None else "not tested on sealed questions")
-    parts.append("passed the gate" if provenance.get("gated") else "UNGATED")
+    reason = provenance.get("finish_reason") if scores else None
+    ungated = f"UNGATED ({reason})" if reason not in (None, "improved") else "UNGATED"
+    parts.append("passed the gate" if provenance.get("gated") else ungated)
     if provenance.get("simulated"):
         parts.append("SIMULATED model")
-    return ", ".join(parts)
+    labels = provenance.get("labels")
+    return f"{', '.join(parts)}{f'; {describe_labels(labels)}' if labels else ''}"
 
 
 def describe_gain(scores: Mapping[str, Any]) -> str:
@@ -269,7 +259,7 @@ def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) 
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as hidden:
             made = Path(hidden) / folder.name
-            _write(replace(prompts, description=describe_provenance(provenance)), made, provenance)
+            _write(replace(prompts, description=build_headline(provenance)), made, provenance)
             _share(made, folder.parent)
             _move(made, folder)
         flush_to_disk(folder.parent)
@@ -280,7 +270,7 @@ def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) 
         prompts,
         name=folder.name,
         folder=folder,
-        description=describe_provenance(provenance),
+        description=build_headline(provenance),
         provenance=written,
         edited=(),
     )

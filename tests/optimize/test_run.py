@@ -57,7 +57,7 @@ def test_a_better_set_is_published_with_all_that_is_known_about_it(tmp_path: Pat
     assert (verdict["baseline"]["accuracy"], verdict["winner"]["accuracy"]) == (0.2, 1.0)
     published = read_prompt_set(str(tuned.shelf / TUNED_SET), ("plan", "solve", "finalize"), "toy", tmp_path)
     assert published.texts["finalize"].endswith(ALWAYS)
-    assert published.description.endswith("With a simulated model: the numbers say nothing about a real one.")
+    assert published.description.endswith("passed the gate, SIMULATED model")
     told = published.provenance
     assert (told["gated"], told["simulated"], told["finish_reason"]) == (True, True, "improved")
     assert f"published: prompts/{TUNED_SET}" in tuned.out
