@@ -15,26 +15,11 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 
 import argparse
 
-from rich.text import Text
-
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.execution.console import Console
-from mas.prompt_sets.prompt_set import PromptSet
-from optimize.publishing.prompt_diff import (
-    AgentDiff,
-    Demo,
-    Part,
-    build_rows,
-    compare_sets,
-    format_demo,
-    replace_invisible,
-)
-from optimize.publishing.publish import build_headline
+from optimize.publishing.prompt_diff import show_difference
 from optimize.session.tuning_store import find_set
-
-MAX_FIELD_CHARS = 300  # of a demo's field
-_OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold reverse green"
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -51,61 +36,8 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     a, b = find_set(given.a), find_set(given.b)
-    show(a, b, Console(highlight=False, soft_wrap=True))
+    show_difference(a, b, Console(highlight=False, soft_wrap=True))
     return FINISHED
-
-
-def show(a: PromptSet, b: PromptSet, console: Console) -> None:
-    for sign, each in (("-", a), ("+", b)):
-        console.print(Text(f"{sign} {replace_invisible(each.name)}", "bold"))
-        if each.provenance:
-            console.print(Text(f"    {replace_invisible(build_headline(each.provenance))}"))
-        if each.edited:
-            edited = ", ".join(map(replace_invisible, each.edited))
-            console.print(Text(f"    edited after it was published: {edited}"))
-    diffs = compare_sets(a, b)
-    for diff in diffs:
-        if diff.changed:
-            _show_agent(diff, console)
-    if unchanged := [diff.agent for diff in diffs if not diff.changed]:
-        everything = " (the two sets say the same to every agent)" if len(unchanged) == len(diffs) else ""
-        console.print(Text(f"\nunchanged: {', '.join(unchanged)}{everything}"))
-
-
-def _show_agent(diff: AgentDiff, console: Console) -> None:
-    only = "" if None not in (diff.before, diff.after) else " (only in one of the sets)"
-    console.print(Text(f"\n{diff.agent}{only}", "bold underline"))
-    for row in build_rows(diff.before, diff.after):
-        if row.kind == "gap":
-            console.print(Text("  ⋯", "dim"))
-        elif row.kind == "same" and row.left:
-            console.print(_line("  ", row.left, "dim", "dim"))
-        else:
-            if row.left is not None:
-                console.print(_line("- ", row.left, _OLD, _OLD_WORD if row.right is not None else _OLD))
-            if row.right is not None:
-                console.print(_line("+ ", row.right, _NEW, _NEW_WORD if row.left is not None else _NEW))
-    if diff.reordered:
-        console.print(Text("  the same worked examples in another order"))
-    for number, demo in diff.removed:
-        _show_demo("-", number, demo, _OLD, console)
-    for number, demo in diff.added:
-        _show_demo("+", number, demo, _NEW, console)
-
-
-def _line(sign: str, parts: list[Part], style: str, word_style: str) -> Text:
-    line = Text(sign, style)
-    for text, differs in parts:
-        line.append(text, word_style if differs and text.strip() else style)
-    return line
-
-
-def _show_demo(sign: str, number: int, demo: Demo, style: str, console: Console) -> None:
-    console.print(Text(f"{sign} example {number}", f"bold {style}"))
-    for name, text in format_demo(demo):
-        flat = " ".join(text.split())
-        cut = flat if len(flat) <= MAX_FIELD_CHARS else f"{flat[:MAX_FIELD_CHARS]}… ({len(flat):,} characters)"
-        console.print(Text(f"{sign}   {name}: {cut}", style))
 
 
 if __name__ == "__main__":

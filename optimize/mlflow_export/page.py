@@ -24,7 +24,7 @@ from eval.runs.run_info import RunInfo, dump_config
 from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.publishing.prompt_diff import format_unified_diff
+from optimize.publishing.prompt_diff import format_difference
 from optimize.reports.outcome import describe_outcome
 from optimize.search.optimizer import PARENT
 from optimize.session.tuning_store import ProposalRow, TuningSnapshot
@@ -114,7 +114,7 @@ def _build_diff(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
     """Return the diff of its prompts to the first parent's; empty if the run has not both, or they were changed."""
     try:
         old = tuning.get_prompts(next(iter(proposal.parent_ids), PARENT))
-        return format_unified_diff(old, tuning.get_prompts(proposal.candidate_id))
+        return format_difference(old, tuning.get_prompts(proposal.candidate_id))
     except UserError:
         return ""
 

@@ -1,12 +1,13 @@
 """Difference of two prompt sets: by agent, by line, and within a line by word.
 
-print(format_unified_diff(parent, candidate))           # as `patch` reads it
+show_difference(parent, candidate, Console())
 for agent in compare_sets(parent, candidate):
     for row in build_rows(agent.before, agent.after):   # as a page or a terminal shows them side by side
         row.left, row.right
 """
 
 import difflib
+import io
 import json
 import re
 from collections import Counter
@@ -14,7 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mas.prompt_sets.prompt_set import DEMOS_FILE, PromptSet, name_prompt_file
+from rich.text import Text
+
+from eval.execution.console import Console
+from mas.prompt_sets.prompt_set import PromptSet
+from optimize.publishing.publish import build_headline
 
 CONTEXT_LINES = 3
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
@@ -22,6 +27,10 @@ _ALIKE = 0.4  # share of two lines' words from which on one is taken to have bec
 _MOST_WORDS = 4000  # of two lines that are compared word by word
 _EXACT = 1000  # lines, or words, up to which the smallest difference is looked for
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+MAX_FIELD_CHARS = 300  # of a demo's field
+_OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold reverse green"
+_WIDE = 10_000  # columns of text that no terminal shows
 
 Demo = dict[str, object]
 Part = tuple[str, bool]  # a piece of a line; True: it differs from the other line
@@ -57,15 +66,6 @@ def compare_sets(a: PromptSet, b: PromptSet) -> list[AgentDiff]:
     return [_agent(agent, a, b) for agent in dict.fromkeys([*a.texts, *b.texts])]
 
 
-def format_unified_diff(a: PromptSet, b: PromptSet) -> str:
-    """Return a unified diff of the files, without any path of this machine; empty if nothing differs."""
-    parts: list[str] = []
-    for agent in dict.fromkeys([*a.texts, *b.texts]):
-        parts += _unified(name_prompt_file(agent), a.texts.get(agent), b.texts.get(agent))
-        parts += _unified(f"{agent} in {DEMOS_FILE}", _demos_text(a, agent), _demos_text(b, agent))
-    return "".join(parts)
-
-
 def build_rows(before: str | None, after: str | None, context: int = CONTEXT_LINES) -> Iterator[Row]:
     """Yield the lines side by side, with `context` unchanged ones around each change and a gap for the others."""
     old, new = _lines(before), _lines(after)
@@ -82,6 +82,69 @@ def build_rows(before: str | None, after: str | None, context: int = CONTEXT_LIN
         at = group[-1][2]
     if 0 < at < len(old):
         yield Row("gap")
+
+
+def show_difference(a: PromptSet, b: PromptSet, console: Console) -> None:
+    """Print how two sets differ, agent by agent, changed words marked."""
+    for sign, each in (("-", a), ("+", b)):
+        console.print(Text(f"{sign} {replace_invisible(each.name)}", "bold"))
+        if each.provenance:
+            console.print(Text(f"    {replace_invisible(build_headline(each.provenance))}"))
+        if each.edited:
+            edited = ", ".join(map(replace_invisible, each.edited))
+            console.print(Text(f"    edited after it was published: {edited}"))
+    diffs = compare_sets(a, b)
+    for diff in diffs:
+        if diff.changed:
+            _show_agent(diff, console)
+    if unchanged := [diff.agent for diff in diffs if not diff.changed]:
+        everything = " (the two sets say the same to every agent)" if len(unchanged) == len(diffs) else ""
+        console.print(Text(f"\nunchanged: {', '.join(unchanged)}{everything}"))
+
+
+def format_difference(a: PromptSet, b: PromptSet) -> str:
+    """Return the same as text without colours; empty if nothing differs."""
+    if not any(each.changed for each in compare_sets(a, b)):
+        return ""
+    text = io.StringIO()
+    show_difference(a, b, Console(file=text, width=_WIDE, highlight=False, soft_wrap=True, no_color=True))
+    return text.getvalue()
+
+
+def _show_agent(diff: AgentDiff, console: Console) -> None:
+    only = "" if None not in (diff.before, diff.after) else " (only in one of the sets)"
+    console.print(Text(f"\n{diff.agent}{only}", "bold underline"))
+    for row in build_rows(diff.before, diff.after):
+        if row.kind == "gap":
+            console.print(Text("  ⋯", "dim"))
+        elif row.kind == "same" and row.left:
+            console.print(_line("  ", row.left, "dim", "dim"))
+        else:
+            if row.left is not None:
+                console.print(_line("- ", row.left, _OLD, _OLD_WORD if row.right is not None else _OLD))
+            if row.right is not None:
+                console.print(_line("+ ", row.right, _NEW, _NEW_WORD if row.left is not None else _NEW))
+    if diff.reordered:
+        console.print(Text("  the same worked examples in another order"))
+    for number, demo in diff.removed:
+        _show_demo("-", number, demo, _OLD, console)
+    for number, demo in diff.added:
+        _show_demo("+", number, demo, _NEW, console)
+
+
+def _line(sign: str, parts: list[Part], style: str, word_style: str) -> Text:
+    line = Text(sign, style)
+    for text, differs in parts:
+        line.append(text, word_style if differs and text.strip() else style)
+    return line
+
+
+def _show_demo(sign: str, number: int, demo: Demo, style: str, console: Console) -> None:
+    console.print(Text(f"{sign} example {number}", f"bold {style}"))
+    for name, text in format_demo(demo):
+        flat = " ".join(text.split())
+        cut = flat if len(flat) <= MAX_FIELD_CHARS else f"{flat[:MAX_FIELD_CHARS]}… ({len(flat):,} characters)"
+        console.print(Text(f"{sign}   {name}: {cut}", style))
 
 
 def format_demo(demo: Demo) -> list[tuple[str, str]]:
@@ -113,19 +176,6 @@ def _missing(demos: Sequence[Demo], others: Sequence[Demo]) -> list[tuple[int, D
         else:
             found.append((number, demo))
     return found
-
-
-def _unified(name: str, old: str | None, new: str | None) -> Iterator[str]:
-    if old == new:
-        return
-    names = ("/dev/null" if old is None else f"a/{name}", "/dev/null" if new is None else f"b/{name}")
-    for line in difflib.unified_diff(_lines(old), _lines(new), *names, n=CONTEXT_LINES, lineterm=""):
-        yield f"{line}\n"
-
-
-def _demos_text(prompts: PromptSet, agent: str) -> str | None:
-    demos = prompts.demos.get(agent)
-    return json.dumps(demos, indent=2, ensure_ascii=False) if demos else None
 
 
 def _lines(text: str | None) -> list[str]:

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from eval.cli.command import USER_ERROR, run_cli
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.diff import show, task
-from optimize.publishing.prompt_diff import format_unified_diff
+from optimize.diff import task
+from optimize.publishing.prompt_diff import format_difference, show_difference
 from optimize.session.tuning_store import find_set
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning
 
@@ -42,18 +42,16 @@ B = replace(
 
 def shown(a: PromptSet, b: PromptSet) -> str:
     console = Console(file=io.StringIO(), width=400, highlight=False, soft_wrap=True)
-    show(a, b, console)
+    show_difference(a, b, console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_the_unified_diff_names_files_and_no_place() -> None:
-    diff = format_unified_diff(A, B)
-    assert "--- a/plan_system_prompt.txt\n+++ b/plan_system_prompt.txt\n" in diff
-    assert "-Keep it short.\n+Keep it very short & <b>clear</b>.\n" in diff
-    assert '-    "task": "1 + 1"' in diff and '+    "task": "3 + 3"' in diff
-    assert "somewhere" not in diff and "end_system_prompt" not in diff
-    assert format_unified_diff(A, replace(A, name="other")) == ""
+def test_the_text_of_a_difference_has_no_colour_and_is_empty_where_there_is_none() -> None:
+    diff = format_difference(A, B)
+    assert "\x1b" not in diff and "- Keep it short.\n+ Keep it very short & <b>clear</b>.\n" in diff
+    assert "somewhere" not in diff and "End." not in diff
+    assert format_difference(A, replace(A, name="other")) == ""
 
 
 def test_the_terminal_names_what_is_unchanged_and_where_the_set_comes_from() -> None:
@@ -73,7 +71,7 @@ def test_the_terminal_names_what_is_unchanged_and_where_the_set_comes_from() -> 
 
 def test_nothing_in_a_prompt_moves_the_cursor_or_turns_the_text() -> None:
     nasty = replace(A, name="x\x1b[2J", texts={**A.texts, "solve": "\x1b]0;own\x07 \u202eabc\u200b"})
-    for text in (shown(A, nasty), format_unified_diff(A, nasty)):
+    for text in (shown(A, nasty), format_difference(A, nasty)):
         assert not re.search("[\x07\x1b\u202e\u200b]", text)
 
 
