@@ -118,23 +118,13 @@ BUDGETS = [
 ]
 RANGES = [
     (["gate.min_gain=5"], ["gate.min_gain=5", "0.05 for 5 points"]),
-    (["gate.min_gain=-0.1"], ["gate.min_gain=-0.1", "out of range"]),
-    (["gate.epochs=0"], ["gate.epochs=0", "at least 1"]),
     (["gate.looks=0"], ["gate.looks=0", "expected 1 to 10"]),
-    (["shortlist.size=0"], ["shortlist.size=0", "at least 1"]),
-    (["shortlist.epochs=0"], ["shortlist.epochs=0", "at least 1"]),
     (["shortlist.min_gain=1"], ["shortlist.min_gain=1", "0 to less than 1"]),
-    (["splits.train=0"], ["splits.train=0", "between 0 and 1"]),
-    (["splits.val=1.5"], ["splits.val=1.5", "between 0 and 1"]),
     (["splits.train=0.7", "splits.val=0.7"], ["splits.train=0.7", "more than all"]),
     (["splits.sealed_level=''"], ["splits.sealed_level is empty"]),
-    (["seed=-1"], ["seed=-1", "from 0 on"]),
     (["run.concurrency=0"], ["run.concurrency=0", "at least 1"]),
-    (["run.deadline_seconds=0"], ["run.deadline_seconds=0", "more than 0"]),
-    (["optimizer.minibatch_size=0"], ["optimizer.minibatch_size", "from 1 on"]),
     (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),
     (["optimizer=bootstrap", "optimizer.max_demos=0"], ["optimizer.max_demos"]),
-    (["optimizer=bootstrap", "optimizer.candidates=0"], ["optimizer.candidates"]),
     (["optimizer=mipro", "optimizer.candidates=1"], ["optimizer.candidates=1", "from 2 on"]),
 ]
 MODELS = [
