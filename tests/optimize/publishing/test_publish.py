@@ -177,13 +177,13 @@ def test_a_kill_before_the_move_leaves_no_set(tmp_path: Path) -> None:
     script = (
         "import os, pathlib, sys\n"
         "from mas.prompt_sets.prompt_set import PromptSet\n"
-        "from optimize.publishing import provenance, publish\n"
+        "from optimize.publishing import publish\n"
         "publish._move = lambda made, folder: os._exit(9)\n"
         "from eval.runs.run_info import RunInfo\n"
         "from tests.eval.stored_tuning import TASK\n"
         "prompts = PromptSet('c', 'toy', {'plan': 'Plan.', 'solve': 'Solve.'}, pathlib.Path('c'))\n"
         "facts = {'run': 'run', 'parent': prompts, 'candidate_id': 'c1', 'gated': True}\n"
-        "told = provenance.build_provenance(RunInfo(tuning=TASK), {}, None, **facts)\n"
+        "told = publish.build_provenance(RunInfo(tuning=TASK), {}, None, **facts)\n"
         "publish.publish(prompts, pathlib.Path(sys.argv[1]), told)\n"
     )
     killed = subprocess.run(
