@@ -36,7 +36,7 @@ from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, dump_conf
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Payment, RunBudget, SampleContext, SampleKey
+from mas.runtime.sample_context import Payment, SampleContext, SampleKey
 
 
 def begin_session(
@@ -220,7 +220,6 @@ class RunSession:
         executor: Executor,
         pending: Sequence[PendingSample],
         show: Callable[[Record], None],
-        open_budget: Callable[[SampleContext], RunBudget] | None = None,
         after_first: Callable[[Record], None] | None = None,
     ) -> Iterator[Coroutine[object, object, None]]:
         """Open what the samples use and yield the execution, to be awaited inside.
@@ -229,7 +228,6 @@ class RunSession:
             executor: of the run's program.
             pending: samples to run.
             show: called with each finished record.
-            open_budget: of a sample, in place of the run's own budget.
             after_first: see `run`.
         """
         with ExitStack() as stack:
@@ -245,8 +243,7 @@ class RunSession:
 
                 budget = self.budget.open_account(pay)
                 replies = call_log.for_sample(key)
-                context = SampleContext(key, self.config.limits, budget, replies, caches.replies, caches.results)
-                return context if open_budget is None else replace(context, budget=open_budget(context))
+                return SampleContext(key, self.config.limits, budget, replies, caches.replies, caches.results)
 
             def keep(record: Record) -> None:
                 key = SampleKey(record.sample_id, record.epoch, record.attempt)
@@ -263,7 +260,6 @@ class RunSession:
                 call_log.read_replies,
                 self.answers.note,
                 log=self.answers.write,
-                asks_budget=open_budget is not None,
             )
             hooked = executor.with_hooks(hooks)
             if after_first is None:

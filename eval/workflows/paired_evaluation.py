@@ -29,7 +29,6 @@ from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import RunBudget, SampleContext
 from mas.system import Program, Resources
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ def evaluate_pairs(
     info: RunInfo,
     stop: StopController,
     console: Console,
-    open_budget: Callable[[SampleContext], RunBudget] | None = None,
 ) -> str | None:
     """Ask every arm what is left of it, `config.run.epochs` times each question.
 
@@ -66,7 +64,6 @@ def evaluate_pairs(
         info: of each arm, apart from its prompts.
         stop: ends all of them.
         console: where the bar goes.
-        open_budget: of a sample, in place of the run's own budget.
 
     Returns:
         Why it ended early; None: every answer is there. What the model's server failed to answer is asked again by a
@@ -82,7 +79,7 @@ def evaluate_pairs(
         total = sum(len(each.pending) for each in sessions)
         traffic = config.list_traffic
         progress = stack.enter_context(RunProgress(total, console, at_once=at_once * len(arms), list_traffic=traffic))
-        work = [stack.enter_context(each.open_execution(progress, open_budget, len(arms))) for each in sessions]
+        work = [stack.enter_context(each.open_execution(progress, len(arms))) for each in sessions]
         stopped = run_to_end(work, stop) if total else None
         for each in sessions:
             each.end(stopped)
@@ -136,13 +133,13 @@ class _ArmSession:
         self.run = RunSession(config, self.recorder, arm.folder, self.logs, console, stop)
 
     def open_execution(
-        self, progress: RunProgress, open_budget: Callable[[SampleContext], RunBudget] | None, n_arms: int
+        self, progress: RunProgress, n_arms: int
     ) -> AbstractContextManager[Coroutine[object, object, None]]:
         executor = self._create_executor(n_arms)
         if self.arm.change_program is not None:
             self.arm.change_program(executor.program)
         log_parts(self.logs.entry_point, self.recorder.info.config, self.arm.prompts, executor.program)
-        return self.run.open_execution(executor, self.pending, progress.update, open_budget)
+        return self.run.open_execution(executor, self.pending, progress.update)
 
     def _create_executor(self, n_arms: int) -> Executor:
         local = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)

@@ -3,9 +3,8 @@
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -21,7 +20,6 @@ from eval.runs.store import RunStore
 from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records, write_arm_reports
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
 from mas.tools.tool_context import Resources
 
 EXAMPLES = ToyDataset(n_test=6).load("test").samples
@@ -59,13 +57,10 @@ def asked(
     made: Sequence[Arm],
     config: EvalConfig,
     stop: StopController | None = None,
-    **more: Any,
 ) -> tuple[str | None, str]:
     screen = io.StringIO()
     console = Console(file=screen)
-    reason = evaluate_pairs(
-        made, config, EXAMPLES, info(), stop or StopController(say=lambda line: None), console, **more
-    )
+    reason = evaluate_pairs(made, config, EXAMPLES, info(), stop or StopController(say=lambda line: None), console)
     return reason, screen.getvalue()
 
 
@@ -89,66 +84,18 @@ def test_each_arm_is_a_run_that_every_command_can_read(config: EvalConfig, promp
     assert len(ids) == 2, "two runs"
 
 
-@dataclass
-class Counted:
-    """Budget that notes the sample of each request."""
-
-    sent: list[SampleKey]
-    key: SampleKey
-
-    def reserve(self) -> None:
-        self.sent.append(self.key)
-
-    def settle(self, payment: Payment | None) -> None:
-        pass
-
-
-@dataclass
-class Ten:
-    """Budget of ten requests."""
-
-    paid: list[Payment | None]
-
-    def reserve(self) -> None:
-        if len(self.paid) >= 10:
-            raise LimitReachedError("budget.lm_calls", "no more")
-
-    def settle(self, payment: Payment | None) -> None:
-        self.paid.append(payment)
-
-
 @pytest.mark.slow
 def test_what_is_there_is_not_asked_again(config: EvalConfig, prompts: PromptSet, tmp_path: Path) -> None:
-    made, sent = arms(config, tmp_path, prompts), []
-
-    def counted(context: SampleContext) -> RunBudget:
-        return Counted(sent, context.key)
-
-    stop = StopController(say=lambda line: None)
+    made, stop = arms(config, tmp_path, prompts), StopController(say=lambda line: None)
     stop.stop_now("because")
-    assert asked(made, config, stop=stop, open_budget=counted)[0] == "because"
-    assert sent == [] and read_arm_records(made[0]) == []
-    assert asked(made[:1], config, open_budget=counted)[0] is None
-    n = len(sent)
-    assert n >= 3 * EPOCHS * len(EXAMPLES)
-    before = [each.answer for each in read_arm_records(made[0])]
-    assert asked(made, config, open_budget=counted)[0] is None
-    assert n < len(sent) <= 2.5 * n, "the second arm alone"
-    assert [each.answer for each in read_arm_records(made[0])] == before
-
-
-def test_terms_hold_for_every_request_and_are_told_what_it_cost(
-    config: EvalConfig, prompts: PromptSet, tmp_path: Path
-) -> None:
-    paid: list[Payment | None] = []
-
-    def refused_after_ten(context: SampleContext) -> RunBudget:
-        return Ten(paid)
-
-    assert asked(arms(config, tmp_path, prompts)[:1], config, open_budget=refused_after_ten)[0] is None
-    assert 10 <= len(paid) <= 10 + config.run.concurrency
-    assert all(payment is not None and payment.input_tokens > 0 for payment in paid)
-    assert any("no more" in (each.error or "") for each in read_arm_records(arms(config, tmp_path, prompts)[0]))
+    assert asked(made, config, stop=stop)[0] == "because"
+    assert read_arm_records(made[0]) == []
+    assert asked(made[:1], config)[0] is None
+    before = [each.thread_id for each in read_arm_records(made[0])]
+    assert len(before) == EPOCHS * len(EXAMPLES)
+    assert asked(made, config)[0] is None
+    assert [each.thread_id for each in read_arm_records(made[0])] == before
+    assert len(read_arm_records(made[1])) == len(before)
 
 
 def test_a_folder_that_another_process_writes_to_is_refused(

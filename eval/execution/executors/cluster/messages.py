@@ -42,7 +42,6 @@ class Granted:
     number: int
     limit: str | None = None  # that refuses the request
     message: str = ""
-    refusal: str | None = None  # why nothing more may be sent for the sample, and it does not count as failed
     pause_seconds: float | None = None  # that the server demands, and the request cannot wait for
 
 

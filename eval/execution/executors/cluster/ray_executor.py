@@ -48,7 +48,7 @@ from eval.runs.run_info import RunInfo
 from mas.llm.profiles.profile import ModelProfile
 from mas.llm.rate_limiter import BackoffTooLongError, Permit
 from mas.prompt_sets.prompt_set import PromptSet, read_applied_prompts
-from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey
 from mas.system import Program
 
 if TYPE_CHECKING:
@@ -217,12 +217,10 @@ class Job:
 
     def reserve(self, number: int) -> Granted:
         """Reserve a request; the answer tells the worker whether the budget has refused it."""
-        self.context.server_refusal = None
         try:
-            with use_context(self.context):
-                self.context.budget.reserve()
+            self.context.budget.reserve()
         except LimitReachedError as error:
-            return Granted(number, error.limit, str(error), self.context.server_refusal)
+            return Granted(number, error.limit, str(error))
         self.reserved += 1
         return Granted(number)
 

@@ -57,7 +57,7 @@ from mas.llm.rate_limiter import BackoffTooLongError, Permit
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
-from mas.runtime.sample_context import LimitReachedError, Payment, ReplyLog, SampleContext, current_context
+from mas.runtime.sample_context import LimitReachedError, Payment, ReplyLog, SampleContext
 from mas.system import Program
 
 _GATHER_SECONDS = 0.02  # in which messages are gathered: a call of Ray takes a millisecond of CPU time
@@ -285,8 +285,6 @@ class _Questions:
         granted = await self.ask(Reserve(next(self.numbers), lease))
         if granted.limit is None:
             return
-        if (context := current_context()) is not None and granted.refusal is not None:
-            context.server_refusal = granted.refusal
         raise LimitReachedError(granted.limit, granted.message)
 
 
