@@ -35,7 +35,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from random import Random
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import dspy
 import numpy as np
@@ -46,9 +46,6 @@ from optimize.search.optimizer import PARENT, Candidate, Decision, Proposal, Rep
 from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 from optimize.search.student import Objective, Student, run_trials
 from optimize.search.trials import Trial
-
-if TYPE_CHECKING:
-    from optimize.search.optimizers.halving_optimizer import HalvingOptimizer
 
 _ITEM = re.compile(r"[-*•]|\d+[.)]")
 SIMILAR = 0.5  # ratio of common words from which on replaced lines count as reworded
@@ -207,6 +204,18 @@ BLAME_OF_ALL = 0.5  # wrong answers added to each agent's, in shares of them: at
 Example = Mapping[str, object]  # inputs, outputs and feedback of one call of an agent
 
 
+class Settings(Protocol):
+    """The numbers of `HalvingOptimizer`."""
+
+    stages: int
+    batch: int
+    proposals: int
+    examples: int
+    mixtures: int
+    questions: int
+    patience: int
+
+
 @dataclass(eq=False)
 class _Version:
     """The parent with some changes, the program with these prompts, and its answers."""
@@ -227,7 +236,7 @@ class HalvingRounds:
 
     def __init__(
         self,
-        settings: "HalvingOptimizer",
+        settings: Settings,
         student: Student,
         objective: Objective,
         context: SearchContext,
