@@ -26,8 +26,8 @@ from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.publishing.prompt_diff import format_difference
 from optimize.reports.outcome import describe_outcome
-from optimize.search.optimizer import PARENT
-from optimize.session.tuning_store import ProposalRow, TuningSnapshot
+from optimize.search.optimizer import PARENT, Proposal
+from optimize.session.tuning_store import TuningSnapshot
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -78,18 +78,18 @@ def _send(parent: TrackedRun, there: "Run | None", start_ms: int, content: tuple
     child.finish("KILLED" if page.tags["decision"] == "cut_off" else "FINISHED", start_ms)
 
 
-def _build_name(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
+def _build_name(tuning: TuningSnapshot, proposal: Proposal) -> str:
     """Return a name such as `c004 val 63.3%, accepted: planner`; `val` says that the score is not a test result."""
     agents = f": {' '.join(proposal.agents)}" if proposal.agents else ""
     return tuning.mark_simulated(f"{proposal.candidate_id} {_describe_fate(tuning, proposal)}{agents}")[:250]
 
 
-def _describe_fate(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
+def _describe_fate(tuning: TuningSnapshot, proposal: Proposal) -> str:
     scored = "" if proposal.val_score is None else f"val {100 * proposal.val_score:.1f}%, "
     return scored + ("winner" if proposal.candidate_id == tuning.winner else proposal.decision.replace("_", " "))
 
 
-def _build_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRow) -> RunPage:
+def _build_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: Proposal) -> RunPage:
     fresh = tuning.shortlist.get(proposal.candidate_id) or {}
     tags = {
         PARENT_TAG: parent.run_id,
@@ -110,7 +110,7 @@ def _build_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: ProposalRo
     return RunPage(tags={name: truncate(text, MAX_TAG_CHARS) for name, text in tags.items() if text}, metrics=metrics)
 
 
-def _build_diff(tuning: TuningSnapshot, proposal: ProposalRow) -> str:
+def _build_diff(tuning: TuningSnapshot, proposal: Proposal) -> str:
     """Return the diff of its prompts to the first parent's; empty if the run has not both, or they were changed."""
     try:
         old = tuning.get_prompts(next(iter(proposal.parent_ids), PARENT))

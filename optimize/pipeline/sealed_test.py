@@ -151,7 +151,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
             scored.
         RunStoppedError: the test was stopped, or the server fails too many answers; a resumed run repeats them.
     """
-    sides = (run.parent.prompts, winner.prompts)
+    sides = (run.parent, winner.prompts)
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
     allowance = _begin_test(run, winner, samples)
     plan = plan_looks(_count_looks(run), allowance.level)

@@ -39,7 +39,7 @@ def measure_baseline(run: TuningRun) -> Baseline:
     """
     if (found := run.files.read("baseline")) is not None:
         return Baseline(**found)
-    records = [trial.record for trial in run.answer_validation(run.parent.prompts)]
+    records = [trial.record for trial in run.answer_validation(run.parent)]
     interval = compute_metric_interval([[record.value] for record in records])
     assert interval is not None, "splits have at least two validation questions"
     score, usage = fmean(record.value for record in records), asdict(AnswerMeans.of(records))
@@ -136,7 +136,7 @@ def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
         raise EarlyVerdictError(
             "no_accepted_candidate", f"{none} ({len(scores)} scored on validation) {was} better than {began}"
         )
-    seen = {digest(run.parent.prompts)}
+    seen = {digest(run.parent)}
     ranked = {}
     for candidate_id in sorted(better, key=lambda each: -better[each]):
         prompts_digest = digest(tuning.get_prompts(candidate_id))

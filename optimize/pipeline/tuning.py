@@ -41,7 +41,7 @@ from optimize.pipeline.sealed_test import (
 from optimize.pipeline.shortlist import Baseline, approve_winner, choose_winner, measure_baseline
 from optimize.pipeline.terminal import show_verdict
 from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
-from optimize.search.optimizer import PARENT, Proposal, SearchContext, SearchOutcome, describe_candidate
+from optimize.search.optimizer import PARENT, Proposal, SearchContext, SearchOutcome
 from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 from optimize.session.tuning_store import (
@@ -168,7 +168,7 @@ def run_phases(run: TuningRun) -> None:
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     winner = choose_winner(run, measured)
     approved = approve_winner(run, winner)
-    check_test_budget(run, [(digest(run.parent.prompts), measured), (approved.sha256, winner)])
+    check_test_budget(run, [(digest(run.parent), measured), (approved.sha256, winner)])
     _begin(run, "sealed", "6/8 sealed test")
     tested = run_sealed_test(run, approved)
     _begin(run, "gate", "7/8 gate")
@@ -186,7 +186,7 @@ def _begin(run: TuningRun, phase: str, line: str) -> None:
 
 def _warn_of_leaks_in_parent(run: TuningRun) -> None:
     """Warn before the search if every candidate that keeps the parent's text will be blocked."""
-    report = run.check_leaks(run.parent.prompts)
+    report = run.check_leaks(run.parent)
     if report.blocked:
         run.show(
             f"warning: the starting prompts contain text of validation or sealed questions ({report.summary()}), so "
@@ -231,11 +231,11 @@ def _search(run: TuningRun) -> SearchOutcome:
     def report(proposal: Proposal) -> None:
         run.files.add_proposal(proposal)
         score = "" if proposal.val_score is None else f", {run.metric} {proposal.val_score:.1%} on validation"
-        candidate, decision = proposal.candidate, proposal.decision.replace("_", " ")
-        run.show(f"  {candidate.id} ({describe_candidate(candidate)}): {decision}{score}; {proposal.reason}")
+        decision = proposal.decision.replace("_", " ")
+        run.show(f"  {proposal.candidate_id} ({proposal.describe()}): {decision}{score}; {proposal.reason}")
 
     with run.use_reflection():
-        outcome = config.optimizer.search(run.build_student(run.parent.prompts), run.objective, context, report)
+        outcome = config.optimizer.search(run.build_student(run.parent), run.objective, context, report)
     run.check_stopped()
     return outcome
 
@@ -263,7 +263,7 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
             "stopped": tested.last["decision"],
             "epochs": run.config.gate.epochs,
             **_describe_allowance(run, allowance, look.plan.n_looks),
-            "known_to_parent": run.splits.count_known_to(run.parent.prompts.tuned_on),
+            "known_to_parent": run.splits.count_known_to(run.parent.tuned_on),
             "failed_answers": imputed.n_failed,
         },
         "failed_questions": imputed.questions,
@@ -287,7 +287,7 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
         verdict,
         winner.leaks.to_dict(),
         run=run.files.folder.name,
-        parent=run.parent.prompts,
+        parent=run.parent,
         candidate_id=winner.candidate_id,
         gated=verdict["published"],
         labels=run.splits.labels.names,

@@ -28,8 +28,8 @@ from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.words import format_cost
 from optimize.publishing.prompt_diff import build_rows, compare_sets, format_demo
 from optimize.reports.outcome import describe_outcome
-from optimize.search.optimizer import PARENT
-from optimize.session.tuning_store import JsonObject, ProposalRow, TuningSnapshot, read_tuning
+from optimize.search.optimizer import PARENT, Proposal
+from optimize.session.tuning_store import JsonObject, TuningSnapshot, read_tuning
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -91,7 +91,7 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
 class Candidate:
     """A row of the page's list of candidates."""
 
-    row: ProposalRow
+    row: Proposal
     marks: Sequence[str] = ()  # published, tested, on the shortlist
     difference: Markup | None = None  # to the first parent; None: it is not shown
 
@@ -104,7 +104,7 @@ class Candidate:
 def _list_candidates(tuning: TuningSnapshot) -> list[Candidate]:
     """Return the parent and the proposals in their order, with the difference of those that were kept."""
     score = tuning.read_part("baseline").get("val_score")
-    root = Candidate(ProposalRow(PARENT, "start", origin=tuning.info.prompts_name or "", val_score=score))
+    root = Candidate(Proposal(PARENT, None, "accepted", parent_ids=(), val_score=score))
     found = [Candidate(row, _list_marks(tuning, row.candidate_id)) for row in tuning.proposals[:MAX_ROWS]]
     kept = [each for each in found if each.marks or each.row.decision == "accepted"]
     for each in kept[:MAX_DIFFS]:

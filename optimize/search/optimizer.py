@@ -3,15 +3,14 @@
 An optimizer is a dataclass whose fields are the keys of its file in `conf/optimizer/`. It imports nothing heavy before
 `search`, so that a configuration is checked in a moment.
 
-    Candidate("c001", tuned, parent_ids=("parent",), agents=("finalizer",), origin="reflection")
+    Proposal("c001", tuned, "accepted", "better on its few questions", agents=("finalizer",), val_score=0.7)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from eval.config.evaluation import require
-from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet
 
 if TYPE_CHECKING:
@@ -25,35 +24,27 @@ Decision = Literal["accepted", "rejected", "cut_off"]
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A proposed prompt set. Ids count the proposals of a search."""
-
-    id: str  # PARENT, then c001, c002, …
-    prompts: PromptSet  # texts and demos of all agents
-    parent_ids: tuple[str, ...] = ()
-    agents: tuple[str, ...] = ()  # agents whose text or demos differ from the first parent's
-    origin: str = ""  # reflection | merge | bootstrap | mipro
-
-
-@dataclass(frozen=True)
 class Proposal:
-    """A candidate and the search's decision on it."""
+    """A candidate, which is a proposed prompt set, and the search's decision on it."""
 
-    candidate: Candidate
-    decision: Decision  # cut_off: a budget or Ctrl-C interrupted its scoring, so it has no score
-    reason: str  # half a sentence
-    iteration: int = 0
+    candidate_id: str  # c001, c002, …: ids count the proposals of a search
+    prompts: PromptSet | None  # texts and demos of all agents; None: they are in the run's store
+    decision: Decision = "cut_off"  # cut_off: a budget or Ctrl-C interrupted its scoring, so it has no score
+    reason: str = ""  # half a sentence
+    parent_ids: Sequence[str] = (PARENT,)
+    agents: Sequence[str] = ()  # agents whose text or demos differ from the first parent's
+    origin: str = ""  # reflection | merge | bootstrap | mipro
+    iteration: int | None = None
     minibatch_before: float | None = None  # mean of the parent on the proposal's minibatch, 0 to 1; None: incomplete
     minibatch_after: float | None = None
     val_score: float | None = None  # mean over the validation questions; None: not scored on all of them
-    spend: Spend = field(default_factory=Spend)  # for its reflection and its scoring
+    spend: Mapping[str, float] = field(default_factory=dict)  # for its reflection and its scoring: fields of `Spend`
 
-
-def describe_candidate(candidate: Candidate) -> str:
-    """Return the agents that a candidate changes, or the candidates that it combines."""
-    if candidate.origin == "merge" or not candidate.agents:
-        return f"{candidate.origin or 'copy'} of {' and '.join(candidate.parent_ids) or PARENT}"
-    return ", ".join(candidate.agents)
+    def describe(self) -> str:
+        """Return the agents that it changes, or the candidates that it combines."""
+        if self.origin == "merge" or not self.agents:
+            return f"{self.origin or 'copy'} of {' and '.join(self.parent_ids) or PARENT}"
+        return ", ".join(self.agents)
 
 
 ReportProposal = Callable[[Proposal], None]

@@ -1,7 +1,7 @@
 """An open tuning run: everything that its phases share (files, call log, budget, program, questions, stop request).
 
 with open_tuning_run(config, splits, folder, console) as run:
-    run.answer_validation(run.parent.prompts)        # one Trial per validation question
+    run.answer_validation(run.parent)        # one Trial per validation question
     run.budget.refusal                               # None, or the sentence which budget is used up
 """
 
@@ -43,7 +43,7 @@ from optimize.gate.gate import MAX_FAILED_SHARE
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
-from optimize.search.optimizer import PARENT, Candidate
+from optimize.search.optimizer import PARENT
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuneConfig
@@ -65,7 +65,7 @@ class TuningRun:
         self.recorder = begin_tuning(config, splits, self.files, self.origin)
         self.run_id = self.recorder.info.run_id
         self.stopped: str | None = None  # why it ends without a verdict
-        self.parent = Candidate(PARENT, self.read_prompts(PARENT))
+        self.parent = self.read_prompts(PARENT)
         logs = stack.enter_context(RunLogs(folder, config.base.secrets(), config.base.log))
         self.answers = AnswerLog(logs, self._stop_for_logs)
         self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
@@ -77,12 +77,12 @@ class TuningRun:
         self.stop = StopController(self.config.run.drain_seconds)
         samples = [*splits.train, *splits.val, *splits.sealed]
         evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
-        executor, _ = create_executor(evaluation, self.parent.prompts, resources, config.worker_config, samples, stack)
+        executor, _ = create_executor(evaluation, self.parent, resources, config.worker_config, samples, stack)
         self._program = executor.program
         missing.note_broken(resources.broken)
         missing.note_server(base.model)
         missing.print_notes()
-        log_parts(logs.entry_point, config.stored_config, self.parent.prompts, self._program)
+        log_parts(logs.entry_point, config.stored_config, self.parent, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
         task = self.recorder.info
         hooks = SampleHooks(
@@ -261,7 +261,7 @@ class TuningRun:
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
         words = collect_system_words(self._program)
         task = self.recorder.info.tuning
-        return self._leak_index.check(prompts, self.parent.prompts, words, task is not None and task.parent_gated)
+        return self._leak_index.check(prompts, self.parent, words, task is not None and task.parent_gated)
 
     @functools.cached_property
     def _leak_index(self) -> LeakIndex:

@@ -30,7 +30,7 @@ replies up to where it stopped.
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -167,38 +167,15 @@ class TuningStore:
 
         A resumed search repeats those of earlier sessions, or, if a budget ends it before, keeps the rest of them.
         """
-        candidate = proposal.candidate
-        if proposal.decision == "cut_off" and candidate.id in self.snapshot().val_scores:
+        candidate_id, given = proposal.candidate_id, proposal.prompts
+        assert given is not None, "of a search"
+        if proposal.decision == "cut_off" and candidate_id in self.snapshot().val_scores:
             return
-        prompts = replace(  # a server may have repeated a secret to the reflection
-            candidate.prompts,
-            texts=redact_value(candidate.prompts.texts, self._redact),
-            demos=redact_value(candidate.prompts.demos, self._redact),
-        )
-        facts = {**vars(candidate), **vars(proposal), "spend": proposal.spend.to_dict()}
-        row = {name: value for name, value in facts.items() if name not in ("id", "prompts", "candidate")}
-        row |= {"candidate_id": candidate.id, "place": int(candidate.id.lstrip("c")), "prompts_sha256": digest(prompts)}
-        kept = {"texts": prompts.texts, "demos": prompts.demos, "sha256": digest(prompts)}
-        self._write({f"{PROMPTS}{candidate.id}": kept, f"{PROPOSAL}{candidate.id}": row})
-
-
-@dataclass(frozen=True)
-class ProposalRow:
-    """A candidate and its fate in the search (`optimize.search.optimizer.Proposal`)."""
-
-    candidate_id: str
-    decision: str  # accepted, rejected or cut_off
-    place: int = 0  # its number among the proposals
-    parent_ids: Sequence[str] = ()
-    agents: Sequence[str] = ()
-    origin: str = ""
-    reason: str = ""
-    iteration: int | None = None
-    minibatch_before: float | None = None
-    minibatch_after: float | None = None
-    val_score: float | None = None
-    prompts_sha256: str = ""
-    spend: JsonObject = field(default_factory=dict)
+        texts, demos = redact_value((given.texts, given.demos), self._redact)  # a server may have repeated a secret
+        kept = {"texts": texts, "demos": demos, "sha256": digest(replace(given, texts=texts, demos=demos))}
+        row = {name: value for name, value in vars(proposal).items() if name != "prompts"}
+        row |= {"place": int(candidate_id.lstrip("c")), "prompts_sha256": kept["sha256"]}
+        self._write({f"{PROMPTS}{candidate_id}": kept, f"{PROPOSAL}{candidate_id}": row})
 
 
 @dataclass(frozen=True)
@@ -213,7 +190,7 @@ class TuningSnapshot:
     task: TuningTask
     state: RunState
     results: Mapping[str, Any]
-    proposals: list[ProposalRow]  # in their order
+    proposals: list[Proposal]  # in their order
     prompts: Mapping[str, Any]  # by candidate
 
     @property
@@ -325,9 +302,9 @@ def _take_snapshot(store: RunStore) -> TuningSnapshot:
     if info.tuning is None:
         raise UserError(f"{folder.name} holds no tuning run: its {DATABASE} names none.")
     results = {name: store.read_result(name) for name in _RESULTS}
-    names = {each.name for each in fields(ProposalRow)}
-    rows = [{name: row[name] for name in names & row.keys()} for row in store.read_results(PROPOSAL).values()]
-    proposals = sorted((ProposalRow(**row) for row in rows), key=lambda each: each.place)
+    names = {each.name for each in fields(Proposal)}
+    rows = sorted(store.read_results(PROPOSAL).values(), key=lambda row: row["place"])
+    proposals = [Proposal(prompts=None, **{name: row[name] for name in names & row.keys()}) for row in rows]
     prompts = store.read_results(PROMPTS)
     return TuningSnapshot(folder, info, info.tuning, store.read_state(), results, proposals, prompts)
 

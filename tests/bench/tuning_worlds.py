@@ -196,12 +196,12 @@ class Planted:
         return SearchCost(2 * n_val, 0)
 
     def search(self, student: Any, objective: Any, context: Any, report: Any) -> Any:
-        from optimize.search.optimizer import PARENT, Candidate, Proposal, SearchOutcome
+        from optimize.search.optimizer import Proposal, SearchOutcome
 
         parent = student.initial_prompts
         texts = {agent: "\n\n".join([text, *PLANTED.get(agent, ())]) for agent, text in parent.texts.items()}
-        candidate = Candidate("c001", replace(parent, texts=texts), (PARENT,), tuple(PLANTED), "planted")
-        report(Proposal(candidate, "accepted", "planted", val_score=1.0))
+        prompts = replace(parent, texts=texts)
+        report(Proposal("c001", prompts, "accepted", "planted", agents=tuple(PLANTED), val_score=1.0))
         return SearchOutcome()
 
 

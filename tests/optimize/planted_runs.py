@@ -35,8 +35,6 @@ from mas.llm.profiles.model import AgentModel
 from optimize.pipeline.terminal import show_finished_run
 from optimize.pipeline.tuning import tune
 from optimize.search.optimizer import (
-    PARENT,
-    Candidate,
     Proposal,
     ReportProposal,
     SearchContext,
@@ -85,8 +83,8 @@ class Planted:
             before = {agent: "" if self.whole else f"{text}\n\n" for agent, text in parent.texts.items()}
             texts = {agent: before[agent] + text for agent, text in more.items()}
             prompts = replace(parent, texts={**parent.texts, **texts}, edited=(), provenance={})
-            candidate = Candidate(f"c{number:03}", prompts, (PARENT,), tuple(more), "planted")
-            report(Proposal(candidate, "accepted", "planted", val_score=self.val_score))
+            changed = {"agents": tuple(more), "origin": "planted", "val_score": self.val_score}
+            report(Proposal(f"c{number:03}", prompts, "accepted", "planted", **changed))
         return self.outcome
 
 

@@ -148,10 +148,7 @@ class ToySearch:
     @property
     def told(self) -> list[Any]:
         """The proposals, as far as they are the same each time."""
-        return [
-            (each.decision, each.minibatch_before, each.minibatch_after, each.val_score, vars(each.candidate))
-            for each in self.proposals
-        ]
+        return [{**vars(each), "spend": None} for each in self.proposals]
 
 
 @contextmanager

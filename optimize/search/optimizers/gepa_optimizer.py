@@ -17,7 +17,6 @@ from eval.config.evaluation import require
 from mas.runtime.errors import UserError
 from optimize.search.optimizer import (
     PARENT,
-    Candidate,
     Decision,
     Proposal,
     ReportProposal,
@@ -160,7 +159,7 @@ class GepaEvents:
         self._n_proposed = self._iteration = 0
         self._spend_before = self._budget.spend()
         self._new_texts: dict[str, str] = {}
-        self._pending: Candidate | None = None  # not decided yet
+        self._pending: Proposal | None = None  # not decided yet
         self._before = self._after = 0.0  # mean scores of its parent and its own on the minibatch
         self._is_minibatch_complete = self._is_val_complete = True
         self._val_score: float | None = None
@@ -203,7 +202,7 @@ class GepaEvents:
     @_guarded
     def on_candidate_accepted(self, event: Event) -> None:
         if self._pending is not None:
-            self._ids.append(self._pending.id)
+            self._ids.append(self._pending.candidate_id)
         self._decide("accepted", "as good" if self._after == self._before else "better")
 
     @_guarded
@@ -222,8 +221,8 @@ class GepaEvents:
     def _propose(self, texts: dict[str, str], parents: Sequence[int], origin: str) -> None:
         self._n_proposed += 1
         start, first = self._parent, self._texts[parents[0]]
-        self._pending = Candidate(
-            id=f"c{self._n_proposed:03}",
+        self._pending = Proposal(
+            f"c{self._n_proposed:03}",
             prompts=replace(start, texts={**start.texts, **texts}, edited=(), provenance={}),
             parent_ids=tuple(self._ids[number] for number in parents),
             agents=tuple(agent for agent, text in texts.items() if text != first.get(agent)),
@@ -240,15 +239,15 @@ class GepaEvents:
         is_complete = self._is_minibatch_complete and self._is_val_complete
         if not is_complete:
             decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
-        proposal = Proposal(
+        proposal = replace(
             self._pending,
-            decision,
-            reason,
+            decision=decision,
+            reason=reason,
             iteration=self._iteration,
             minibatch_before=self._before if self._is_minibatch_complete else None,
             minibatch_after=self._after if self._is_minibatch_complete else None,
             val_score=self._val_score if is_complete else None,
-            spend=self._budget.spend() - self._spend_before,
+            spend=(self._budget.spend() - self._spend_before).to_dict(),
         )
         self._pending = None
         self._report(proposal)

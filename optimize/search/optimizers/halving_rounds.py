@@ -42,7 +42,7 @@ import numpy as np
 
 from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.search.optimizer import PARENT, Candidate, Decision, Proposal, ReportProposal, SearchContext
+from optimize.search.optimizer import PARENT, Decision, Proposal, ReportProposal, SearchContext
 from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 from optimize.search.student import Objective, Student, run_trials
 from optimize.search.trials import Trial
@@ -313,29 +313,33 @@ class HalvingRounds:
             decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
         elif guess.mean(val_ids) > self._best.mean(val_ids):
             decision = "accepted"
-        candidate = self._describe(guess)
-        self._proposed[candidate.id] = guess
+        parent_id, agents = self._find_parent(guess)
+        candidate_id = f"c{self._n_rounds:03}"
+        self._proposed[candidate_id] = guess
         self._report(
             Proposal(
-                candidate,
+                candidate_id,
+                guess.prompts,
                 decision,
                 reason,
+                parent_ids=(parent_id,),
+                agents=agents,
+                origin="reflection",
                 iteration=self._n_rounds,
                 val_score=guess.mean(val_ids) if scored else None,
-                spend=self._budget.spend() - before,
+                spend=(self._budget.spend() - before).to_dict(),
             )
         )
         if decision == "accepted":
             self._best = guess
         return decision == "accepted"
 
-    def _describe(self, version: _Version) -> Candidate:
-        """Return a version as a candidate; its parent is the proposal that most of its changes come from."""
+    def _find_parent(self, version: _Version) -> tuple[str, tuple[str, ...]]:
+        """Return the proposal that most of a version's changes come from, and the agents that differ from it."""
         included = [each for each in self._proposed if self._proposed[each].changes <= version.changes]
         parent_id = max(included, key=lambda each: len(self._proposed[each].changes))
         texts, before = version.prompts.texts, self._proposed[parent_id].prompts.texts
-        agents = tuple(agent for agent in texts if texts[agent] != before[agent])
-        return Candidate(f"c{self._n_rounds:03}", version.prompts, (parent_id,), agents, "reflection")
+        return parent_id, tuple(agent for agent in texts if texts[agent] != before[agent])
 
     # Proposals
 

@@ -13,7 +13,7 @@ import dspy
 from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.search.dspy_compat import Scored, run_isolated
-from optimize.search.optimizer import PARENT, Candidate, Decision, Proposal, ReportProposal, SearchContext
+from optimize.search.optimizer import Decision, Proposal, ReportProposal, SearchContext
 from optimize.search.student import Objective, Student
 
 
@@ -83,10 +83,19 @@ class ScoredPrograms:
             for agent, text in prompts.texts.items()
             if text != before.texts[agent] or prompts.demos.get(agent) != before.demos.get(agent)
         )
-        candidate = Candidate(f"c{number:03}", prompts, (PARENT,), changed, self._origin)
-        share = spend - self._spend_before
-        val_score = score if is_complete else None
-        self._report(Proposal(candidate, decision, reason, iteration=number, val_score=val_score, spend=share))
+        self._report(
+            Proposal(
+                f"c{number:03}",
+                prompts,
+                decision,
+                reason,
+                agents=changed,
+                origin=self._origin,
+                iteration=number,
+                val_score=score if is_complete else None,
+                spend=(spend - self._spend_before).to_dict(),
+            )
+        )
         self._spend_before = spend
 
     def _check_over(self) -> None:

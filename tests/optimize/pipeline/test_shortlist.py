@@ -16,7 +16,7 @@ from optimize.pipeline.shortlist import (
     approve_winner,
     choose_winner,
 )
-from optimize.search.optimizer import Candidate, Proposal, ReportProposal, SearchContext, SearchOutcome
+from optimize.search.optimizer import Proposal, ReportProposal, SearchContext, SearchOutcome
 from optimize.search.student import Objective, Student
 from optimize.session.tuning_run import TuningRun
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Planted, planted_run
@@ -34,10 +34,8 @@ class Scored(Planted):
         parent = student.initial_prompts
         for number, (text, score, decision) in enumerate(self.found, start=1):
             texts: Mapping[str, str] = {**parent.texts, "finalize": text or parent.texts["finalize"]}
-            candidate = Candidate(
-                f"c{number:03}", replace(parent, texts=dict(texts)), ("parent",), ("finalize",), "planted"
-            )
-            report(Proposal(candidate, decision, "planted", val_score=score))
+            prompts = replace(parent, texts=dict(texts))
+            report(Proposal(f"c{number:03}", prompts, decision, "planted", agents=("finalize",), val_score=score))
         return SearchOutcome()
 
 

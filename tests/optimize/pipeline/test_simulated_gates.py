@@ -49,7 +49,7 @@ class DrawnScores:
             ]
 
     def read_answers(self, run: TuningRun, side: PromptSet, asked: Any) -> list[Record]:
-        return self.records["parent" if side is run.parent.prompts else "winner"]
+        return self.records["parent" if side is run.parent else "winner"]
 
 
 def judge_drawn(

@@ -35,7 +35,7 @@ def test_every_optimizer_proposes_candidates_within_its_budget(file: Path, tmp_p
     assert isinstance(outcome, SearchOutcome)
     assert bool(outcome.reflections) == optimizer.needs_reflection
     assert spend.metric_calls <= CALLS
-    assert toy.proposals and all(each.candidate.id != PARENT for each in toy.proposals)
+    assert toy.proposals and all(each.candidate_id != PARENT for each in toy.proposals)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

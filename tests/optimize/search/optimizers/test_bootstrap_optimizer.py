@@ -26,7 +26,7 @@ def test_examples_are_the_agents_own_steps_in_right_answers_to_training_question
     right_questions = {record.question for record in right if record.correct}
     assert 3 <= len(search.proposals) <= 5
     for each in search.proposals:
-        prompts = each.candidate.prompts
+        prompts = each.prompts
         assert prompts.texts == toy()[2].texts
         assert set(prompts.demos) == {"plan", "solve", "finalize"}
         assert all(1 <= len(demos) <= 3 for demos in prompts.demos.values())
@@ -42,7 +42,7 @@ def test_the_best_so_far_is_accepted_and_the_parent_is_no_proposal(tmp_path: Pat
         search.run(BootstrapOptimizer())
         trials = [search.student.trial(each) for each in search.val_ids]
         best = sum(trial.record.score or 0.0 for trial in trials) / len(trials)
-    assert digest(toy()[2]) not in {digest(each.candidate.prompts) for each in search.proposals}
+    assert digest(toy()[2]) not in {digest(each.prompts) for each in search.proposals}
     for each in search.proposals:
         assert each.val_score is not None
         assert each.decision == ("accepted" if each.val_score > best else "rejected")
@@ -75,7 +75,7 @@ def test_what_a_candidate_would_publish_is_what_was_scored(tmp_path: Path) -> No
         proposal = search.proposals[0]
         published = Student(search.student.deepcopy().program, toy()[2], search.trials)
         for name, predictor in published.named_predictors():
-            predictor.demos = proposal.candidate.prompts.demos[name]
+            predictor.demos = proposal.prompts.demos[name]
         trials = [published.trial(each) for each in search.val_ids]
         assert search.model.sent == sent, "they are known under the same digest"
         assert proposal.val_score == sum(trial.record.score or 0.0 for trial in trials) / len(trials)
@@ -84,8 +84,8 @@ def test_what_a_candidate_would_publish_is_what_was_scored(tmp_path: Path) -> No
 def test_agents_that_are_not_tuned_get_no_examples(tmp_path: Path) -> None:
     with toy_search(tmp_path, agents=("solve",)) as search:
         search.run(BootstrapOptimizer(candidates=3))
-    assert search.proposals and all(list(each.candidate.prompts.demos) == ["solve"] for each in search.proposals)
-    assert all(each.candidate.agents == ("solve",) for each in search.proposals)
+    assert search.proposals and all(list(each.prompts.demos) == ["solve"] for each in search.proposals)
+    assert all(each.agents == ("solve",) for each in search.proposals)
 
 
 def test_an_example_of_an_agent_with_tools_holds_its_calls_and_no_tools(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_an_example_of_an_agent_with_tools_holds_its_calls_and_no_tools(tmp_path
     with toy_search(tmp_path, program=program, prompts=prompts, scorer=right, n_train=2, n_val=2) as search:
         search.run(BootstrapOptimizer(candidates=1))
         (proposal,) = search.proposals
-    (demo, *_) = proposal.candidate.prompts.demos["expert"]
+    (demo, *_) = proposal.prompts.demos["expert"]
     assert "tools" not in demo and demo["expert_answer"] == "42"
     (turn,) = demo["history"]["messages"]
     assert turn["tool_calls"]["tool_calls"][0]["args"] == {"expression": "6*7"}

@@ -40,20 +40,20 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     with toy_search(tmp_path, seed=1, max_metric_calls=150) as search:
         outcome = search.run(gepa(component_selector="all"))
         proposals, ledger = search.proposals, search.budget.spend()
-    assert [each.candidate.id for each in proposals] == [f"c{number:03}" for number in range(1, len(proposals) + 1)]
-    accepted = {each.candidate.id for each in proposals if each.decision == "accepted"}
+    assert [each.candidate_id for each in proposals] == [f"c{number:03}" for number in range(1, len(proposals) + 1)]
+    accepted = {each.candidate_id for each in proposals if each.decision == "accepted"}
     assert accepted and len(accepted) < len(proposals)
     for each in proposals:
-        assert set(each.candidate.parent_ids) <= {"parent", *accepted}
+        assert set(each.parent_ids) <= {"parent", *accepted}
         assert (each.val_score is not None) == (each.decision == "accepted")
         if each.decision != "cut_off":
             assert each.minibatch_before is not None and each.minibatch_after is not None
-        if each.decision == "accepted" and each.candidate.origin == "reflection":
+        if each.decision == "accepted" and each.origin == "reflection":
             assert each.minibatch_after > each.minibatch_before
-        assert each.candidate.agents, "of every one, some text is new"
-    assert outcome.reflections >= len([each for each in proposals if each.candidate.origin == "reflection"])
-    assert sum(each.spend.lm_calls for each in proposals) <= ledger.lm_calls
-    assert sum(each.spend.reflection_calls for each in proposals) == ledger.reflection_calls > 0
+        assert each.agents, "of every one, some text is new"
+    assert outcome.reflections >= len([each for each in proposals if each.origin == "reflection"])
+    assert sum(each.spend["lm_calls"] for each in proposals) <= ledger.lm_calls
+    assert sum(each.spend["reflection_calls"] for each in proposals) == ledger.reflection_calls > 0
     assert ledger.metric_calls <= 150
     out, err = capfd.readouterr()
     assert (out, without_notes(err)) == ("", "")
@@ -99,7 +99,7 @@ def test_agents_that_are_not_tuned_keep_their_prompts_and_all_keep_their_example
     prompts = replace(toy()[2], demos={"plan": [DEMO]})
     with toy_search(tmp_path, prompts=prompts, agents=("plan", "solve")) as search:
         search.run(gepa(component_selector="all"))
-        found = [each.candidate for each in search.proposals]
+        found = list(search.proposals)
     assert found and all(set(each.agents) <= {"plan", "solve"} for each in found)
     assert {each.prompts.texts["finalize"] for each in found} == {prompts.texts["finalize"]}
     assert all(each.prompts.demos == {"plan": [DEMO]} for each in found)

@@ -47,15 +47,15 @@ def test_texts_and_examples_are_combined_and_scored_on_all_validation_questions(
         right = [search.student.trial(each).record for each in search.train_ids]
         spend = search.budget.spend()
         proposals = search.proposals
-    assert [each.candidate.id for each in proposals] == [f"c{number:03}" for number in range(1, len(proposals) + 1)]
+    assert [each.candidate_id for each in proposals] == [f"c{number:03}" for number in range(1, len(proposals) + 1)]
     assert 3 <= len(proposals) <= 6
     best = None
     for each in proposals:
-        assert each.val_score is not None and each.candidate.origin == "mipro"
+        assert each.val_score is not None and each.origin == "mipro"
         assert each.decision == "rejected" or best is None or each.val_score > best
         best = max(best or 0.0, each.val_score)
-    texts = {each.candidate.prompts.texts["solve"] for each in proposals}
-    demos = [each.candidate.prompts.demos for each in proposals]
+    texts = {each.prompts.texts["solve"] for each in proposals}
+    demos = [each.prompts.demos for each in proposals]
     assert len(texts) > 1 and any(demos)
     right_questions = {record.question for record in right if record.correct}
     assert {demo["problem"] for each in demos for demo in each.get("plan", ())} <= right_questions
@@ -88,7 +88,7 @@ def test_what_the_budget_cuts_off_is_told_as_that_and_is_the_last(tmp_path: Path
 def test_agents_that_are_not_tuned_keep_their_prompts(tmp_path: Path) -> None:
     with toy_search(tmp_path, agents=("solve",)) as search:
         search.run(FEW)
-    found = [each.candidate for each in search.proposals]
+    found = list(search.proposals)
     assert found and all(each.agents == ("solve",) and set(each.prompts.demos) <= {"solve"} for each in found)
     assert {each.prompts.texts["plan"] for each in found} == {toy()[2].texts["plan"]}
 
@@ -116,7 +116,7 @@ def test_no_gold_reaches_the_proposer_though_agents_answer_with_it(
     }
     with toy_search(tmp_path, model=model) as search:
         search.run(FEW)
-        demos = json.dumps([each.candidate.prompts.demos for each in search.proposals])
+        demos = json.dumps([each.prompts.demos for each in search.proposals])
     texts = "\n".join(asked)
     assert "planted train" in demos, "agents gave it"
     assert all(json.dumps(each.question)[1:40] in texts for each in planted["train"])
