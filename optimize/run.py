@@ -20,16 +20,17 @@ from omegaconf import DictConfig
 
 from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_task_overrides
-from optimize.pipeline.terminal import show_finished_run
 from optimize.session.config import read_config
 from optimize.session.tuning_store import RESUME, find_parent_set, read_original_arguments
 
 
 def task(composed: DictConfig, given: Sequence[str]) -> int:
     config = read_config(composed, get_task_overrides())
-    if config.resume and (code := show_finished_run(config.resume, given)) is not None:
-        return code
     if config.resume:
+        from optimize.reports.tuning_page import show_finished_run
+
+        if (code := show_finished_run(config.resume, given)) is not None:
+            return code
         config.base.prompts = find_parent_set(config.resume)
     config.check()
     from optimize.pipeline.tuning import tune

@@ -46,7 +46,7 @@ class Tuned:
         return render_html(self._print)
 
     def _print(self, console: Console) -> None:
-        from optimize.pipeline.terminal import show_verdict
+        from optimize.reports.outcome import show_verdict
 
         if self.verdict is not None:
             show_verdict(read_tuning(self.folder), console)

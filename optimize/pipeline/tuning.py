@@ -39,8 +39,8 @@ from optimize.pipeline.sealed_test import (
     run_sealed_test,
 )
 from optimize.pipeline.shortlist import Baseline, approve_winner, choose_winner, measure_baseline
-from optimize.pipeline.terminal import show_verdict
 from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
+from optimize.reports.outcome import show_verdict
 from optimize.search.optimizer import PARENT, Proposal, SearchContext, SearchOutcome
 from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun, open_tuning_run

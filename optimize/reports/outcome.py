@@ -1,18 +1,56 @@
-"""The outcome of a tuning run in one sentence, with notes, for the head of its page and for MLflow.
+"""The outcome of a tuning run in words: in the terminal, at the head of its page, and in MLflow.
 
+show_verdict(read_tuning(folder), Console())
 outcome = describe_outcome(tuning)
 outcome.label, outcome.sentence         # "published", "Published as prompts/tuned: the gate's conditions hold. …"
 """
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from eval.runs.folder import DATABASE, is_in_use
+from eval.execution.console import Console
+from eval.runs.folder import DATABASE, format_path, is_in_use
 from eval.runs.run_info import SILENT
+from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import Verdict
-from optimize.gate.words import describe_test, list_checks, list_notes, list_test_notes
-from optimize.session.tuning_store import TuningSnapshot
+from optimize.gate.words import describe_test, format_cost, list_checks, list_notes, list_test_notes
+from optimize.publishing.publish import describe_published
+from optimize.session.tuning_store import TuningSnapshot, format_command
+
+
+def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None:
+    """Print the verdict of a run."""
+    console = console or Console()
+    if tuning.info.simulated:
+        console.print(SIMULATED_NOTICE, style="bold yellow")
+    for line in format_verdict(tuning):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
+    """Return the verdict as lines of text."""
+    verdict = cast(Verdict, tuning.verdict)
+    if "winner" in verdict:
+        yield f"sealed test: {describe_test(verdict)}"
+    yield from (f"  {note}" for note in list_test_notes(verdict))
+    if verdict["published"]:
+        yield describe_published(verdict["set"], tuning.read_part("splits"))
+    else:
+        yield f"not published: {verdict['finish_reason']}"
+    for line in (*list_checks(verdict), *list_notes(verdict)):
+        yield f"  {line}"
+    if not verdict["published"] and (winner := verdict.get("winner")):
+        run, chosen = shlex.quote(str(format_path(tuning.folder))), winner["candidate_id"]
+        command = f"{format_command('export.py')} {run} --candidate {chosen} --name {shlex.quote(tuning.task.name)}"
+        yield f"  to publish it all the same, ungated: {command}"
+    spend = verdict["spend"]
+    yield (
+        f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} by the reflection model), "
+        f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {format_cost(spend)}, {spend['seconds']:,.0f} s"
+    )
+
 
 WORDS = {
     "improved": "the gate's conditions hold",

@@ -10,26 +10,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from markupsafe import Markup
 
+from eval.execution.console import Console
 from eval.execution.projection import format_duration
 from eval.reports.formats import format_percent, format_points
 from eval.reports.html.charts import CHARTS, Chart, Point, Tone
 from eval.reports.html.templates import load_scripts, load_template
+from eval.reports.summary_table import print_report_path
 from eval.runs.folder import REPORT, check_entries
 from eval.runs.foreign_run import refuse_unreadable
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
-from mas.runtime.terminal import escape_controls
+from mas.runtime.terminal import escape_controls, print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
+from optimize.gate.verdict import Verdict, compute_exit_code
 from optimize.gate.words import format_cost
 from optimize.publishing.prompt_diff import build_rows, compare_sets, format_demo
-from optimize.reports.outcome import describe_outcome
+from optimize.reports.outcome import describe_outcome, show_verdict
 from optimize.search.optimizer import PARENT, Proposal
-from optimize.session.tuning_store import JsonObject, TuningSnapshot, read_tuning
+from optimize.session.tuning_store import RESUME, JsonObject, TuningSnapshot, find_tuning_run, read_tuning
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -59,6 +62,28 @@ def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
     with write_atomically(path) as file:
         file.write(redact(escape_controls(page)))
     return path
+
+
+def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
+    """Print the verdict of a finished run again, and return its exit code; None if the run is not finished.
+
+    Args:
+        run: its name.
+        given: the command line as typed, without the overrides that the run was started with.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    tuning = read_tuning(find_tuning_run(run))
+    if not tuning.is_final:
+        return None
+    show_verdict(tuning)
+    if not (tuning.folder / REPORT).is_file():  # the process ended between the verdict and its page
+        write_tuning_page(tuning.folder)
+    print_report_path(tuning.folder, Console())
+    if any(not each.startswith(f"{RESUME}=") for each in given):
+        print_line("this run is over: the options given now change nothing", error=True)
+    return compute_exit_code(cast(Verdict, tuning.verdict))
 
 
 def _build_page(tuning: TuningSnapshot) -> dict[str, object]:

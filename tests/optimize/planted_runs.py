@@ -32,8 +32,8 @@ from mas.llm.agent_lm import AgentLM
 from mas.llm.call_policy import CallPolicy
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
-from optimize.pipeline.terminal import show_finished_run
 from optimize.pipeline.tuning import tune
+from optimize.reports.tuning_page import show_finished_run
 from optimize.search.optimizer import (
     Proposal,
     ReportProposal,
