@@ -48,7 +48,7 @@ class ComputationSettings:
 class ApiSettings:
     """Address and documentation of the API, and what may be sent to it."""
 
-    documentation: str | None = None  # path of api_docs_context.yaml or of an OpenAPI 3 document; null: no API
+    documentation: str | None = None  # path of api_docs_context.yaml; null: no API
     command: list[str] = field(default_factory=list)  # starts an API for the run; its first line is its address
     base_url: str | None = None  # null: that of the documentation
     hosts: list[str] = field(default_factory=list)  # "host" or "host:port" that a request's `api_base_url` may name

@@ -1,4 +1,4 @@
-"""Catalogue of an API's endpoints, from its documentation file (`api_docs_context.yaml`) or an OpenAPI 3 document.
+"""Catalogue of an API's endpoints, from its documentation file (`api_docs_context.yaml`).
 
 base_url: https://api.example.org
 auth: bearer                        # none: no endpoint needs a token
@@ -25,7 +25,6 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from mas.runtime.text import name_type
-from mas.systems.bos.api.openapi import convert_openapi
 from mas.systems.bos.contracts import AgentFailureError
 
 Auth = Literal["bearer", "none"]
@@ -152,7 +151,7 @@ def load_catalogue(path: Path) -> Catalogue:
         content = yaml.safe_load(path.read_text("utf-8"))
         if not isinstance(content, Mapping):
             raise ValueError(f"it holds {name_type(content)}, expected the keys base_url and endpoints")
-        return Catalogue.model_validate(convert_openapi(content) if "openapi" in content else dict(content))
+        return Catalogue.model_validate(dict(content))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         reason = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
