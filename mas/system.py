@@ -20,25 +20,10 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import SampleLimits
 from mas.runtime.security.redaction import Redact
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources
+from mas.tools.tool_context import Resources as Resources  # re-exported
 
 if TYPE_CHECKING:
     import dspy
-
-__all__ = [
-    "Answerer",
-    "OwnProgramSystem",
-    "Program",
-    "Resources",
-    "ServedSystem",
-    "Service",
-    "ServiceOptions",
-    "System",
-    "agent_names",
-    "can_be_served",
-    "can_derive_prompts",
-    "read_program_digest",
-]
 
 
 class Answerer(Protocol):
@@ -173,9 +158,6 @@ class Service:
     application: object  # ASGI
     host: str
     port: int
-    max_connections: int
-    drain_seconds: float  # for requests in flight when it is stopped
-    begin_shutdown: Callable[[], None]  # called on the event loop: refuse new requests, end those in flight in time
 
 
 class ServedSystem(System, Protocol):

@@ -7,12 +7,12 @@ from eval.config.evaluation import EvalConfig
 from eval.execution.console import MissingServices
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
-from mas.runtime.event_loop import background_loop, run_blocking
+from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from mas.system import ServedSystem, ServiceOptions
 
-_LAST_SECONDS = 5  # for the server itself, after the time of the requests in flight
+DRAIN_SECONDS = 30  # for requests in flight when the service is stopped
 
 
 def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -> int:
@@ -39,16 +39,13 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                limit_concurrency=service.max_connections,
-                timeout_graceful_shutdown=int(service.drain_seconds) + _LAST_SECONDS,
+                timeout_graceful_shutdown=DRAIN_SECONDS,
             )
         )
 
         def stop(name: str) -> None:
-            seconds = f"requests in flight have {service.drain_seconds:g} s; once more: stop now"
-            print_line(f"stopped by {name}: {seconds}.", error=True)
+            print_line(f"stopped by {name}: requests have {DRAIN_SECONDS} s; once more: stop now.", error=True)
             server.force_exit, server.should_exit = server.should_exit, True
-            background_loop().call_soon_threadsafe(service.begin_shutdown)
 
         with open_listener(service.host, service.port, "system.service.port") as listener, handle_signals(stop):
             host, port = listener.getsockname()[:2]

@@ -138,10 +138,8 @@ class ServiceSettings:
 
     host: str = "127.0.0.1"  # another one needs a token
     port: int = 8765  # 0: any that is free
-    max_body_bytes: int = 100_000  # of a request
     max_requests: int = 16  # at once; others are refused with 429
     request_seconds: float = 300.0  # of one request, until its answer has been sent
-    drain_seconds: float = 30.0  # for requests in flight after SIGTERM
 
     @property
     def token(self) -> str:
@@ -150,8 +148,7 @@ class ServiceSettings:
 
     def check(self) -> None:
         _check_range("service", self, "port", lowest=0, highest=65535)
-        _check_range("service", self, "max_body_bytes", "max_requests", "request_seconds")
-        _check_range("service", self, "drain_seconds", lowest=0)
+        _check_range("service", self, "max_requests", "request_seconds")
 
     def check_token(self) -> None:
         """Check that others can reach the service with a token only.

@@ -78,16 +78,9 @@ class BosSystem(BosSettings, AgentSystem):
         self.service.check_token()
 
     def serve_application(self, program: Program, options: ServiceOptions) -> Service:
+        from mas.systems.bos.http_service import make_application
         from mas.systems.bos.program import BosProgram
-        from mas.systems.bos.serving.application import make_application
 
         own, settings = cast(BosProgram, program), self.service
-        application, desk = make_application(own, settings, options.limits, options.redact, options.report)
-        return Service(
-            application=application,
-            host=settings.host,
-            port=settings.port,
-            max_connections=2 * settings.max_requests + 100,
-            drain_seconds=settings.drain_seconds,
-            begin_shutdown=desk.begin_shutdown,
-        )
+        application = make_application(own, settings, options.limits, options.redact, options.report)
+        return Service(application, settings.host, settings.port)

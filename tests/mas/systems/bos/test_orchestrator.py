@@ -21,10 +21,10 @@ from mas.systems.bos.contracts import (
     AgentResult,
     EventRecorder,
     OrchestratorResponse,
+from mas.systems.bos.http_service import list_events
 )
 from mas.systems.bos.orchestrator import execute_agent, route, workflow
 from mas.systems.bos.service import run
-from mas.systems.bos.serving.work import list_events
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering
 
