@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.security.redaction import build_redactor
 from mas.systems.bos.context import SYSTEM_PROMPT, format_context, format_data, get_text, list_secrets
-from mas.systems.bos.contracts import AgentError, AgentResult, EventRecorder, OrchestratorResponse, TabularResult
+from mas.systems.bos.contracts import AgentError, AgentResult, OrchestratorResponse, TabularResult
+from mas.systems.bos.recorder import EventRecorder
 
 MAX_TABLE_ROWS = 30  # of a table in a prompt
 MAX_TABLE_CHARS = 6_000
@@ -76,20 +76,18 @@ class Composer:
         table = next((each.tabular for each in results if each.has_succeeded and each.tabular), None)
         answer = describe_outcome(results)
         if any(each.has_succeeded for each in results):
-            inputs = {
-                "question_to_answer": question,
-                "planner_rationale": planner_rationale,
-                "agent_summaries": format_results(results),
-                "table": format_data("table", format_table(table)) if table else "none",
-                "context": format_context(context),
-                "system_prompt": get_text(context, SYSTEM_PROMPT),
-            }
-            try:
-                reply = await self.predictor.acall(**inputs)
-                answer = str(reply.final_answer or "").strip() or answer
-            except (LMError, AdapterParseError) as error:
-                if recorder is not None:
-                    recorder.add("ERROR", "Composer gave no answer", error=str(error), type=type(error).__name__)
+            composed = await (recorder or EventRecorder("composer", context)).ask(
+                self.predictor,
+                "final_answer",
+                "Composer gave no answer",
+                question_to_answer=question,
+                planner_rationale=planner_rationale,
+                agent_summaries=format_results(results),
+                table=format_data("table", format_table(table)) if table else "none",
+                context=format_context(context),
+                system_prompt=get_text(context, SYSTEM_PROMPT),
+            )
+            answer = composed or answer
         redact = build_redactor(list_secrets(context))
         return OrchestratorResponse(
             answer=redact(answer), data=table, agent_results=results, metadata=dict(metadata or {})

@@ -4,17 +4,11 @@ request = AgentRequest.parse({"question": "How many orders?", "prefer_agents": "
 request.prefer_agents                                         # ("sql",)
 table = TabularResult.from_lists(["id", "id"], [[1, 2]])      # columns id and id_2
 AgentResult(agent="sql", status="succeeded", answer="One row.", tabular=table)
-
-    recorder = EventRecorder("sql", context)
-    recorder.add("TOOL", "Executed query", query="SELECT 1", row_count=1, latency_ms=2.5)
-    return recorder.succeed("One row.", table)
 """
 
 import math
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -32,10 +26,8 @@ from pydantic import (
 )
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
-from mas.runtime.security.redaction import build_redactor, redact_value
 from mas.runtime.text import replace_surrogates, to_jsonable
-from mas.runtime.trace import Level, event
-from mas.systems.bos.context import Clock, list_secrets, mask_secrets, read_clock
+from mas.systems.bos.context import Clock, mask_secrets, read_clock
 
 AgentName = Literal["sql", "api_docs", "computation"]
 AGENT_NAMES: tuple[AgentName, ...] = get_args(AgentName)
@@ -300,72 +292,6 @@ class Agent(Protocol):
             LimitReachedError: a limit of the sample or the run was reached. Must not be caught.
         """
         ...
-
-
-_recorders: ContextVar[list["EventRecorder"] | None] = ContextVar("recorders", default=None)
-
-
-@contextmanager
-def note_recorders() -> Iterator[list["EventRecorder"]]:
-    """Note the recorders made inside the block: if an agent raises, what it has done until then is in its own."""
-    noted: list[EventRecorder] = []
-    token = _recorders.set(noted)
-    try:
-        yield noted
-    finally:
-        _recorders.reset(token)
-
-
-class EventRecorder:
-    """Events of one component while it works on one request, without the secrets of the request's context.
-
-    Each event is also noted on the span that is open (`mas.runtime.trace`), with the same id, so that MLflow shows it.
-    """
-
-    def __init__(self, component: Component, context: Mapping[str, object] | None = None) -> None:
-        self.events: list[TraceEvent] = []
-        self._component = component
-        self.redact = build_redactor(list_secrets(context or {}))
-        if (noted := _recorders.get()) is not None:
-            noted.append(self)
-
-    def hide(self, secret: str) -> None:
-        """Hide one more secret, such as a new token, in all that is added or redacted from now on."""
-        before, hide = self.redact, build_redactor((secret,))
-        self.redact = lambda text: hide(before(text))
-
-    def add(self, event_type: TraceEventType | str, message: str, /, **data: object) -> TraceEvent:
-        """Add an event, and note it on the open span."""
-        added = TraceEvent(
-            event_type=TraceEventType(event_type),
-            agent=self._component,
-            message=self.redact(replace_surrogates(message)),
-            data=redact_value(data, self.redact),
-        )
-        self.events.append(added)
-        level: Level = "warning" if added.event_type is TraceEventType.ERROR else "info"
-        event(
-            added.message or "",
-            level,
-            event_id=added.event_id,
-            event_type=str(added.event_type),
-            component_name=self._component,
-            data=added.data,
-        )
-        return added
-
-    def succeed(self, answer: str, table: TabularResult | None = None) -> AgentResult:
-        """Return the result of an agent that has an answer."""
-        return self._finish(_Status.succeeded, answer=self.redact(answer), tabular=table)
-
-    def fail(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> AgentResult:
-        """Return the result of an agent that has none, with the error as its last event."""
-        error = AgentError(message=self.redact(message), type=kind, details=redact_value(details or {}, self.redact))
-        self.add("ERROR", error.message, type=kind)
-        return self._finish(_Status.failed, error=error)
-
-    def _finish(self, status: AgentExecutionStatus, **fields: object) -> AgentResult:
-        return AgentResult.model_validate({"agent": self._component, "status": status, "trace": self.events, **fields})
 
 
 class PlannerDecision(_Contract):

@@ -33,12 +33,11 @@ from mas.systems.bos.contracts import (
     AgentName,
     AgentRequest,
     AgentResult,
-    EventRecorder,
     OrchestratorState,
     attach_temporal_context,
-    note_recorders,
 )
 from mas.systems.bos.planner import Planner
+from mas.systems.bos.recorder import EventRecorder, note_recorders
 
 _Status = AgentExecutionStatus
 
@@ -155,6 +154,8 @@ async def run_agent(
                 result = await _invoke(runtime.context.agents[name], request.question, context)
             if not isinstance(result, AgentResult):
                 raise TypeError(f"the agent {name} returned {type(result).__name__}; expected AgentResult")
+            if result.status in (_Status.pending, _Status.running):
+                raise ValueError(f"the agent {name} returned a result that is {result.status}; expected a final one")
         except LimitReachedError:
             raise
         except Exception as error:  # noqa: BLE001  # of an agent: becomes its result

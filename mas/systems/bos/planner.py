@@ -16,7 +16,8 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.systems.bos.agents import AgentEntry
 from mas.systems.bos.context import SYSTEM_PROMPT, format_context, get_text
-from mas.systems.bos.contracts import AgentName, EventRecorder, PlannerDecision
+from mas.systems.bos.contracts import AgentName, PlannerDecision
+from mas.systems.bos.recorder import EventRecorder
 from mas.systems.bos.settings import PlannerSettings
 
 FALLBACK_CONFIDENCE = 0.4

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 import dspy
 import httpx
-from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.text import replace_surrogates
 from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, select_documentation
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
 from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
 from mas.systems.bos.context import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, format_data, get_text
-from mas.systems.bos.contracts import REQUEST_SENT, AgentFailureError, AgentResult, EventRecorder
+from mas.systems.bos.contracts import REQUEST_SENT, AgentFailureError, TabularResult
+from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.settings import FIREBASE_ENV, TOKEN_ENV, ApiSettings, list_api_secrets
 
 _UNAUTHORIZED, _BAD_REQUEST = 401, 400
@@ -96,8 +96,10 @@ class _Call:
 
 
 @dataclass(frozen=True)
-class ApiDocsAgent:
+class ApiDocsAgent(RecordedAgent):
     """Agent without a state of its own; requests share `tokens`, and `client` if there is one."""
+
+    name = "api_docs"
 
     predictors: Mapping[str, dspy.Predict]
     catalogue: Catalogue
@@ -105,20 +107,14 @@ class ApiDocsAgent:
     tokens: FirebaseTokens
     client: httpx.AsyncClient | None = None  # None: one for each question
 
-    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
-        """Return the summary of the API's reply, or why there is none.
-
-        Raises:
-            LimitReachedError: a limit of the sample or the run was reached.
-        """
-        recorder = EventRecorder("api_docs", context)
+    async def answer(
+        self, question: str, context: Mapping[str, object], recorder: EventRecorder
+    ) -> tuple[str, TabularResult | None]:
+        """Return the summary of the API's reply; an API has no table."""
         for secret in list_api_secrets():
             recorder.hide(secret)
         async with nullcontext(self.client) if self.client else httpx.AsyncClient() as client:
-            try:
-                return recorder.succeed(await self._answer(_Call(question, context, recorder, client)))
-            except AgentFailureError as failure:
-                return recorder.fail(failure.kind, str(failure), failure.details)
+            return await self._answer(_Call(question, context, recorder, client)), None
 
     async def _answer(self, call: _Call) -> str:
         planned = await self._plan(call)
@@ -244,19 +240,16 @@ class ApiDocsAgent:
 
     async def _summarize(self, call: _Call, request: ApiRequest, reply: Reply) -> str:
         """Return the reply in words; its beginning if the model gives no usable summary."""
-        try:
-            summed_up = await self.predictors["api_summarize"].acall(
-                question_about_reply=call.question,
-                request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
-                reply=_format_reply(call, reply),
-                context=format_context(call.context),
-                system_prompt=get_text(call.context, SYSTEM_PROMPT),
-            )
-            summary = str(summed_up.summary or "").strip()
-        except (LMError, AdapterParseError) as error:
-            kind = type(error).__name__
-            call.recorder.add("ERROR", "Reply could not be put into words", error=str(error), type=kind)
-            summary = ""
+        summary = await call.recorder.ask(
+            self.predictors["api_summarize"],
+            "summary",
+            "Reply could not be put into words",
+            question_about_reply=call.question,
+            request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
+            reply=_format_reply(call, reply),
+            context=format_context(call.context),
+            system_prompt=get_text(call.context, SYSTEM_PROMPT),
+        )
         return summary or reply.text[:MAX_ERROR_CHARS]
 
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
 from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
-from mas.systems.bos.contracts import AgentFailureError, AgentResult, EventRecorder, TabularResult
+from mas.systems.bos.contracts import AgentFailureError, TabularResult
+from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
 from mas.tools.python_code import format_reply
@@ -86,39 +86,41 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class ComputationAgent:
+class ComputationAgent(RecordedAgent):
     """Agent without a state of its own."""
+
+    name = "computation"
 
     write_code: dspy.Predict
     summarize: dspy.Predict
     settings: ComputationSettings
     sandbox: SandboxSettings
 
-    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
-        """Answer the question by code. A failure of it is returned with its reason.
-
-        Raises:
-            LMError: the code could not be asked for.
-            AdapterParseError: the reply with the code could not be read.
-            LimitReachedError: a limit of the sample or the run was reached.
-        """
-        recorder = EventRecorder("computation", context)
+    async def answer(
+        self, question: str, context: Mapping[str, object], recorder: EventRecorder
+    ) -> tuple[str, TabularResult | None]:
+        """Answer by code, which is repaired as often as the settings allow."""
         problem: str | None = None
         for attempts_left in range(self.settings.repair_attempts, -1, -1):
             code = await self._ask_for_code(question, context, problem)
             recorder.add("DECISION", "Computation code was written", code=code)
-            try:
-                execution = await self._run(code, recorder)
-            except AgentFailureError as refusal:
-                return recorder.fail(refusal.kind, str(refusal), {"code": code})
+            execution = await self._run(code, recorder)
             if not execution.error:
-                answer = await self._summarize(question, context, code, execution, recorder)
-                return recorder.succeed(answer, execution.table)
+                answer = await recorder.ask(
+                    self.summarize,
+                    "computation_answer",
+                    "Outcome could not be summarised",
+                    computation_to_summarize=question,
+                    executed_code=code,
+                    outcome=format_data("python_repl_tool", execution.text),
+                    system_prompt=get_text(context, SYSTEM_PROMPT),
+                )
+                return answer or execution.text, execution.table
             problem = f"The code:\n{code}\n\nIts error:\n{execution.error}"
             if attempts_left:
                 recorder.add("MESSAGE", "Computation code failed and is repaired", error=execution.error_line)
         found = _ERROR_TYPE.match(execution.error_line)
-        return recorder.fail(found[1] if found else "CodeError", execution.error_line, {"code": code})
+        raise AgentFailureError(found[1] if found else "CodeError", execution.error_line, {"code": code})
 
     async def _ask_for_code(self, question: str, context: Mapping[str, object], problem: str | None) -> str:
         reply = await self.write_code.acall(
@@ -141,9 +143,9 @@ class ComputationAgent:
             AgentFailureError: it was refused or stopped.
         """
         if not code.strip():
-            raise AgentFailureError("PlanningDeclined", "no code can be written for this question")
+            raise AgentFailureError("PlanningDeclined", "no code can be written for this question", {"code": code})
         if violation := find_violation(code):
-            raise AgentFailureError("SandboxViolation", violation)
+            raise AgentFailureError("SandboxViolation", violation, {"code": code})
         if sample := current_context():
             sample.count_tool_call()
         started = time.perf_counter()
@@ -152,11 +154,11 @@ class ComputationAgent:
                 execution = await execute(code, self.sandbox, list_attachments())
                 current.outputs = {"observation": execution.text}
         except SessionTimeoutError as error:
-            raise AgentFailureError("SandboxTimeout", str(error)) from error
+            raise AgentFailureError("SandboxTimeout", str(error), {"code": code}) from error
         except SessionLostError as error:
-            raise AgentFailureError("SandboxViolation", str(error)) from error
+            raise AgentFailureError("SandboxViolation", str(error), {"code": code}) from error
         except NotAvailableError as error:
-            raise AgentFailureError("ConfigurationError", str(error)) from error
+            raise AgentFailureError("ConfigurationError", str(error), {"code": code}) from error
         recorder.add(
             "TOOL",
             "Executed code",
@@ -168,27 +170,6 @@ class ComputationAgent:
             row_count=execution.table.row_count if execution.table else None,
         )
         return execution
-
-    async def _summarize(
-        self,
-        question: str,
-        context: Mapping[str, object],
-        code: str,
-        execution: Execution,
-        recorder: EventRecorder,
-    ) -> str:
-        """Return the outcome in words; the outcome itself if the model cannot be asked."""
-        try:
-            reply = await self.summarize.acall(
-                computation_to_summarize=question,
-                executed_code=code,
-                outcome=format_data("python_repl_tool", execution.text),
-                system_prompt=get_text(context, SYSTEM_PROMPT),
-            )
-        except (LMError, AdapterParseError) as error:
-            recorder.add("ERROR", "Outcome could not be summarised", error=str(error), type=type(error).__name__)
-            return execution.text
-        return str(reply.computation_answer or "").strip() or execution.text
 
 
 def find_violation(code: str) -> str | None:

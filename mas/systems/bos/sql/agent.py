@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError, LMError
+from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -32,7 +32,8 @@ from mas.agents.tool_adapter import ToolAdapter
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
 from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
-from mas.systems.bos.contracts import AgentFailureError, AgentResult, EventRecorder, TabularResult
+from mas.systems.bos.contracts import AgentFailureError, TabularResult
+from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
 from mas.systems.bos.sql.server import QUERY_TOOL, QueryResult, fail
 from mas.systems.bos.sql.session import SqlSession
@@ -293,17 +294,15 @@ async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
     assert result is not None
     if not result["data"]:
         return {"final_answer": NO_ROWS, "messages": [AIMessage(NO_ROWS)]}
-    try:
-        reply = await own.predictors["sql_answer"].acall(
-            question_about_rows=own.question,
-            executed_query=state["last_query"],
-            rows=format_data(QUERY_TOOL, format_rows(result)),
-            system_prompt=get_text(own.context, SYSTEM_PROMPT),
-        )
-        answer = str(reply.rows_answer or "").strip()
-    except (LMError, AdapterParseError) as error:
-        own.recorder.add("ERROR", "Rows could not be put into words", error=str(error), type=type(error).__name__)
-        answer = ""
+    answer = await own.recorder.ask(
+        own.predictors["sql_answer"],
+        "rows_answer",
+        "Rows could not be put into words",
+        question_about_rows=own.question,
+        executed_query=state["last_query"],
+        rows=format_data(QUERY_TOOL, format_rows(result)),
+        system_prompt=get_text(own.context, SYSTEM_PROMPT),
+    )
     answer = answer or format_rows(result)
     return {"final_answer": answer, "messages": [AIMessage(answer)]}
 
@@ -332,30 +331,19 @@ def _note(state: SQLAgentState, **values: object) -> Changes:
 
 
 @dataclass(frozen=True)
-class SqlAgent:
+class SqlAgent(RecordedAgent):
     """Agent without a state of its own."""
+
+    name = "sql"
 
     predictors: Mapping[str, dspy.Predict]
     session: SqlSession
     max_retries: int = 3
 
-    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
-        """Answer the question by a query. A failure of it is returned with its reason.
-
-        Raises:
-            LMError: the model could not be asked.
-            AdapterParseError: the last reply that should have a query could not be read.
-            LimitReachedError: a limit of the sample or the run was reached.
-        """
-        recorder = EventRecorder("sql", context)
-        try:
-            return await self._attempt_until_success(question, context, recorder)
-        except AgentFailureError as error:
-            return recorder.fail(error.kind, str(error))
-
-    async def _attempt_until_success(
+    async def answer(
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
-    ) -> AgentResult:
+    ) -> tuple[str, TabularResult | None]:
+        """Answer from the rows of a query, written anew after each that failed until the retries are used up."""
         database = self._choose_database(context)
         attempt_context = AttemptContext(self.predictors, self.session, database, question, context, recorder)
         limit: RunnableConfig = {"recursion_limit": MAX_STEPS}  # the orchestrator's would be inherited
@@ -373,7 +361,7 @@ class SqlAgent:
                 history.append({**made, "success": True, "error": None})
                 recorder.add("RESULT", "SQL agent attempt succeeded", attempt_history=history)
                 table = TabularResult.from_lists(result["columns"], result["data"], result["truncated"])
-                return recorder.succeed(state.get("final_answer") or "", table)
+                return state.get("final_answer") or "", table
             error = recorder.redact((result and result["error"]) or "no query was run")
             history.append({**made, "success": False, "error": error})
             recorder.add("ERROR", "SQL agent attempt failed", **history[-1])
@@ -384,7 +372,7 @@ class SqlAgent:
         if attempt_context.unreadable:
             raise attempt_context.unreadable[-1]  # the model's fault, no query's
         message = f"No query succeeded in {len(history)} attempts; the last error: {history[-1]['error']}"
-        return recorder.fail("QueryError", message, {"attempt_history": history})
+        raise AgentFailureError("QueryError", message, {"attempt_history": history})
 
     def _choose_database(self, context: Mapping[str, object]) -> str:
         """Return the database that the request names, or the only one.

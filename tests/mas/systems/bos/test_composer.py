@@ -14,11 +14,11 @@ from mas.systems.bos.contracts import (
     AgentExecutionStatus,
     AgentName,
     AgentResult,
-    EventRecorder,
     OrchestratorResponse,
     TabularResult,
 )
 from mas.systems.bos.planner import Planner
+from mas.systems.bos.recorder import EventRecorder
 from mas.systems.bos.service import run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.mas.systems.bos.test_planner import FixedPredictor

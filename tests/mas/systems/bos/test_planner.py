@@ -11,8 +11,9 @@ from dspy.utils.exceptions import AdapterParseError, LMServerError
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.systems.bos.agents import REGISTRY, AgentEntry
-from mas.systems.bos.contracts import AgentName, EventRecorder, PlannerDecision
+from mas.systems.bos.contracts import AgentName, PlannerDecision
 from mas.systems.bos.planner import FALLBACK_CONFIDENCE, PlanAgents, Planner, apply_preferences, find_candidates
+from mas.systems.bos.recorder import EventRecorder
 from mas.systems.bos.settings import PlannerSettings
 from tests.mas.systems.bos.building import KEYWORDS, choose
 

@@ -15,8 +15,9 @@ from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos.agents import SPECS
-from mas.systems.bos.contracts import REQUEST_SENT, AgentError, AgentExecutionStatus, AgentResult, EventRecorder
+from mas.systems.bos.contracts import REQUEST_SENT, AgentError, AgentExecutionStatus, AgentResult
 from mas.systems.bos.program import ModelFailedError, parse_inputs
+from mas.systems.bos.recorder import EventRecorder
 from mas.systems.bos.settings import ComputationSettings, PlannerSettings
 from mas.systems.bos.system import BosSystem
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
