@@ -66,8 +66,7 @@ def _write_changes(
         try:
             after = await node(state, runtime)
         except (LMError, AdapterParseError) as error:
-            is_limit = any(isinstance(each, LimitReachedError) for each in walk_chain(error))
-            if is_limit or runtime.context.on_error == "fail":
+            if any(isinstance(each, LimitReachedError) for each in walk_chain(error)):
                 raise
             runtime.context.faults[step] = error
             after = {**state, "error": f"{type(error).__name__}: {error}", "error_component": step}

@@ -108,7 +108,6 @@ class GraphContext:
     retry_limits: Mapping[Worker, int]
     max_research_steps: int
     on_retry_exhausted: str
-    on_error: str
     faults: dict[str, Exception] = field(default_factory=dict)  # agent → why its last turn gave no usable reply
 
 

@@ -24,22 +24,18 @@ class GaiaProgram(AgentProgram):
         retry_limits: Mapping[Worker, int],
         max_research_steps: int,
         on_retry_exhausted: str,
-        on_error: str,
     ) -> None:
         super().__init__(agents, toolboxes)
         workflow()  # compiled now, so that nothing of it can fail or wait at the first question
         self.retry_limits = dict(retry_limits)
         self.max_research_steps = max_research_steps
         self.on_retry_exhausted = on_retry_exhausted
-        self.on_error = on_error
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         """Return the complete final state.
 
         Raises:
             ValueError: the question is empty.
-            LMError: with `on_error: fail`, the model could not be asked, after its retries.
-            AdapterParseError: with `on_error: fail`, a reply of critic or finalizer could not be read, twice.
         """
         context = GraphContext(
             predictors={name: getattr(self, name) for name in AGENTS},
@@ -47,7 +43,6 @@ class GaiaProgram(AgentProgram):
             retry_limits=self.retry_limits,
             max_research_steps=self.max_research_steps,
             on_retry_exhausted=self.on_retry_exhausted,
-            on_error=self.on_error,
         )
         asked = {"question": question, "file": file.name if file else None, "correlation_id": thread_id}
         limit = recursion_limit(self.retry_limits, self.max_research_steps)

@@ -9,8 +9,6 @@ from mas.system import Program, Resources
 from mas.systems.agent_system import AgentSystem
 from mas.systems.gaia.agents import SPECS, WORKERS
 
-_CHOICES = {"on_retry_exhausted": ("give_up", "best_effort"), "on_error": ("finalize", "fail")}
-
 
 @dataclass
 class GaiaSystem(AgentSystem):
@@ -22,15 +20,15 @@ class GaiaSystem(AgentSystem):
     default_prompts: str | None = "baseline"
     max_research_steps: int = 6  # a plan with more is sent back to the planner
     on_retry_exhausted: str = "give_up"  # give_up: a fixed answer, no LM call | best_effort: the finalizer tries
-    on_error: str = "finalize"  # finalize: the finalizer ends the question | fail: the program raises the error
     tools: dict[str, str] = field(default_factory=dict)  # the user's own: name → "package.module.function"
     agents: dict[str, AgentSettings] = field(default_factory=dict)
 
     def check(self) -> None:
         super().check()
-        for name, choices in _CHOICES.items():
-            if (chosen := getattr(self, name)) not in choices:
-                raise UserError(f"system.{name}={chosen} is not known; choose one of: {', '.join(choices)}.")
+        if self.on_retry_exhausted not in ("give_up", "best_effort"):
+            raise UserError(
+                f"system.on_retry_exhausted={self.on_retry_exhausted} is not known; choose give_up or best_effort."
+            )
         if self.max_research_steps < 0:
             raise UserError(f"system.max_research_steps={self.max_research_steps} is negative; 0 means no research.")
 
@@ -38,6 +36,4 @@ class GaiaSystem(AgentSystem):
         from mas.systems.gaia.program import GaiaProgram
 
         retry_limits = {name: self.get_settings(name).retry_limit for name in WORKERS}
-        return GaiaProgram(
-            SPECS, toolboxes, retry_limits, self.max_research_steps, self.on_retry_exhausted, self.on_error
-        )
+        return GaiaProgram(SPECS, toolboxes, retry_limits, self.max_research_steps, self.on_retry_exhausted)
