@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mas.agents.source_digest import note_loaded
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
-from mas.systems.external.target import describe_cause, is_dspy_module, load_target
+from mas.systems.external.target import describe_cause, is_dspy_module, load_target, make_instance
 
 if TYPE_CHECKING:
     import dspy
@@ -130,14 +129,8 @@ def _make_module(target: str, found: object) -> "dspy.Module":
         return cast("dspy.Module", found)
     if not callable(found) or not (is_class or inspect.isroutine(found)):
         raise UserError(f"{where} is {name_type(found)}; {EXPECTED}, or run a function with system=callable.")
-    try:
-        with note_loaded(target.partition(":")[0]):
-            made = found()
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise UserError(
-            f"{where} cannot be called without arguments ({describe_cause(error)}); {EXPECTED}, or run a function that "
-            "answers with system=callable."
-        ) from error
+    expected = f"{EXPECTED}, or run a function that answers with system=callable"
+    made = make_instance(target, found, expected)
     if not is_dspy_module(made):
         raise UserError(f"{where} makes {name_type(made)}; {EXPECTED}, or run it with system=callable.")
     return cast("dspy.Module", made)

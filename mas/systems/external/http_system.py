@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from mas.llm.profiles.model import Model
-from mas.llm.profiles.reachable import check_reachable, split_url
+from mas.llm.profiles.reachable import check_reachable
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
@@ -38,11 +38,6 @@ class HttpSystem(ExternalSystem):
     def check(self) -> None:
         if self.timeout_seconds <= 0:
             raise UserError(f"system.timeout_seconds={self.timeout_seconds} is out of range; expected more than 0.")
-        if "@" in split_url(self.url, "system.url", EXAMPLE_URL).netloc:
-            raise UserError(
-                "system.url holds a user name or password, which would be saved with the run; put the Authorization "
-                "header into an environment variable and give that variable's name as system.headers_env."
-            )
         self._check_header()
         check_reachable(self.url, "system.url", "agent", EXAMPLE_URL)
 

@@ -127,7 +127,7 @@ def load_agent(target: str) -> Agent:
     """
     found = load_target(target)
     if inspect.isclass(found) and not is_dspy_module(found):
-        found = _make_instance(target, found)
+        found = make_instance(target, found, f"{EXPECTED}, or a class whose instances have such a __call__")
     if is_dspy_module(found):
         raise UserError(f"system.target={target} is a dspy.Module; run it with system=dspy system.target={target}.")
     if not callable(found):
@@ -151,11 +151,16 @@ def is_dspy_module(value: object) -> bool:
     return issubclass(value, module_class) if inspect.isclass(value) else isinstance(value, module_class)
 
 
-def _make_instance(target: str, made_by: type[object]) -> object:
+def make_instance(target: str, made_by: Callable[[], object], expected: str) -> object:
+    """Return what a class or a function without parameters makes.
+
+    Raises:
+        UserError: it fails.
+    """
     try:
-        return made_by()
+        with note_loaded(target.partition(":")[0]):
+            return made_by()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UserError(
-            f"system.target={target}, a class, cannot be called ({describe_cause(error)}); {EXPECTED}, or a class "
-            "without parameters that has such a __call__."
+            f"system.target={target} cannot be called without arguments ({describe_cause(error)}); {expected}."
         ) from error

@@ -107,28 +107,12 @@ MISTAKES: dict[str, Mistake] = {
         [],
         ["cannot be called without arguments", "'size'"],
     ),
-    "a constructor that fails": (
-        {"triage.py": PROGRAM.replace("        super()", "        open('/no/disk')\n        super()")},
-        [],
-        ["cannot be called without arguments (FileNotFoundError:", "expected a dspy.Module"],
-    ),
     "a function that answers": (
         {"triage.py": "import dspy\ndef Program(title, body): ..."},
         [],
         ["cannot be called without arguments", "'title' and 'body'", "system=callable"],
     ),
-    "a factory of something else": (
-        {"triage.py": "import dspy\ndef Program(): return 3"},
-        [],
-        ["makes an int", "expected a dspy.Module"],
-    ),
     "another class": ({"triage.py": "class Program: ..."}, [], ["makes a Program", "expected a dspy.Module"]),
-    "an instance of another class": (
-        {"triage.py": "class Other: \n def __call__(self, q): ...\nProgram = Other()"},
-        [],
-        ["is an Other", "system=callable"],
-    ),
-    "a text": ({"triage.py": "Program = 'x'"}, [], ["is a str", "expected a dspy.Module"]),
     "no predictors": (
         {"triage.py": "import dspy\nclass Program(dspy.Module):\n def forward(self, title, body): ..."},
         [],
@@ -149,26 +133,6 @@ MISTAKES: dict[str, Mistake] = {
         ["data.inputs=[title,body,id]"],
         ["triage:Program takes title, body", "give title, body, id"],
     ),
-    "no inputs": ({}, ["data.inputs=null"], ["takes title, body", "question, file", "data.inputs=[title,body]"]),
-    "inputs that are no list": ({}, ["data.inputs=3"], ["data.inputs=3", "data.inputs=[title,body]"]),
-    "a column that is not there": (
-        {},
-        ["data.inputs={title: title, body: bodi}"],
-        ["rows.csv has no column 'bodi' (body)", "its columns are: id, title, body, label"],
-    ),
-    "a column for two fields": ({}, ["data.inputs={title: body, body: body}"], ["'body' twice", "title, body"]),
-    "two columns of one name": (
-        {"rows.csv": ROWS.replace("id,title", "title,title")},
-        [],
-        ["two columns named 'title'"],
-    ),
-    "the target as an input": (
-        {},
-        ["data.inputs={title: title, body: label}"],
-        ["'label' to the field 'body'", "gold answers"],
-    ),
-    "no such target column": ({}, ["data.target_column=lable"], ["no column 'lable'", "id, title, body, label"]),
-    "no such data": ({}, ["data.path=row.csv"], ["data.path=row.csv does not exist"]),
     "no such output": (
         {},
         ["system.target=triage:single", "system.answer_field=lable"],
@@ -181,11 +145,6 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "no such state": ({}, ["system.state=compiled.json"], ["FileNotFoundError", "program.save"]),
     "a pickled state": ({"p.pkl": "x"}, ["system.state=p.pkl"], ["p.pkl holds no saved program", "JSON"]),
-    "a pickle named JSON": (
-        {"p.json": "\x80\x05"},
-        ["system.state=p.json"],
-        ["holds no saved program", "not a pickle"],
-    ),
     "the state of another program": (
         {"p.json": saved(("answer", ["Question:"]))},
         ["system.state=p.json"],
@@ -196,24 +155,16 @@ MISTAKES: dict[str, Mistake] = {
         ["system.state=p.json"],
         ["saved by another program", "summarise has the fields Text: Summary: there", "Title: Body: Summary:"],
     ),
-    "a state that is something else": ({"p.json": "[1]"}, ["system.state=p.json"], ["holds no saved program"]),
     "a module as a callable": ({}, ["system=callable"], ["is a dspy.Module", f"system=dspy {TARGET}"]),
     "a package named eval": (
         {"eval/__init__.py": "", "eval/triage.py": PROGRAM},
         ["system.target=eval.triage:Program"],
         ["eval.triage cannot be imported (ModuleNotFoundError"],
     ),
-    "no key for the model": ({}, ["model=gpt-4o-mini"], ["OPENAI_API_KEY"]),
     "no model at all": (
         {},
         ["system.needs_model=false"],
         ["without a language model (summarise, classify[0].predict)", "system.needs_model=false"],
-    ),
-    "prompts of another system": ({}, ["prompts=baseline"], ["made for the system 'gaia', not for 'dspy'"]),
-    "a model for no predictor": (
-        {},
-        ["+model.agents={answer: {name: m}}"],
-        ["model.agents names answer", "summarise, classify[0].predict"],
     ),
 }
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.utils.exceptions import AdapterParseError
 
 from eval.execution.usage import sum_usage
 from mas.runtime.errors import AgentReplyError
@@ -208,33 +207,6 @@ def test_tools_are_limited_and_one_that_blocks_has_a_thread(tmp_path: Path, kind
     assert trajectory["observation_0"].startswith("mas-blocking" if kind == "def" else "mas-loop")
     assert "used its 1 tool calls (limits.tool_calls)" in trajectory["observation_1"]
     assert (context.usage.tool_calls, context.limit_reached, prediction.final_answer) == (1, "tool_calls", "2")
-
-
-def test_a_predictors_failure_is_its_own(tmp_path: Path) -> None:
-    source = FORWARD.replace("notes -> answer", "notes -> answer: int")
-    agent = program(tmp_path, source, "Program", AnyonesModel(notes="six", reasoning="so", answer="many"))
-    with record_trace(Trace("t")) as trace, pytest.raises(AdapterParseError, match="answer"):
-        agent(question="?")
-    assert [(each.name, bool(each.error)) for each in trace.spans if each.kind == "agent"] == [
-        ("draft", False),
-        ("solve.predict", True),
-    ]
-    assert trace.state["question"] == "?"
-
-
-def test_a_copy_can_be_changed_and_run_without_touching_the_original(tmp_path: Path) -> None:
-    """What an optimizer does to a program."""
-    model = solving()
-    agent = program(tmp_path, AFORWARD, "program", model)
-    copy = agent.deepcopy()
-    dict(copy.named_predictors())["draft"].signature = dspy.Signature("question -> notes", "Changed.")
-    assert copy.dump_state().keys() == {"draft", "solve.predict"}
-    for each, changed in ((copy, True), (agent, False)):
-        model.requests.clear()
-        with record_trace(Trace("t")) as trace:
-            assert each(question="How many?").final_answer == "42"
-        assert ("Changed." in system_text(model.requests[0][1])) == changed
-        assert [span.name for span in trace.spans if span.kind == "agent"] == ["draft", "solve.predict"]
 
 
 def test_a_predictor_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def closed_port() -> int:
 MISTAKES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "no URL": ("localhost", {}, ["system.url=localhost is not a URL", "http://127.0.0.1:8080/answer"]),
     "closed": ("http://127.0.0.1:{port}/x", {}, ["no agent answers at system.url=http://127.0.0.1", "start it"]),
-    "password": ("http://me:secret@127.0.0.1:1/x", {}, ["system.url", "system.headers_env"]),
+    "password": ("http://me:Pa55word@127.0.0.1:1/x", {}, ["system.url", "environment variable"]),
     "no time": ("http://127.0.0.1:{port}/x", {"timeout_seconds": 0}, ["system.timeout_seconds=0", "more than 0"]),
     "unset": ("http://127.0.0.1:{port}/x", {"headers_env": "NO_SUCH_VARIABLE"}, ["NO_SUCH_VARIABLE is not set"]),
     "two lines": ("http://127.0.0.1:{port}/x", {"headers_env": "TWO_LINES"}, ["TWO_LINES", "one line of ASCII"]),
@@ -143,4 +143,4 @@ def test_a_mistake_in_the_settings_is_one_sentence(mistake: str, monkeypatch: py
     message = str(caught.value)
     assert [word for word in words if word not in message] == [], message
     assert "\n" not in message and message.endswith(".")
-    assert "secret" not in message and "X-Other" not in message
+    assert "Pa55" not in message and "X-Other" not in message
