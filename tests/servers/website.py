@@ -26,7 +26,6 @@ from tests.servers.loopback import (
     bomb,
 )
 
-_MEMBERS = b"".join(map(gzip.compress, (b"<p>one, ", b"two</p>"))) + bytes(9)
 _PARAGRAPH = "The lighthouse of Marrow Point was lit in 1874 and stands 41 metres above the sea, as its keepers tell. "
 ARTICLE = f"""<!doctype html><html lang="en"><head><title>Marrow Point</title><meta charset="utf-8">
 <meta property="article:published_time" content="2021-05-06T07:08:09Z"><script>track()</script></head>
@@ -76,8 +75,6 @@ _PAGES: Mapping[str, Answer] = {
     "/gzip": _page(gzip.compress(ARTICLE.encode()), Content_Encoding="gzip"),
     "/deflate": _page(zlib.compress(ARTICLE.encode()), Content_Encoding="deflate"),
     "/raw-deflate": _page(_bare_deflate(ARTICLE.encode()), Content_Encoding="deflate"),
-    "/gzip-members": _page(_MEMBERS, Content_Encoding="gzip"),
-    "/x-gzip-members": _page(_MEMBERS, Content_Encoding="x-gzip"),
     "/no-encoding": _page("<p>as it is</p>", Content_Encoding=""),
     "/brotli": _page(b"\x0b\x02\x80hello\x03", Content_Encoding="br"),
     "/twice-packed": _page(gzip.compress(gzip.compress(b"x")), Content_Encoding="gzip, gzip"),

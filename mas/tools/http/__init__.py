@@ -1,1 +1,1 @@
-"""HTTP for tools: public addresses only, throttled, with blocked sites and size limits."""
+"""HTTP for tools: public addresses only, with blocked sites and size limits."""

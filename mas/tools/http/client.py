@@ -1,4 +1,4 @@
-"""HTTP client of the web tools: guarded, throttled, follows redirects, retries temporary failures within a time limit.
+"""HTTP client of the web tools: guarded, follows redirects, retries temporary failures within a time limit.
 
 reply = await send_request("GET", "https://example.org/", settings, "example.org", Rules(max_bytes=1_000_000))
 reply.status, reply.url, reply.body
@@ -11,16 +11,12 @@ certificate use the name. A redirect is checked like any other request.
 import asyncio
 import functools
 import ssl
-import threading
-import time
-import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import httpcore
 import httpx
@@ -37,17 +33,9 @@ MAX_REDIRECTS = 8
 MAX_ATTEMPTS = 3
 MAX_RETRY_AFTER_SECONDS = 15.0  # a request is not repeated if the server asks for a longer wait
 FIRST_WAIT_SECONDS = 0.5  # doubled each time, where the server names none
-REQUESTS_PER_MINUTE_AND_HOST = 90.0  # of all questions of this process; redirects and retries are not counted
-BURST = 10  # requests to a host at once after a pause
-GZIP = ("gzip", "x-gzip")
-ENCODINGS = ("", "identity", "deflate", *GZIP)  # one: a bomb in a bomb grows a million-fold unseen
-_next_free: dict[str, float] = {}  # host → time.monotonic()
-_lock = threading.Lock()  # several event loops of one process share the throttle
+ENCODINGS = ("", "identity", "deflate", "gzip")  # one: a bomb in a bomb grows a million-fold unseen
 _TRANSIENT = (429, 500, 502, 503, 504)
 _Result = TypeVar("_Result")
-_SocketOptions = Iterable[
-    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
-]  # httpcore's own
 
 
 @dataclass(frozen=True)
@@ -95,7 +83,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         port: int,
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
         local_address: str | None = None,
-        socket_options: _SocketOptions | None = None,
+        socket_options: Any = None,
     ) -> httpcore.AsyncNetworkStream:
         failure: Exception = httpcore.ConnectError("no address")
         for address in await resolve_public_host(host, port, self._allowed):
@@ -128,36 +116,19 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
             raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
         about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
-        pieces = _unpack_gzip(response) if encoding in GZIP else response.aiter_bytes()
-        unpacked = _Capped(pieces, response, self._rules.max_bytes)
+        unpacked = _Capped(response, self._rules.max_bytes)
         return httpx.Response(response.status_code, headers=headers, stream=unpacked, extensions=response.extensions)
-
-
-async def _unpack_gzip(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the pieces of all members, of which httpx unpacks the first; what follows the last is padding."""
-    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    async for packed in response.aiter_raw():
-        while packed:
-            if member.eof:
-                if not packed.startswith(b"\x1f"):
-                    return
-                member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            try:
-                yield member.decompress(packed)
-            except zlib.error as error:
-                raise httpx.DecodingError(str(error)) from error
-            packed = member.unused_data
 
 
 class _Capped(httpx.AsyncByteStream):
     """Unpacked bytes of a reply, until there are too many."""
 
-    def __init__(self, pieces: AsyncIterator[bytes], packed: httpx.Response, max_bytes: int) -> None:
-        self._pieces, self._packed, self._max_bytes = pieces, packed, max_bytes
+    def __init__(self, packed: httpx.Response, max_bytes: int) -> None:
+        self._packed, self._max_bytes = packed, max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for piece in self._pieces:
+        async for piece in self._packed.aiter_bytes():
             size += len(piece)
             if size > self._max_bytes:
                 raise ToolError(f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file.")
@@ -208,7 +179,6 @@ async def send_request(method: str, url: str, settings: WebSettings, what: str, 
             raise TransientError(describe_busy(reply.status, what), read_retry_after(reply.headers))
         return reply
 
-    await wait_for_turn(url)
     async with open_client(settings, rules, **options) as client:
         return await retry(once, settings, what)
 
@@ -277,20 +247,6 @@ def describe_busy(status: int, what: str) -> str:
     if status == 429:
         return f"{what} refuses for now: too many requests (429); try again later or use another source."
     return f"{what} has trouble of its own ({status}); try again later or use another source."
-
-
-async def wait_for_turn(url: str) -> None:
-    """Wait until the next request to a host may be sent, of all questions of this process.
-
-    A few may go at once after a pause; then each call waits for the next free moment.
-    """
-    host, interval = urlsplit(url).netloc, 60 / REQUESTS_PER_MINUTE_AND_HOST
-    with _lock:
-        now = time.monotonic()
-        slot = max(now - (BURST - 1) * interval, _next_free.get(host, 0.0))
-        _next_free[host] = slot + interval
-    if slot > now:
-        await sleep(slot - now)
 
 
 async def sleep(seconds: float) -> None:

@@ -136,9 +136,3 @@ def test_a_certificate_that_nobody_knows_is_refused(certified: tuple[Website, ss
     server, _ = certified
     with pytest.raises(httpx.ConnectError, match="certificate"):
         fetch(f"https://127.0.0.1:{server.server_port}/host", Rules(10_000, ("127.0.0.1",)))
-
-
-@pytest.mark.parametrize("path", ["/gzip-members", "/x-gzip-members"])
-def test_all_members_of_a_gzip_reply_are_unpacked_and_what_follows_is_padding(site: Website, path: str) -> None:
-    rules = Rules(10_000, (f"127.0.0.1:{site.server_port}",))
-    assert fetch(f"{site.base_url}{path}", rules).text == "<p>one, two</p>"
