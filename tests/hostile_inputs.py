@@ -31,7 +31,7 @@ from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.client import Reply
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
-from mas.tools.web.page_view import show_document
+from mas.tools.web.page_view import show_page
 from mas.tools.web.read_page import read_reply
 
 LARGE = 48_000_000
@@ -198,7 +198,7 @@ async def read_input(path: Path) -> str:
         return str(await await_reader(READ_LINES, body, {"name": path.name}))
     reply = Reply(f"https://example.org/{path.name}", 200, {"content-type": TYPES[path.suffix[1:]]}, body)
     page = await read_reply(reply)
-    return show_document(page, page=1, search=None)
+    return show_page(page, 1)
 
 
 async def measure(path: Path, seconds: float) -> dict[str, object]:

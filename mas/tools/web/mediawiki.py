@@ -24,7 +24,7 @@ from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.client import Rules, limit_time, send_request
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
-from mas.tools.web.page_view import FetchedPage, FoundPage, PageSource
+from mas.tools.web.page_view import FetchedPage, FoundPage
 
 MAX_ANSWER_BYTES = 10_000_000  # such as a page's text
 _USER_AGENT_HINT = "set tools.web.contact: it refuses user agents without one"
@@ -88,8 +88,8 @@ class Wikipedia:
         text = await await_reader(READ_LINES, html["text"].encode("utf-8", "replace"), {"name": self.name})
         day = f" (as it stood on {before[:10]})" if before else ""
         url = f"{url}?oldid={version[0]}"
-        source = PageSource(f"{self.name}: {name}, version of {version[1]}{day}, {url}", url, name)
-        return FetchedPage(source, Document("", [Part(number_lines(text["lines"]))]).limit())
+        described = f"{self.name}: {name}, version of {version[1]}{day}, {url}"
+        return FetchedPage(described, url, name, Document("", [Part(number_lines(text["lines"]))]).limit())
 
     async def _find_page(self, title: str, **when: str) -> _Answer | None:
         """Return a page with its address and a version: the newest, or the first as `when` says; None: no such page."""

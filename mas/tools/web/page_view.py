@@ -1,8 +1,7 @@
 """Fetched pages and lists of search results, as tools return them.
 
-source = PageSource("Towns, https://example.org/", "https://example.org/", "Towns")
-show_page(source, [Part([Line(1, "Rome")])], page=1, search=None)
-# "Towns, https://example.org/; page 1 of 1\\n\\nRome"
+page = FetchedPage("Towns, https://example.org/", "https://example.org/", "Towns", document)
+show_page(page, 1)      # "Towns, https://example.org/; page 1 of 1\\n\\nRome"
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,19 +18,12 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
-class PageSource:
-    """Origin of a page."""
+class FetchedPage:
+    """Page that was fetched."""
 
     description: str  # one line: what it is, where and of when
     url: str
     title: str
-
-
-@dataclass(frozen=True)
-class FetchedPage:
-    """Page that was fetched."""
-
-    source: PageSource
     document: Document
 
 
@@ -45,37 +37,31 @@ class FoundPage:
 
 
 def show_page(
-    source: PageSource, parts: list[Part], page: int, search: str | None, notes: Sequence[str] = ()
+    fetched: FetchedPage, page: int, search: str | None = None, parts: Sequence[Part] = (), notes: Sequence[str] = ()
 ) -> ToolResult:
     """Return one page of a text, or of its lines that match a search, below a header that names the source.
 
+    A search that the main content of a web page lacks goes through all of it.
+
     Args:
-        notes: further lines of the header.
+        parts: to be shown instead of the document's.
+        notes: further lines of the header, besides the document's.
 
     Raises:
         ToolError: there is no such page.
     """
-    found = ""
+    document, found = fetched.document, ""
+    shown = parts or document.parts
     if wanted := (search or "").strip():
-        parts, count = search_lines(parts, wanted)
-        found = f"lines that contain {clip(wanted, 200)!r}: {count}"
+        matching, count = search_lines(shown, wanted)
+        if not count and document.whole:
+            matching, count = search_lines(document.whole, wanted)
+        shown, found = matching, f"lines that contain {clip(wanted, 200)!r}: {count}"
     more = "" if found else ', or search="some text" for matching lines alone'
-    text, start = lay_out(parts, page, " ".join(source.description.split()), found, more, notes)
-    shown = Excerpt(source.url, source.title, start, len(text), has_line_marks=bool(found))
-    return ToolResult(text, kind="web_page", excerpts=[shown])
-
-
-def show_document(fetched: FetchedPage, page: int, search: str | None) -> ToolResult:
-    """Return what `show_page` does of a page; a search that the main content lacks goes through all of it.
-
-    Raises:
-        ToolError: there is no such page.
-    """
-    document, wanted = fetched.document, (search or "").strip()
-    parts = document.parts
-    if wanted and document.whole and not search_lines(parts, wanted)[1]:
-        parts = document.whole
-    return show_page(fetched.source, parts, page, wanted, document.notes)
+    described = " ".join(fetched.description.split())
+    text, start = lay_out(shown, page, described, found, more, [*document.notes, *notes])
+    excerpt = Excerpt(fetched.url, fetched.title, start, len(text), has_line_marks=bool(found))
+    return ToolResult(text, kind="web_page", excerpts=[excerpt])
 
 
 def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "") -> ToolResult:

@@ -2,10 +2,11 @@
 
 await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
 page = await fetch_page("https://example.org/", get_settings(WebSettings))
-page.source.description      # "Towns, dated 2024-05-01, https://example.org/"
+page.description      # "Towns, dated 2024-05-01, https://example.org/"
 """
 
 import asyncio
+import mimetypes
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,25 +26,12 @@ from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
-from mas.tools.web.page_view import FetchedPage, PageSource, get_or_fetch, show_document
+from mas.tools.web.page_view import FetchedPage, get_or_fetch, show_page
 
 MAX_PAGE_BYTES = 10_000_000  # after decompression
 MAX_FILE_BYTES = 30_000_000  # of a PDF or another file
 READ_HTML = "mas.tools.web.html_page:read_html"
 _HTML = ("text/html", "application/xhtml+xml")
-_SUFFIXES = {
-    "application/pdf": ".pdf",
-    "application/json": ".json",
-    "application/ld+json": ".jsonld",
-    "application/zip": ".zip",
-    "text/csv": ".csv",
-    "text/plain": ".txt",
-    "text/xml": ".xml",
-    "application/xml": ".xml",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
-    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
-}
 
 
 @mark_untrusted
@@ -60,7 +48,7 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     refuse_blocked(address, list_blocked(settings))
 
     found = await get_or_fetch(("page", address), lambda: fetch_page(address, settings))
-    return await asyncio.to_thread(show_document, found, page, search)  # seconds, of 200,000 lines
+    return await asyncio.to_thread(show_page, found, page, search)  # seconds, of 200,000 lines
 
 
 async def read_reply(reply: "Reply") -> FetchedPage:
@@ -91,15 +79,15 @@ async def read_reply(reply: "Reply") -> FetchedPage:
 
 
 def _describe(url: str, title: str, described: str, document: Document) -> FetchedPage:
-    return FetchedPage(PageSource(f"{described}, {clip(url, 600)}", url, title), document)
+    return FetchedPage(f"{described}, {clip(url, 600)}", url, title, document)
 
 
 def _choose_file_name(reply: "Reply") -> str:
     """Return a bare file name from the address, with an extension that fits the type."""
     last = unquote(urlsplit(reply.url).path).rpartition("/")[2]
     stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
-    suffix = _SUFFIXES.get(reply.content_type, "")
-    if suffix and not (suffix == ".txt" and Path(stem).suffix):  # servers call most texts plain
+    suffix = mimetypes.guess_extension(reply.content_type.replace("application/xml", "text/xml")) or ""
+    if suffix not in ("", ".bin") and not (suffix == ".txt" and Path(stem).suffix):  # servers call most texts plain
         return stem if stem.lower().endswith(suffix) else f"{stem}{suffix}"
     return stem
 

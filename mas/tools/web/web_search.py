@@ -63,7 +63,7 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
     from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
     from tavily import errors as tavily_errors
 
-    from mas.tools.http.client import Rules, TransientError, open_client, retry, to_tool_error, wait_for_turn
+    from mas.tools.http.client import Rules, TransientError, open_client, retry, to_tool_error
 
     async def check(response: httpx.Response) -> None:
         if response.status_code != 200:
@@ -82,7 +82,6 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
                 f"{WHAT} answered with something that cannot be read; try again later or in other words."
             ) from error
 
-    await wait_for_turn(settings.search_base_url)
     base_url, host = settings.search_base_url, urlsplit(settings.search_base_url).netloc
     rules, hooks = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host)), {"response": [check]}
     async with open_client(settings, rules, base_url=base_url, follow_redirects=False, event_hooks=hooks) as client:

@@ -71,10 +71,10 @@ async def wikipedia_page(
     chosen = select_section(lines, wanted) if wanted else lines
     if chosen is None:
         names = clip(headings, 1_500) or "none"
-        raise ToolError(f"{found.source.title} has no section {clip(wanted, 200)!r}; its sections: {names}.")
+        raise ToolError(f"{found.title} has no section {clip(wanted, 200)!r}; its sections: {names}.")
     notes = [] if wanted else [f"sections: {clip(headings, 800) or 'none'}"]
     notes += ["templates in it (not the text) are as they are today"] if before else []
-    return show_page(found.source, [Part(number_lines(chosen))], page, search, notes)
+    return show_page(found, page, search, [Part(number_lines(chosen))], notes)
 
 
 def _parse_day_end(as_of: str | None) -> str | None:

@@ -1,15 +1,13 @@
 """Transcripts of YouTube videos, by `youtube-transcript-api` and our guarded client.
 
 parse_video_id("https://youtu.be/dQw4w9WgXcQ?t=43")                     # "dQw4w9WgXcQ"
-await fetch_transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSettings))   # Transcript(…)
+await fetch_transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSettings))   # FetchedPage(…)
 """
 
 import asyncio
 import json
 import re
-from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Any
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import ParseError
 
@@ -18,16 +16,19 @@ import youtube_transcript_api as api
 from requests.adapters import BaseAdapter
 
 from mas.runtime.safe_call import run_in_thread
+from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.paging import clip
 from mas.tools.http.client import Reply, Rules, limit_time, send_request
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
+from mas.tools.web.page_view import FetchedPage
 
 MAX_REPLY_BYTES = 5_000_000  # the package parses it in this process; ten hours of subtitles have 1,400,000
 _ORIGIN = "https://www.youtube.com"  # where the package asks
 _PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the package does not pass that on
 _SENT_HEADERS = ("accept-language", "content-type", "cookie")
 _MAX_NAME_CHARS = 200
+_UNKNOWN = "Unknown"
 _ID = re.compile(r"([A-Za-z0-9_-]{11})")
 _ADDRESS = re.compile(
     r"(?:https?:)?(?://)?(?:(?:[\w-]+\.)*youtube(?:-nocookie)?\.com(?::\d+)?/(?:watch/?\?(?:[^#]*&)?v="
@@ -40,18 +41,6 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
     (api.VideoUnavailable, "There is no such video any more, or it is private; check its id or search for another."),
     (api.TranscriptsDisabled, f"{_NO_TRANSCRIPT} Its subtitles are disabled; search the web for what is said in it."),
 )
-
-
-@dataclass(frozen=True)
-class Transcript:
-    language: str  # "English (en)"
-    generated: bool  # by speech recognition
-    lines: list[str]  # "[0:15] what is said"
-    seconds: float  # until the end of the last line
-    others: list[str]  # languages of the other transcripts
-    title: str = ""  # of the video, as its player shows it; what YouTube does not say is empty or None
-    channel: str = ""
-    duration_seconds: int | None = None
 
 
 def parse_video_id(url_or_id: str) -> str:
@@ -67,7 +56,7 @@ def parse_video_id(url_or_id: str) -> str:
     return found[1]
 
 
-async def fetch_transcript(video: str, language: str, settings: WebSettings) -> Transcript:
+async def fetch_transcript(video: str, language: str, settings: WebSettings) -> FetchedPage:
     """Return the transcript in a language; if that is empty, in English or else the first one.
 
     Raises:
@@ -76,7 +65,7 @@ async def fetch_transcript(video: str, language: str, settings: WebSettings) -> 
     adapter = _GuardedAdapter(asyncio.get_running_loop(), settings)
     async with limit_time(2 * settings.seconds, "YouTube"):  # three or four requests
         try:
-            found: Transcript = await run_in_thread(
+            described, lines, others = await run_in_thread(
                 lambda: _fetch(video, language, _make_session(adapter)),
                 lambda how: ToolError(f"The request {how}; try again."),
             )
@@ -84,17 +73,23 @@ async def fetch_transcript(video: str, language: str, settings: WebSettings) -> 
             raise ToolError(_describe_error(error)) from error
         except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise ToolError("YouTube answered with something that cannot be read; try again later.") from error
-    return replace(found, **adapter.about)
+    notes = [f"{name}: {value}" for name, value in adapter.about.items()]
+    notes += [f"other transcripts: {clip('; '.join(others), 800)}"] if others else []
+    title, url = f"YouTube video {video}", f"{_ORIGIN}/watch?v={video}"
+    named = adapter.about["Video Title"] if adapter.about["Video Title"] != _UNKNOWN else title
+    return FetchedPage(f"{title}; {described}, {url}", url, named, Document("", [Part(number_lines(lines))], notes))
 
 
-def _fetch(video: str, language: str, http: requests.Session) -> Transcript:
+def _fetch(video: str, language: str, http: requests.Session) -> tuple[str, list[str], list[str]]:
+    """Return a description of the transcript, its lines, and the languages of the others."""
     available = list(api.YouTubeTranscriptApi(http_client=http).list(video))  # those written by people come first
     chosen = _choose(available, language)
     fetched = chosen.fetch()
-    texts = [f"[{format_time(each.start)}] {' '.join(each.text.split())}" for each in fetched]
-    end = max((each.start + each.duration for each in fetched), default=0.0)
-    others = [_describe_transcript(each) for each in available if each is not chosen]
-    return Transcript(f"{chosen.language} ({chosen.language_code})", chosen.is_generated, texts, end, others)
+    lines = [f"[{format_time(each.start)}] {' '.join(each.text.split())}" for each in fetched]
+    end = format_time(max((each.start + each.duration for each in fetched), default=0.0))
+    how = "generated by speech recognition" if chosen.is_generated else "written by people"
+    described = f"transcript in {chosen.language} ({chosen.language_code}), {how}, until {end}"
+    return described, lines, [_describe_transcript(each) for each in available if each is not chosen]
 
 
 def _choose(available: "list[api.Transcript]", language: str) -> "api.Transcript":
@@ -131,7 +126,7 @@ class _GuardedAdapter(BaseAdapter):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settings: WebSettings) -> None:
         super().__init__()
-        self.about: dict[str, Any] = {}  # facts about the video, as in `Transcript`
+        self.about = _read_about(b"")  # facts about the video, as its player shows them
         self._loop, self._settings = loop, settings
         host = urlsplit(settings.youtube_url).netloc
         self._rules = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host))
@@ -173,16 +168,16 @@ def _make_session(adapter: BaseAdapter) -> requests.Session:
     return session
 
 
-def _read_about(body: bytes) -> dict[str, Any]:
-    """Return the facts in a reply of the player; what is missing or of another type is left out."""
+def _read_about(body: bytes) -> dict[str, str]:
+    """Return the facts in a reply of the player; what is missing or of another type is unknown."""
     try:
         details = json.loads(body)["videoDetails"]
         title, channel, seconds = (str(details.get(key) or "") for key in ("title", "author", "lengthSeconds"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
-    length = int(seconds) if re.fullmatch(r"[0-9]{1,9}", seconds) else None
-    return {"title": _clip_name(title), "channel": _clip_name(channel), "duration_seconds": length}
+        title = channel = seconds = ""
+    length = seconds if re.fullmatch(r"[0-9]{1,9}", seconds) else _UNKNOWN
+    return {"Video Title": _clip_name(title), "Channel": _clip_name(channel), "Duration": f"{length} seconds"}
 
 
 def _clip_name(text: str) -> str:
-    return clip(" ".join(text.split()), _MAX_NAME_CHARS)
+    return clip(" ".join(text.split()), _MAX_NAME_CHARS) or _UNKNOWN

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
 from mas.tools.browser.page import build_result
-from mas.tools.files.document import Part, number_lines
+from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.results import Excerpt, ResultKind, ToolResult
-from mas.tools.web.page_view import FoundPage, PageSource, show_found_pages, show_page
+from mas.tools.web.page_view import FetchedPage, FoundPage, show_found_pages, show_page
 
 QUESTION = "In which year was the lamp of the lighthouse at Marrow Point first lit by its three keepers?"
 PASSAGE = "the lamp of the lighthouse at Marrow Point"
@@ -100,8 +100,8 @@ def test_what_the_agent_has_asked_for_is_no_finding() -> None:
     """A search engine repeats the question, and has the answer somewhere on the page as well."""
     engine = f"https://find.example.org/?q={QUESTION.replace(' ', '+')}"
     assert sources(page(f"{QUESTION} 1. Old lamps: 1874", engine, "Results")) == []
-    source = PageSource(f"Answers, {URL}", URL, "Answers")
-    assert sources(show_page(source, [Part(number_lines(["1874"]))], 1, PASSAGE)) == []
+    answers = FetchedPage(f"Answers, {URL}", URL, "Answers", Document("", [Part(number_lines(["1874"]))]))
+    assert sources(show_page(answers, 1, PASSAGE)) == []
     assert sources(browsed(f'- searchbox "Find" [ref=e2]: {QUESTION}\n- text: "1874"')) == []
 
 

@@ -8,4 +8,3 @@ from mas.tools.http import client
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "FIRST_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(client, "REQUESTS_PER_MINUTE_AND_HOST", 6_000.0)

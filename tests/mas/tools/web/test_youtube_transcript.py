@@ -49,17 +49,6 @@ def test_lines_come_with_their_times_under_language_and_origin(youtube: YouTubeS
 
 
 @pytest.mark.parametrize(
-    ("video", "described"),
-    [
-        ("longtalk001", "Video Title: A long talk\nChannel: Unknown\nDuration: Unknown seconds"),
-        ("german00001", "Video Title: Unknown\nChannel: Unknown\nDuration: Unknown seconds"),
-    ],
-)
-def test_facts_that_youtube_does_not_say_are_unknown(youtube: YouTubeServer, video: str, described: str) -> None:
-    assert described in transcript(youtube, video)
-
-
-@pytest.mark.parametrize(
     "given",
     [
         "birds000001",
