@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from mas.runtime.sample_context import current_context
@@ -26,10 +27,10 @@ from mas.tools.results import ToolError
 WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
 MAX_SECONDS = 150.0  # of one call, most of it for the libraries' import on a busy machine
 MAX_ERROR_CHARS = 5_000
-BUSY = "{name} is not read: other files took all the time; try again later."
 MAX_REPLY_BYTES = 200 * 1024 * 1024
 
 Arguments = Mapping[str, object]  # values for JSON, with the `name` that messages give the bytes
+Hook = Callable[[], None]
 _Process = subprocess.Popen[bytes]
 _processes: set[_Process] = set()
 _idle: list[_Process] = []
@@ -43,44 +44,36 @@ async def await_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
     Raises:
         ToolError: as `call_reader`.
     """
-    call = _Call()
+    hooks: list[Hook] = []
     try:
-        return await asyncio.to_thread(call_reader, task, data, arguments, call)
+        return await asyncio.to_thread(call_reader, task, data, arguments, hooks)
     except asyncio.CancelledError:
-        call.cancel()
+        for kill in hooks:
+            kill()
         raise
 
 
-def call_reader(task: str, data: bytes, arguments: Arguments, call: "_Call | None" = None) -> Facts:
+def call_reader(task: str, data: bytes, arguments: Arguments, hooks: list[Hook] | None = None) -> Facts:
     """Return a task's answer, done in another process before the question's deadline.
 
     Args:
         task: `module:function`.
         arguments: values for JSON; `name` is what messages call the bytes.
-        call: which another thread may cancel.
+        hooks: gets a function that ends the call, while there is one to end.
 
     Raises:
         ToolError: the bytes cannot be read, or the task took too much time or memory.
     """
-    name, context = arguments.get("name", "The input"), current_context()
+    name, context, started = arguments.get("name", "The input"), current_context(), time.monotonic()
     seconds = max(0.0, min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS))
     head = json.dumps({"task": task, "size": len(data), "arguments": arguments}).encode("ascii")
-    call = call or _Call()
-    hooks, timer = context.on_close if context else [], threading.Timer(seconds, call.cancel)
-    hooks.append(call.cancel)  # a thread is not cancelled with the question that started it
-    timer.daemon = True
-    timer.start()
+    if not _places.acquire(timeout=seconds):
+        raise ToolError(f"{name} is not read: other files took all the time; try again later.")
     try:
-        if not _places.acquire(timeout=seconds):
-            raise ToolError(BUSY.format(name=name))
-        try:
-            reply = call.run((head, b"\n", data))
-        finally:
-            _places.release()
+        holders = [hooks if hooks is not None else [], context.on_close if context else []]
+        reply = _ask((head, b"\n", data), seconds - (time.monotonic() - started), holders)
     finally:
-        timer.cancel()
-        with contextlib.suppress(ValueError):  # it was called
-            hooks.remove(call.cancel)
+        _places.release()
     if reply is None:
         raise ToolError(TOO_MUCH.format(name=name))
     if "facts" not in reply:
@@ -88,38 +81,41 @@ def call_reader(task: str, data: bytes, arguments: Arguments, call: "_Call | Non
     return dict(reply["facts"])
 
 
-class _Call:
-    """One call, which another thread may cancel."""
+def _ask(request: tuple[bytes, ...], seconds: float, holders: list[list[Hook]]) -> Facts | None:
+    """Return the reply of a process; None if it ended, or was killed, without one."""
+    try:
+        process = _idle.pop()
+    except IndexError:
+        process = _starter.submit(_start_process).result()
+    killed = threading.Event()
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: _Process | None = None
-        self._is_cancelled = False
+    def kill() -> None:
+        killed.set()
+        _kill(process)
 
-    def run(self, request: tuple[bytes, ...]) -> Facts | None:
-        """Return the reply of a process; None if it ended, or was killed, without one."""
-        with self._lock:
-            if self._is_cancelled:
-                return None
-            process = self._process = _idle.pop() if _idle else _starter.submit(_start_process).result()
-        reply = None
-        try:
-            reply = _ask(process, request)
-        finally:
-            with self._lock:
-                self._process = None
-                if reply is None or self._is_cancelled or reply["is_last"]:
-                    _end(process)
-                else:
-                    _idle.append(process)
-        return reply
-
-    def cancel(self) -> None:
-        """End the process that does the call; a call that has not begun does not begin."""
-        with self._lock:
-            self._is_cancelled = True
-            if self._process is not None:
-                _kill(self._process)
+    timer = threading.Timer(seconds, kill)
+    timer.daemon = True
+    timer.start()
+    for holder in holders:  # a thread is not cancelled with the question that started it
+        holder.append(kill)
+    reply: Facts | None = None
+    try:
+        assert process.stdin and process.stdout
+        process.stdin.writelines(request)
+        process.stdin.flush()
+        reply = dict(json.loads(process.stdout.readline(MAX_REPLY_BYTES)))
+    except (OSError, ValueError, RecursionError):
+        pass
+    finally:
+        timer.cancel()
+        for holder in holders:
+            with contextlib.suppress(ValueError):  # it was called
+                holder.remove(kill)
+        if reply is None or killed.is_set() or reply["is_last"]:
+            _end(process)
+        else:
+            _idle.append(process)
+    return reply
 
 
 def _start_process() -> _Process:
@@ -135,17 +131,6 @@ def _start_process() -> _Process:
     )
     _processes.add(process)
     return process
-
-
-def _ask(process: _Process, request: tuple[bytes, ...]) -> Facts | None:
-    """Return the process's reply; None if it ended, or was killed, without one."""
-    assert process.stdin and process.stdout
-    try:
-        process.stdin.writelines(request)
-        process.stdin.flush()
-        return dict(json.loads(process.stdout.readline(MAX_REPLY_BYTES)))
-    except (OSError, ValueError, RecursionError):
-        return None
 
 
 def _end(process: _Process) -> None:
