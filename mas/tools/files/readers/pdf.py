@@ -1,9 +1,6 @@
 """Reader of PDF: text and tables of each page; OCR of pages without text.
 
-pdfplumber finds tables by their lines and takes 50 to 100 ms a page; the later pages of a long file are read by pypdf,
-which is faster and finds no tables.
-
-    read(Source("report.pdf", data)).parts[0].heading      # "[page 1 of 12]"
+read(Source("report.pdf", data)).parts[0].heading      # "[page 1 of 12]"
 """
 
 from collections.abc import Iterator
@@ -11,7 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pdfplumber.page import Page
-    from pypdf import PageObject
 
 from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source, number_parts
@@ -27,17 +23,27 @@ MAX_PAGE_POINTS = 3_000  # of a side, for OCR; more than the largest poster
 
 def read(source: Source) -> Document:
     """Return the pages of a PDF file."""
-    import pypdf
+    import pdfplumber
+    from pdfplumber.utils.exceptions import PdfminerException
 
-    reader = pypdf.PdfReader(source.open())
-    if reader.is_encrypted and not reader.decrypt(""):
-        raise ToolError(f"{source.name} is protected by a password; go on without it.")
-    count = len(reader.pages)
-    texts, pictures = _read_pages(source, count)
+    texts, pictures = list[list[str]](), list[int]()
+    try:
+        document = pdfplumber.open(source.open())
+    except PdfminerException as error:
+        if "Password" not in repr(error):
+            raise
+        raise ToolError(f"{source.name} is protected by a password; go on without it.") from error
+    with document:
+        count = len(document.pages)
+        for number, page in enumerate(document.pages[:MAX_PAGES], start=1):
+            lines = (page.extract_text() or "").split("\n")
+            lines += _read_tables(page) if number <= MAX_PAGES_WITH_TABLES else ()  # they take most of the time
+            if not any(line.strip() for line in lines) and page.images:
+                lines = _recognize(page) if len(pictures) < MAX_OCR_PAGES else []
+                pictures.append(number)
+            texts.append([line for line in (*lines, *_read_annotations(page)) if line.strip()])
+            page.close()
     notes = [_describe_pictures(pictures)] if pictures else []
-    texts += [_read_plain(reader.pages[number]) for number in range(len(texts), min(count, MAX_PAGES))]
-    for page, lines in zip(reader.pages, texts, strict=False):
-        lines += _read_annotations(page)
     if count > MAX_PAGES_WITH_TABLES:
         notes.append(f"Tables are shown as rows on the first {MAX_PAGES_WITH_TABLES} pages, then as running text.")
     if count > MAX_PAGES:
@@ -45,32 +51,24 @@ def read(source: Source) -> Document:
     return Document(f"PDF, {count} pages", number_parts("page", texts), notes, "page")
 
 
-def _read_pages(source: Source, count: int) -> tuple[list[list[str]], list[int]]:
-    """Return the lines of the first pages, with their tables, and the numbers of those that are pictures."""
-    import pdfplumber
+def _read_annotations(page: "Page") -> Iterator[str]:
+    """Yield what was typed into the form fields of a page, and its comments, which are no text to pdfplumber."""
+    from pdfminer.pdftypes import resolve1
 
-    texts, pictures = [], list[int]()
-    with pdfplumber.open(source.open()) as document:
-        for number, page in enumerate(document.pages[: min(count, MAX_PAGES_WITH_TABLES)], start=1):
-            lines = [*(page.extract_text() or "").split("\n"), *_read_tables(page)]
-            if not any(line.strip() for line in lines) and page.images:
-                lines = _recognize(page) if len(pictures) < MAX_OCR_PAGES else []
-                pictures.append(number)
-            texts.append([line for line in lines if line.strip()])
-            page.close()
-    return texts, pictures
+    for each in page.annots:
+        found = each["data"]
+        field = found if "T" in found else resolve1(found.get("Parent")) or found
+        value = _to_text(resolve1(found.get("V", field.get("V"))))
+        if value.strip():
+            yield f"[form field] {_to_text(field.get('T'))}: {value}"
+        elif found.get("Subtype") and found["Subtype"].name in ("FreeText", "Text") and each["contents"]:
+            yield f"[comment] {each['contents']}"
 
 
-def _read_annotations(page: "PageObject") -> Iterator[str]:
-    """Yield what was typed into the form fields of a page, and its comments, which are no text to the libraries."""
-    for annotation in page.annotations or ():
-        found = annotation.get_object()
-        field = found if "/T" in found else found.get("/Parent", found).get_object()
-        value = found.get("/V", field.get("/V"))
-        if value is not None and str(value).strip():
-            yield f"[form field] {field.get('/T', '')}: {str(value).removeprefix('/')}"
-        elif found.get("/Subtype") in ("/FreeText", "/Text") and found.get("/Contents"):
-            yield f"[comment] {found['/Contents']}"
+def _to_text(value: object) -> str:
+    from pdfplumber.utils.pdfinternals import decode_text
+
+    return decode_text(value) if isinstance(value, bytes) else str(getattr(value, "name", value or ""))
 
 
 def _describe_pictures(pictures: list[int]) -> str:
@@ -91,7 +89,3 @@ def _recognize(page: "Page") -> list[str]:
     if max(page.width, page.height) > MAX_PAGE_POINTS:
         return []
     return (ocr.read_text(page.to_image(resolution=OCR_DPI).original) or "").split("\n")
-
-
-def _read_plain(page: "PageObject") -> list[str]:
-    return [line for line in page.extract_text().split("\n") if line.strip()]
