@@ -1,14 +1,12 @@
-"""Readers of CSV, TSV and Parquet, JSON and XML. Invalid JSON and XML are shown as written.
+"""Readers of CSV, TSV, Parquet and JSON. Invalid JSON is shown as written.
 
 read_table(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
 read_json(Source("a.json", b"…")).parts[0].lines[1]         # Line(2, '  "city": "Rome"')
-read_xml(Source("a.xml", b"<a>…</a>")).parts[0].lines[1]    # Line(2, "  <town>Rome</town>")
 """
 
 import csv
 import io
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,8 +15,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
 from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers.text import build_text_document, decode, find_declared_encoding, format_row, split_lines
-from mas.tools.files.zip_package import parse_xml
+from mas.tools.files.readers.text import build_text_document, decode, format_row, split_lines
 from mas.tools.results import ToolError
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
@@ -122,30 +119,3 @@ def _format_parquet_value(value: object) -> str:
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
-
-
-LONG_LINE_CHARS = 1_000
-_LONG_LINE = re.compile(rf"[^\n]{{{LONG_LINE_CHARS + 1}}}")
-
-
-def read_xml(source: Source) -> Document:
-    """Return the lines of an XML file, indented if it is one long line; its declarations are not followed."""
-    text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
-    notes = []
-    if re.search("<!DOCTYPE|<!ENTITY", text, re.IGNORECASE):
-        notes.append("It declares a document type or entities; references to them are shown, not followed.")
-    elif _LONG_LINE.search(text):
-        text, notes = _indent(source.data, text)
-    document = build_text_document(text, encoding, notes)
-    return replace(document, summary=f"XML, {document.summary.removeprefix('text, ')}")
-
-
-def _indent(data: bytes, text: str) -> tuple[str, list[str]]:
-    from lxml import etree  # type: ignore[import-untyped]
-
-    try:
-        root = parse_xml(data)
-    except (etree.XMLSyntaxError, ValueError) as error:
-        return text, [f"It is no well-formed XML ({type(error).__name__}), so it is shown as it is written."]
-    etree.indent(root)
-    return etree.tostring(root, encoding="unicode"), ["It is shown with line ends between its elements."]
