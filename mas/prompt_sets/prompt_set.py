@@ -22,14 +22,22 @@ Other files in the folder are not read.
 import hashlib
 import inspect
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from urllib.parse import unquote
 
-from mas.prompt_sets.provenance import TUNED_ON_FILE, TunedOn, find_edited_files, read_provenance, read_tuned_on
+from mas.prompt_sets.provenance import (
+    TUNED_ON_FILE,
+    TunedOn,
+    find_edited_files,
+    read_checked,
+    read_provenance,
+    read_tuned_on,
+)
 from mas.runtime.errors import UserError
 from mas.runtime.text import replace_surrogates
 
@@ -84,10 +92,10 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
             or its examples are not the agents'. The fields of an example are checked when it is applied.
     """
     folder = find_set_folder(str(name_or_path), root)
-    made_for, description = _read_set_file(folder / SET_FILE)
-    if made_for != system:
+    about = _read_set_file(folder / SET_FILE)
+    if about.system != system:
         raise UserError(
-            f"The prompt set {folder} is made for the system '{made_for}', not for '{system}'; "
+            f"The prompt set {folder} is made for the system '{about.system}', not for '{system}'; "
             f"choose a set whose {SET_FILE} says 'system: {system}'."
         )
     _check_files(folder, agents)
@@ -95,7 +103,7 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
     content = [name for name in _names(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
     edited, tuned_on = find_edited_files(folder, provenance, content), read_tuned_on(folder)
-    return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance, tuned_on)
+    return PromptSet(folder.name, system, texts, folder, about.description, demos, edited, provenance, tuned_on)
 
 
 def read_set_folder(folder: Path) -> PromptSet:
@@ -106,8 +114,7 @@ def read_set_folder(folder: Path) -> PromptSet:
     """
     folder = find_set_folder(str(folder.absolute()), folder)
     agents = [unquote(path.name.removesuffix(SUFFIX)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-    system, _ = _read_set_file(folder / SET_FILE)
-    return read_prompt_set(folder, agents, system, folder)
+    return read_prompt_set(folder, agents, _read_set_file(folder / SET_FILE).system, folder)
 
 
 def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
@@ -269,7 +276,7 @@ def find_set_folder(name: str, root: Path) -> Path:
     path = Path(name).expanduser()
     folders = [path, root / path] if "/" in name or path.is_absolute() else [shelf / name]
     for folder in folders:
-        if name and _is_folder(folder):
+        if name and os.path.isdir(folder):  # noqa: PTH112  # also for a name that no file system takes
             return folder.resolve()
     known = ", ".join(sorted(file.parent.name for file in shelf.glob(f"*/{SET_FILE}"))) or "none"
     raise UserError(
@@ -333,13 +340,6 @@ def _was_published_by(folder: Path, run: str) -> bool:
     return provenance.get("run") == run and provenance.get("gated") is True
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # a name too long for the file system, a parent folder that may not be entered
-        return False
-
-
 def _names(folder: Path) -> set[str]:
     try:
         return {file.name for file in folder.iterdir()}
@@ -347,27 +347,21 @@ def _names(folder: Path) -> set[str]:
         raise UserError(f"The folder {folder} cannot be read: {_cause(error)}; check its permissions.") from error
 
 
-def _read_set_file(file: Path) -> tuple[str, str]:
-    """Return the system's name and the description."""
-    import yaml
+@dataclass(frozen=True)
+class _SetFile:
+    """Content of `set.yaml`."""
 
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    system: str
+    description: str = ""
+
+
+def _read_set_file(file: Path) -> _SetFile:
     expected = "expected the keys 'system' (the system's name) and, if you like, 'description' (a text)"
-    if file.name not in _names(file.parent):
+    if (found := read_checked(file, _SetFile, expected)) is None:
         raise UserError(f"The prompt set {file.parent} has no {SET_FILE}; {expected} in it.")
-    try:
-        about = yaml.safe_load(_read_text(file))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark else ""
-        raise UserError(f"{file} is not valid YAML{where}; {expected}.") from error
-    if not isinstance(about, dict) or not about.keys() <= {"system", "description"}:
-        raise UserError(f"{file} holds something else than a prompt set's keys; {expected} and nothing else.")
-    system, description = about.get("system"), about.get("description") or ""
-    if not isinstance(system, str) or not system.strip():
-        raise UserError(f"{file} does not name its system; {expected}.")
-    if not isinstance(description, str):
-        raise UserError(f"The description in {file} is not a text; {expected}.")
-    return system.strip(), description
+    return found
 
 
 def _check_files(folder: Path, agents: Sequence[str]) -> None:
@@ -385,45 +379,27 @@ def _check_files(folder: Path, agents: Sequence[str]) -> None:
 
 
 def _read_demos(file: Path, agents: Sequence[str]) -> dict[str, list[Demo]]:
-    if file.name not in _names(file.parent):
-        return {}
     expected = "expected an agent's name → a list of its examples, each an object of fields and values"
-    try:
-        demos = json.loads(_read_text(file))
-    except (ValueError, RecursionError) as error:
-        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise UserError(f"{file} is not valid JSON{where}; {expected}.") from error
-    if not isinstance(demos, dict):
-        raise UserError(f"{file} holds no object; {expected}.")
+    demos = read_checked(file, dict[str, list[Demo]], expected) or {}
     if unknown := sorted(demos.keys() - set(agents)):
         raise UserError(
             f"{file} has examples for {', '.join(unknown)}, which is no agent of the system; "
             f"remove or rename them (the agents are {', '.join(agents)})."
         )
-    for agent, each in demos.items():
-        if not isinstance(each, list) or not all(isinstance(demo, dict) for demo in each):
-            raise UserError(f"The examples of '{agent}' in {file} are no list of objects; {expected}.")
     return demos
 
 
 def _read_prompt(file: Path) -> str:
+    """Return the text of a prompt file; a byte order mark, as Windows editors write it, is dropped."""
     try:
-        text = _read_text(file)
-    except UserError as error:
-        raise UserError(f"Error reading prompt file {error}") from error
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"The prompt file {file} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
+    except OSError as error:
+        raise UserError(f"The prompt file {file} cannot be read: {_cause(error)}; correct it.") from error
     if not text.strip():
         raise UserError(f"The prompt file {file} is empty; write the agent's instructions into it.")
     return text
-
-
-def _read_text(file: Path) -> str:
-    """Read UTF-8 text; a byte order mark, as Windows editors write it, is dropped."""
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
-    except OSError as error:
-        raise UserError(f"{file} cannot be read: {_cause(error)}; it has to be a readable text file.") from error
 
 
 def _cause(error: OSError) -> str:

@@ -23,13 +23,15 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mas.runtime.errors import UserError
 
 PROVENANCE_FILE = "provenance.yaml"
 TUNED_ON_FILE = "tuned_on.json"
 _ROLES = ("learnt_from", "picked_by")
+_RESTORE = "restore it from where the set came from, or remove it from a set of your own"
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,9 @@ def read_provenance(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: the file cannot be read, or does not hold keys and values.
     """
-    content = _read_file(folder / PROVENANCE_FILE)
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise _refuse(folder / PROVENANCE_FILE, "holds no keys and values")
+    content = read_checked(folder / PROVENANCE_FILE, dict[str, Any], _RESTORE) or {}
     if not isinstance(content.get("checksums", {}), dict):
-        raise _refuse(folder / PROVENANCE_FILE, "has 'checksums' that are no file names with SHA-256 sums")
+        raise UserError(f"{folder / PROVENANCE_FILE} cannot be used (its checksums are no names and sums); {_RESTORE}.")
     return content
 
 
@@ -76,32 +74,37 @@ def read_tuned_on(folder: Path) -> TunedOn | None:
     Raises:
         UserError: the file cannot be read, or holds something else.
     """
-    content = _read_file(folder / TUNED_ON_FILE)
-    if content is None:
-        return None
-    lists = [content.get(role) for role in _ROLES] if isinstance(content, dict) else [None]
-    if not all(isinstance(marks, list) and all(isinstance(mark, str) for mark in marks) for marks in lists):
-        raise _refuse(folder / TUNED_ON_FILE, "does not hold 'learnt_from' and 'picked_by', each a list of texts")
-    return TunedOn.from_dict(content)
+    return read_checked(folder / TUNED_ON_FILE, TunedOn, _RESTORE)
 
 
-def _read_file(file: Path) -> Any:
-    """Return what a YAML or JSON file holds; None if there is no such file."""
+def read_checked(file: Path, kind: type[Content], expected: str) -> Content | None:
+    """Return the content of a YAML or JSON file of a set; None if there is no such file.
+
+    Args:
+        file: of the set; a byte order mark, as Windows editors write it, is dropped.
+        kind: type of the content.
+        expected: the end of the sentence about a mistake.
+
+    Raises:
+        UserError: it cannot be read, or holds something else.
+    """
     import yaml
+    from pydantic import TypeAdapter, ValidationError
 
     try:
-        text = file.read_text("utf-8")
-        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text) or ()
+        text = file.read_text("utf-8-sig")
+        content = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+        return TypeAdapter(kind).validate_python(content)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _refuse(file, f"cannot be read: {(error.strerror or str(error)).lower()}") from error
+        reason = (error.strerror or type(error).__name__).lower()
+    except ValidationError as error:
+        first = error.errors()[0]
+        reason = " ".join([*map(str, first["loc"]), first["msg"][:1].lower() + first["msg"][1:]])
     except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise _refuse(file, f"is not valid {file.suffix[1:].upper()}") from error
-
-
-def _refuse(file: Path, wrong: str) -> UserError:
-    return UserError(f"{file} {wrong}; restore it from where the set came from, or remove it from a set of your own.")
+        reason = " ".join(str(error).split())[:200]
+    raise UserError(f"{file} cannot be used ({reason}); {expected}.")
 
 
 def find_edited_files(folder: Path, provenance: Mapping[str, Any], present: Iterable[str]) -> tuple[str, ...]:

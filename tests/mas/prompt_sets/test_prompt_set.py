@@ -79,58 +79,22 @@ def put(name: str, content: bytes) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes(content)
 
 
-def make_folder(name: str) -> Callable[[Path], None]:
-    def mistake(folder: Path) -> None:
-        (folder / name).unlink()
-        (folder / name).mkdir()
-
-    return mistake
-
-
-def make_link_to_itself(name: str) -> Callable[[Path], None]:
-    def mistake(folder: Path) -> None:
-        (folder / name).unlink()
-        (folder / name).symlink_to(folder / name)
-
-    return mistake
-
-
 EXPERT = f"expert{SUFFIX}"
 MISTAKES = {
     "no set.yaml": (remove("set.yaml"), ["has no set.yaml", "'system'"]),
-    "broken YAML": (put("set.yaml", b"a: b\nsystem: [toy"), ["not valid YAML", "line 2", "'system'"]),
+    "broken YAML": (put("set.yaml", b"a: b\nsystem: [toy"), ["set.yaml", "line 2", "'system'"]),
     "set.yaml is a list": (put("set.yaml", b"- toy\n"), ["set.yaml", "expected the keys"]),
-    "set.yaml is empty": (put("set.yaml", b""), ["set.yaml", "expected the keys"]),
-    "unknown key": (put("set.yaml", b"system: toy\nmodel: m\n"), ["expected the keys", "nothing else"]),
-    "no system": (put("set.yaml", b"description: x\n"), ["does not name its system"]),
-    "system is no text": (put("set.yaml", b"system: 5\n"), ["does not name its system"]),
-    "description is no text": (put("set.yaml", b"system: toy\ndescription: [a]\n"), ["description", "not a text"]),
-    "set.yaml not UTF-8": (put("set.yaml", b"system: \xff\n"), ["set.yaml is not UTF-8", "byte 8"]),
+    "unknown key": (put("set.yaml", b"system: toy\nmodel: m\n"), ["model", "expected the keys"]),
+    "no system": (put("set.yaml", b"description: x\n"), ["system", "expected the keys"]),
     "other system": (put("set.yaml", b"system: bos\n"), ["made for the system 'bos', not for 'toy'"]),
     "missing prompt": (remove(EXPERT), ["Prompt file not found: ", EXPERT]),
-    "empty prompt": (put(EXPERT, b""), [EXPERT, "is empty"]),
-    "only whitespace": (put(EXPERT, b" \r\n\t\n"), [EXPERT, "is empty"]),
+    "empty prompt": (put(EXPERT, b" \r\n\t\n"), [EXPERT, "is empty"]),
     "not UTF-8": (put(EXPERT, "résumé".encode("latin-1")), [EXPERT, "not UTF-8 text (byte 1)"]),
-    "prompt is a folder": (make_folder(EXPERT), [EXPERT, "cannot be read: is a directory"]),
-    "prompt is a looping link": (make_link_to_itself(EXPERT), [EXPERT, "cannot be read: too many levels"]),
-    "demos not JSON": (
-        put(DEMOS_FILE, b'{\n"expert": [}'),
-        [DEMOS_FILE, "not valid JSON (line 2)", "expected an agent"],
-    ),
-    "demos nested too deep": (put(DEMOS_FILE, b"[" * 100_000), [DEMOS_FILE, "not valid JSON"]),
-    "demos are a list": (put(DEMOS_FILE, b"[]"), [DEMOS_FILE, "holds no object"]),
+    "demos not JSON": (put(DEMOS_FILE, b'{\n"expert": [}'), [DEMOS_FILE, "line 2", "expected an agent"]),
     "demos of nobody": (put(DEMOS_FILE, b'{"exprt": []}'), ["examples for exprt", "agents are planner, expert"]),
-    "demos are one": (put(DEMOS_FILE, b'{"expert": {"a": 1}}'), ["examples of 'expert'", "no list of objects"]),
-    "a demo is a text": (put(DEMOS_FILE, b'{"expert": ["a"]}'), ["examples of 'expert'", "no list of objects"]),
-    "provenance not YAML": (put(PROVENANCE_FILE, b"a: [b"), [PROVENANCE_FILE, "not valid YAML"]),
-    "provenance is a list": (put(PROVENANCE_FILE, b"- a"), [PROVENANCE_FILE, "no keys and values"]),
-    "provenance not UTF-8": (put(PROVENANCE_FILE, b"a: \xff"), [PROVENANCE_FILE, "not valid YAML"]),
-    "provenance is a folder": (lambda folder: (folder / PROVENANCE_FILE).mkdir(), [PROVENANCE_FILE, "is a directory"]),
-    "no checksums": (put(PROVENANCE_FILE, b"checksums:"), ["'checksums'", "no file names"]),
-    "checksums are a list": (
-        put(PROVENANCE_FILE, b"checksums: [a]"),
-        ["'checksums'", PROVENANCE_FILE, "no file names"],
-    ),
+    "a demo is a text": (put(DEMOS_FILE, b'{"expert": ["a"]}'), [DEMOS_FILE, "expert 0", "expected an agent"]),
+    "provenance not YAML": (put(PROVENANCE_FILE, b"a: [b"), [PROVENANCE_FILE, "restore it"]),
+    "no checksums": (put(PROVENANCE_FILE, b"checksums:"), ["checksums", PROVENANCE_FILE]),
     "misspelt extra file": (put(f"exprt{SUFFIX}", b"x"), [f"has exprt{SUFFIX}", "agents are planner, expert"]),
 }
 
