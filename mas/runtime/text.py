@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
@@ -45,6 +46,20 @@ def name_type(value: object) -> str:
     if value is None:
         return "None"
     return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"
+
+
+def is_web_address(url: str) -> bool:
+    """Return whether it is a web address with a host and without a user, a query or a fragment."""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not (parts.username or parts.password or parts.query or parts.fragment)
+        )
+    except ValueError:
+        return False
 
 
 def to_jsonable(value: object, depth: int = 0) -> Any:

@@ -6,10 +6,10 @@ ToolSettings(web=WebSettings(wikipedia_language="de"), sandbox=SandboxSettings(k
 import os
 import re
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
+from mas.runtime.text import is_web_address
 from mas.tools.tool_context import ToolLimits
 
 EXAMPLE_URL = "http://127.0.0.1:3000/mcp"
@@ -98,22 +98,13 @@ class BrowserSettings:
     tools: list[str] | None = None  # names of the server's tools that agents get; null: ALLOWED in browser/tools.py
 
     def check(self) -> None:
-        """Check the address.
+        """Check the address, which is saved with the run.
 
         Raises:
-            UserError: it is invalid.
+            UserError: it is invalid, or holds a user name or password.
         """
-        if self.url is None:
-            return
-        try:
-            parts = urlsplit(self.url)
-            is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # an invalid port
-            is_usable = False
-        if not is_usable:
-            raise UserError(f"tools.browser.url={self.url} is not a URL; expected something like {EXAMPLE_URL}.")
-        if "@" in parts.netloc:  # it would be saved with the run; the message does not repeat it
-            raise UserError("tools.browser.url holds a user name or password, which would be saved; leave it out.")
+        if self.url is not None and not is_web_address(self.url):
+            raise UserError(f"tools.browser.url is not a URL without a password; expected one like {EXAMPLE_URL}.")
 
 
 @dataclass

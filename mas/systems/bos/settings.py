@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mas.runtime.errors import UserError
+from mas.runtime.text import is_web_address
 from mas.systems.bos.context import Clock, read_clock
 from mas.systems.bos.contracts import AGENT_NAMES
 
@@ -211,20 +212,6 @@ class BosSettings:
 def list_api_secrets() -> Sequence[str]:
     """Return the values that no trace, log or record may show."""
     return [os.environ[name] for name in (TOKEN_ENV, *FIREBASE_ENV) if os.environ.get(name)]
-
-
-def is_web_address(url: str) -> bool:
-    """Return whether it is a web address with a host and without a user, a query or a fragment."""
-    try:
-        parts = urlsplit(url)
-        return (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-            and not (parts.username or parts.password or parts.query or parts.fragment)
-        )
-    except ValueError:
-        return False
 
 
 def find_files(folder: Path) -> dict[str, Path]:

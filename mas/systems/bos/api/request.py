@@ -17,10 +17,11 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from pydantic import BaseModel, Field, field_validator
 
+from mas.runtime.text import is_web_address
 from mas.systems.bos.api.catalogue import Catalogue, Endpoint, Parameter
 from mas.systems.bos.context import get_text
 from mas.systems.bos.contracts import AgentFailureError
-from mas.systems.bos.settings import BASE_URL_ENV, ApiSettings, is_web_address
+from mas.systems.bos.settings import BASE_URL_ENV, ApiSettings
 
 BASE_URL = "api_base_url"  # key of the request's context
 # A plan never sets these, whatever the documentation says.

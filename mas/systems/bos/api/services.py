@@ -20,9 +20,10 @@ import httpx
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.security.child_environment import build_child_environment
+from mas.runtime.text import is_web_address
 from mas.systems.bos.api.catalogue import Catalogue, load_catalogue
 from mas.systems.bos.api.tokens import FirebaseTokens, open_tokens
-from mas.systems.bos.settings import LOOPBACK, ApiSettings, is_web_address
+from mas.systems.bos.settings import LOOPBACK, ApiSettings
 
 MAX_IDLE_CONNECTIONS = 20
 START_SECONDS = 30.0  # of an API that is started
