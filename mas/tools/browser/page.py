@@ -103,14 +103,3 @@ def show_below(header: str, body: str, page: Page) -> ToolResult:
 def remove_controls(snapshot: str) -> str:
     """Return a page's own text: without fields and what was typed there, tabs, addresses, roles and search terms."""
     return _CONTROLS.sub("", snapshot)
-
-
-def cut(result: ToolResult, max_chars: int) -> ToolResult:
-    """Return the result with a notice of how to see the rest, if it is too long."""
-    if len(result) <= max_chars:
-        return result
-    notice = (
-        f"\n[cut: {len(result)} characters in all; browser_find searches the page for a text, and browser_snapshot "
-        "with a target such as e12 shows one part of it]"
-    )
-    return result.truncate(max(max_chars - len(notice), 0), notice)

@@ -26,7 +26,6 @@ from mas.tools.browser.page import (
     BLANK,
     Page,
     build_result,
-    cut,
     read_dialog,
     read_failure,
     read_open_page,
@@ -35,12 +34,10 @@ from mas.tools.browser.page import (
 from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Reply
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import BrowserSettings
-from mas.tools.tool_context import ToolLimits, get_settings
 
 ACTION_SECONDS = 60.0  # one action, including loading the page that it leads to
 LISTEN_SECONDS = 0.5  # to connect to the port
 START_SECONDS = 10.0  # to open a session
-SLACK_CHARS = 500  # of `tools.max_output_chars`, for what others write around an observation
 STATE_KEY = "browser"  # in `SampleContext.tool_state`
 SNAPSHOT, NAVIGATE, FIND = "browser_snapshot", "browser_navigate", "browser_find"
 _NO_PAGE = ("", BLANK, "chrome-error://chromewebdata/")  # pages without content
@@ -149,7 +146,7 @@ class BrowserSession:
         self._open: set[Connection] = set()
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
-        """Do an action in the question's window and return what is then visible, cut to the length of an observation.
+        """Do an action in the question's window and return what is then visible.
 
         Raises:
             ToolError: it failed, or led to an address that the policy forbids.
@@ -159,19 +156,15 @@ class BrowserSession:
             return await asyncio.wrap_future(there)
         if (context := current_context()) is not None:
             if STATE_KEY not in context.tool_state:
-                context.tool_state[STATE_KEY] = window = self._window()
+                context.tool_state[STATE_KEY] = window = Window(self._connect, self._check)
                 context.on_close.append(window.close)
-            seen = await context.tool_state[STATE_KEY].act(tool, arguments)
-        else:
-            window = self._window()
-            try:
-                seen = await window.act(tool, arguments)
-            finally:
-                window.close()
-        return cut(seen, get_settings(ToolLimits).max_output_chars - SLACK_CHARS)
-
-    def _window(self) -> Window:
-        return Window(self._connect, self._check)
+            seen: ToolResult = await context.tool_state[STATE_KEY].act(tool, arguments)
+            return seen
+        window = Window(self._connect, self._check)
+        try:
+            return await window.act(tool, arguments)
+        finally:
+            window.close()
 
     async def _connect(self) -> Connection:
         connection = await Connection.open(self._url, START_SECONDS)

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    import httpx2
     from mcp.client.client import Client
     from mcp.types import Tool
 
@@ -60,7 +59,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._client: asyncio.Future[Client] = self._loop.create_future()
         self._closing = asyncio.Event()
-        self._refusal = ""  # the server's text with an HTTP status of 400 or more; the SDK reports only the status
+        self._last_words = ""  # of a process that has ended
         self.owner = asyncio.create_task(self._own())  # ends when the session has
 
     @classmethod
@@ -106,9 +105,12 @@ class Connection:
         # Otherwise the SDK prints tracebacks of errors that are handled here.
         logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
         if isinstance(self._server, str):
+            import httpx2
             from mcp.client.streamable_http import streamable_http_client
 
-            async with self._open_http() as http:
+            # The environment's proxy is for the world outside; the caller limits the time of an action.
+            timeout = httpx2.Timeout(HTTP_SECONDS, read=None)
+            async with httpx2.AsyncClient(timeout=timeout, trust_env=False) as http:
                 transport = streamable_http_client(self._server, http_client=http, max_sse_event_size=MAX_REPLY_BYTES)
                 async with Client(transport, mode="legacy", cache=None) as client:
                     yield client
@@ -123,22 +125,10 @@ class Connection:
             finally:
                 errors.seek(0)
                 last_lines = errors.read()[-MAX_REASON_CHARS:].strip().split("\n")
-                self._refusal = last_lines[-1]
-
-    def _open_http(self) -> "httpx2.AsyncClient":
-        """Return a client without the environment's proxy, which is for the world outside."""
-        import httpx2
-
-        async def record_refusal(response: "httpx2.Response") -> None:
-            if response.request.method == "POST" and response.status_code >= 400:
-                await response.aread()
-                self._refusal = f"HTTP {response.status_code} {' '.join(response.text.split())[:200]}".strip()
-
-        timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # the caller limits the time of an action
-        return httpx2.AsyncClient(timeout=timeout, trust_env=False, event_hooks={"response": [record_refusal]})
+                self._last_words = last_lines[-1]
 
     def _lost(self, error: Exception) -> ConnectionLostError:
-        return ConnectionLostError(self._refusal or _cause(error))
+        return ConnectionLostError(self._last_words or _cause(error))
 
     def _fail(self, error: ConnectionLostError) -> None:
         if not self._client.done():

@@ -3,7 +3,6 @@
 The picture lies in pytest's folder of the test; with BROWSER_PICTURES=docs/images it replaces the one there.
 """
 
-import asyncio
 import socket
 import threading
 import time
@@ -220,33 +219,3 @@ def find_own_address() -> str:
         except OSError:
             return "127.0.0.1"
         return str(probe.getsockname()[0])
-
-
-def test_eight_questions_at_once_have_cookies_and_pages_of_their_own(session: BrowserSession, site: Site) -> None:
-    questions = [SampleContext(SampleKey(f"q{number}")) for number in range(8)]
-
-    async def visits(question: SampleContext) -> str:
-        with use_context(question):
-            await session.act("browser_navigate", {"url": f"{site.url}/table?{question.key.sample_id}"})
-            return await session.act("browser_navigate", {"url": f"{site.url}/cookie"})
-
-    async def all_at_once() -> list[str]:
-        return await asyncio.gather(*map(visits, questions))
-
-    seen = run_blocking(all_at_once())
-    for question, text in zip(questions, seen, strict=True):
-        assert f"You are name={question.key.sample_id}." in text
-        question.close()
-    late = SampleContext(SampleKey("late"))
-    assert "You are unknown." in acted(session, late, "browser_navigate", url=f"{site.url}/cookie")
-    late.close()
-
-
-def test_a_restart_of_the_server_is_survived(
-    session: BrowserSession, question: SampleContext, site: Site, server: BrowserServer
-) -> None:
-    acted(session, question, "browser_navigate", url=site.url)
-    server.restart()
-    with pytest.raises(ToolError, match="the browser has stopped and has no page open"):
-        acted(session, question, "browser_click", target="text=All towns")
-    assert "Towns of Latium" in acted(session, question, "browser_navigate", url=site.url)

@@ -17,8 +17,7 @@ from mas.tools.browser import session as browser_session
 from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
 from mas.tools.browser.tools import ALLOWED, build_browser_tools
 from mas.tools.results import ToolError
-from mas.tools.settings import BrowserSettings, ToolSettings
-from mas.tools.tool_context import Resources, use_tool_context
+from mas.tools.settings import BrowserSettings
 from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
 
 SITE = "http://site.example"
@@ -169,14 +168,6 @@ def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question
     assert seen == f"ToolError: browser_navigate: net::ERR_TUNNEL_CONNECTION_FAILED at {SITE}/error"
 
 
-def test_a_huge_page_is_cut_to_what_a_tool_may_return(session: BrowserSession, question: SampleContext) -> None:
-    with use_tool_context(Resources(ToolSettings(max_output_chars=3000))):
-        [seen] = acted(session, question, navigate("/huge?200000"))  # 4 MB, more than the SDK takes unasked
-    assert len(seen) == 2500
-    assert seen.splitlines()[2].startswith("- row 0 ")
-    assert "characters in all; browser_find searches the page" in seen.splitlines()[-1]
-
-
 @pytest.mark.slow
 def test_an_action_that_hangs_is_given_up_and_the_next_one_works(
     settings: BrowserSettings, question: SampleContext, monkeypatch: pytest.MonkeyPatch
@@ -217,19 +208,6 @@ def test_no_server_costs_little_and_is_said_once() -> None:
     assert time.monotonic() - began < 1
     assert said == [describe_missing_browser(BrowserSettings(url=url))]
     assert f"{url} does not answer" in said[0] and "nothing listens" in said[0] and "`make browser`" in said[0]
-
-
-def test_no_browser_configured_says_nothing() -> None:
-    said = list[str]()
-    with open_browser(BrowserSettings(url=None), only_the_site, said.append) as session:
-        assert session is None
-    assert said == [] and describe_missing_browser(BrowserSettings(url=None)) == ""
-
-
-def test_a_wrong_host_name_is_explained() -> None:
-    with running_stub("--only-host", "browser.example:3000") as server:
-        said = describe_missing_browser(BrowserSettings(url=server.url))
-    assert "HTTP 403 Access is only allowed at browser.example:3000" in said
 
 
 def test_something_else_at_the_address_is_no_browser() -> None:
