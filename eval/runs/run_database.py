@@ -418,7 +418,7 @@ def _rebuild(folder: Path, target: sqlite3.Connection) -> int | None:
         sqlite3.Error: the new one cannot be written.
     """
     target.execute("BEGIN")
-    known = set()
+    known: set[tuple[str, str, int, int]] = set()
     for line in _read_lines(folder):
         with suppress(*_NO_JSON):
             record = Record.from_dict(json.loads(line))
