@@ -8,6 +8,7 @@ redact_value({"url": "http://host/?key=sk-1/23456789"}, redact)        # {"url":
 import base64
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -58,16 +59,11 @@ def _encode(secret: str) -> Iterator[tuple[str, str]]:
     quoted["percent_all"] = "".join(f"%{byte:02X}" for byte in data)
     for name, form in quoted.items():
         yield name, form
-        yield f"{name}_lower", _lower_escapes(form)
+        yield f"{name}_lower", re.sub("%..", lambda found: found[0].lower(), form)
     for offset in range(3):
         core = _encode_base64(data, offset)
         yield f"base64_{offset}", core
         yield f"base64_url_{offset}", core.replace("+", "-").replace("/", "_")
-
-
-def _lower_escapes(quoted: str) -> str:
-    head, *rest = quoted.split("%")
-    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
 
 
 def _encode_base64(data: bytes, offset: int) -> str:
