@@ -32,8 +32,7 @@ from mas.tools.sandbox.session import (
 )
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings
 
-MIN_VERSION = (0, 7)  # --size
-DISABLES_USERNS = (0, 8)
+MIN_VERSION = (0, 8)  # --disable-userns
 START_SECONDS = 20.0  # on a busy machine; a tenth of a second elsewhere
 OPEN_FILES = 64
 SCRATCH_BYTES = 64 << 20  # of the working folder, and again of /tmp; also the largest file
@@ -81,7 +80,7 @@ class Jail:
     def _start(self, files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]":
         about = {"packages": _name_packages(), "limits": _list_limits(settings)}
         with _open_filter() as end:
-            command = [*_build_command(*self._program, files, end.fileno()), *_python_command()]
+            command = [*_build_command(self._program[0], files, end.fileno()), *_python_command()]
             return subprocess.Popen(
                 [*command, "/sandbox/worker.py", json.dumps(about)],
                 stdin=subprocess.PIPE,
@@ -174,7 +173,7 @@ def find_program() -> tuple[str, tuple[int, ...]]:
         raise NotAvailableError(f"bubblewrap does not start ({type(error).__name__}).") from error
     version = tuple(int(part) for part in re.findall(r"\d+", said.stdout))
     if version < MIN_VERSION:
-        raise NotAvailableError(f"bubblewrap {'.'.join(map(str, version))} is too old; expected 0.7 or newer.")
+        raise NotAvailableError(f"bubblewrap {'.'.join(map(str, version))} is too old; expected 0.8 or newer.")
     return found, version
 
 
@@ -186,12 +185,11 @@ def _open_filter() -> BinaryIO:
     return os.fdopen(end, "rb")
 
 
-def _build_command(bwrap: str, version: tuple[int, ...], files: Files, filter_end: int) -> list[str]:
+def _build_command(bwrap: str, files: Files, filter_end: int) -> list[str]:
     """Return the command up to the program that runs inside. Later mounts cover earlier ones."""
     return [
         *(bwrap, "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"),
-        *(["--disable-userns"] if version >= DISABLES_USERNS else []),
-        *("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"),
+        *("--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"),
         *("--seccomp", str(filter_end), "--clearenv"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
         *(word for folder in FOLDERS for word in ("--size", str(SCRATCH_BYTES), "--tmpfs", folder)),

@@ -7,7 +7,6 @@ session.close()
 
 import asyncio
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -28,7 +27,6 @@ MAX_MESSAGE_BYTES = 20 * MAX_OUTPUT_CHARS + 100_000
 MAX_CPU_SECONDS = 300  # of a session: for threads of the code, and if the harness is killed
 MAX_THREADS = 256  # numpy and its like start one for each core
 MAX_FILES = 10_000  # in memory: each takes a kilobyte of the kernel's
-MAX_CALLS = 256  # at a time
 TICK_SECONDS = 0.1  # between two checks of memory, threads and files
 END_SECONDS = 5.0
 EXIT_SECONDS = 1.0  # between the end of its pipes and its own
@@ -107,7 +105,7 @@ class Session(ABC):
             SessionLostError: as `run`.
         """
         until = time.monotonic() + seconds
-        future = asyncio.get_running_loop().run_in_executor(executor or _threads(), work)
+        future = asyncio.get_running_loop().run_in_executor(executor, work)
         try:
             while not future.done():
                 if time.monotonic() >= until:
@@ -176,12 +174,6 @@ class Session(ABC):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-
-
-@functools.cache
-def _threads() -> ThreadPoolExecutor:
-    """Return the threads that wait for the processes, as many as questions may run code at a time."""
-    return ThreadPoolExecutor(MAX_CALLS, "sandbox")
 
 
 def _describe_exit(code: int) -> str:

@@ -14,8 +14,6 @@ from mas.tools.sandbox.session import Session, SessionLostError
 from mas.tools.settings import SandboxSettings
 from tests.mas.tools.sandbox.conftest import SETTINGS, Sandbox
 
-QUICK_SECONDS = 1.0  # 0.05 to 0.1 on a quiet machine
-
 
 def becomes(true: Callable[[], bool], within_seconds: float = 10) -> bool:
     until = time.monotonic() + within_seconds
@@ -33,15 +31,6 @@ def gone(pids: set[int]) -> bool:
 def pids_of(session: Session) -> set[int]:
     assert session.code_pid != session.process.pid
     return {session.process.pid, session.code_pid}
-
-
-def test_a_session_starts_quickly_and_answers_at_once(fresh: Callable[..., Sandbox]) -> None:
-    def seconds() -> float:
-        begun = time.monotonic()
-        assert fresh().value("6 * 7") == "42"
-        return time.monotonic() - begun
-
-    assert min(seconds() for _ in range(5)) < QUICK_SECONDS
 
 
 def test_a_cancelled_cell_ends_its_session(bubblewrap: Isolation) -> None:
@@ -112,23 +101,6 @@ def test_the_jail_ends_with_the_harness(bubblewrap: Isolation, cell: str) -> Non
     harness.kill()
     harness.wait()
     assert gone({int(word) for word in line.split()})
-
-
-def test_a_lower_limit_of_the_machine_stays_and_the_code_runs_all_the_same(bubblewrap: Isolation) -> None:
-    program = (
-        "import asyncio, resource\n"
-        "from mas.tools.sandbox.jail import Jail\n"
-        "from mas.tools.settings import SandboxSettings\n"
-        "resource.setrlimit(resource.RLIMIT_CPU, (200, 200))\n"
-        "async def main():\n"
-        "    session = await Jail().open({}, SandboxSettings())\n"
-        "    reply = await session.run('import resource; resource.getrlimit(resource.RLIMIT_CPU)', 20)\n"
-        "    print(reply.value)\n"
-        "    session.close()\n"
-        "asyncio.run(main())\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.stdout == "(200, 200)\n", ended.stderr
 
 
 @pytest.mark.slow
