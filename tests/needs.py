@@ -19,7 +19,6 @@ from mas.tools.sandbox.repl import try_isolations
 
 INSTALL = {
     "bubblewrap": "apt-get install bubblewrap",
-    "dbhub": "npm install --global @bytebase/dbhub",
     "faketime": "apt-get install faketime",
     "git": "apt-get install git",
     "libreoffice": "apt-get install libreoffice-writer libreoffice-calc libreoffice-impress",

@@ -2,10 +2,7 @@
 
 import asyncio
 import contextvars
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -14,29 +11,11 @@ from mas.runtime.event_loop import (
 )
 
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nothing")
-PROJECT = Path(__file__).parents[3]
 PATIENCE_SECONDS = 20.0
 
 
 async def running_loop() -> asyncio.AbstractEventLoop:
     return asyncio.get_running_loop()
-
-
-def test_first_callers_that_come_at_once_get_the_same_loop() -> None:
-    """In a new process, where nobody has called before."""
-    code = (
-        "import asyncio, threading\n"
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "from mas.runtime.event_loop import run_blocking\n"
-        "together = threading.Barrier(16)\n"
-        "async def running(): return asyncio.get_running_loop()\n"
-        "def call(_):\n    together.wait()\n    return run_blocking(running())\n"
-        "with ThreadPoolExecutor(16) as threads: loops = set(threads.map(call, range(16)))\n"
-        "print(len(loops), [t.name for t in threading.enumerate()].count('mas-loop'))"
-    )
-    command = [sys.executable, "-c", code]
-    printed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert printed == "1 1\n"
 
 
 def test_the_callers_context_goes_with_the_work_and_stays_his_own() -> None:

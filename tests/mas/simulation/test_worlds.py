@@ -19,7 +19,6 @@ from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.executors.local import LocalExecutor
 from eval.scorers.gaia import GaiaScorer
-from mas.simulation.behaviour import Behaviour
 from mas.simulation.worlds import World
 from tests.eval.command_line import EvalCommand
 from tests.mas.simulation.toy_calls import SIGNATURES, answers, random_prompt
@@ -55,34 +54,6 @@ def test_in_the_null_world_150_random_prompt_sets_score_as_the_baseline_does() -
 
     assert power > 0.9
     assert p < 0.05
-
-
-@pytest.mark.parametrize(
-    ("role", "clause", "skill"),
-    [
-        ("planner", "Prefer the shortest plan that suffices.", "keep_the_plan_short_and_complete"),
-        ("researcher", "The exact values, names, titles, dates and quotations asked for", "quote_exact_values"),
-        ("finalizer", "No thousands separators, no spaces, no unit,", "no_thousands_separators"),
-        ("critic_expert", "redo each calculation, count and comparison.", "recompute_before_approving"),
-    ],
-)
-def test_without_its_key_line_a_baseline_prompt_loses_the_skill_unless_prompts_have_no_effect(
-    role: str, clause: str, skill: str
-) -> None:
-    text = (PROMPTS / "baseline" / f"{role}_system_prompt.txt").read_text()
-    assert clause in text
-
-    def without(prompt: str) -> str:
-        lines = prompt.splitlines()
-        return "\n".join(line if clause not in line else "" for line in lines)
-
-    def success(prompt: str, kind: str) -> float:
-        return statistics.mean(
-            Behaviour(World(kind), role, prompt, 0, f"Question {n}?", "asked").follows(skill) for n in range(2000)
-        )
-
-    assert success(without(text), "normal") < success(text, "normal") - 0.03
-    assert success(without(text), "null") == pytest.approx(success(text, "null"), abs=0.03)
 
 
 @pytest.fixture

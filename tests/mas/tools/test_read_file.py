@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
 import openpyxl
 import pytest
 from hypothesis import given
@@ -153,12 +152,6 @@ def test_a_range_counts_in_each_sheet_or_in_the_one_asked_for(folder: Path) -> N
     assert "1 | rent | 7" in costs and "city" not in costs
 
 
-def test_a_file_that_has_gone_is_named(folder: Path) -> None:
-    (folder / "rows.csv").unlink()
-    with pytest.raises(ToolError, match=r"rows\.csv is attached to the question but is not there any more"):
-        read_file("rows.csv")
-
-
 def test_a_file_over_the_size_limit_is_refused(folder: Path) -> None:
     os.truncate(folder / "notes.txt", kinds.MAX_FILE_BYTES + 1)
     with pytest.raises(ToolError, match=rf"notes\.txt has \d+ bytes; read_file reads at most {kinds.MAX_FILE_BYTES}"):
@@ -219,10 +212,3 @@ def test_pages_that_a_pdf_does_not_have_are_refused(tmp_path: Path, wanted: str)
         pytest.raises(ToolError, match=r"a\.pdf has the pages 1 to 5; .*\"1-5\""),
     ):
         read_file("a.pdf", sheet=wanted)
-
-
-def test_a_number_may_stand_where_a_name_or_a_range_is_asked_for(folder: Path) -> None:
-    tool = dspy.Tool(read_file)
-    assert tool(file="notes.txt", lines=7) == read_file("notes.txt", lines="7")
-    with pytest.raises(ToolError, match=r"No sheet of book\.xlsx is named '3'"):
-        tool(file="book.xlsx", sheet=3)

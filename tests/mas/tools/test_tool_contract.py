@@ -5,19 +5,16 @@ A tool is checked as soon as it is in the catalogue; a call in CALLS checks the 
 
 import asyncio
 import inspect
-import typing
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 
 from mas.runtime.untrusted import is_untrusted
 from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import TOOLS, load_function
-from mas.tools.read_only import is_read_only
 from mas.tools.results import ResultKind, ToolResult
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings, WebSettings
 from mas.tools.tool_context import Resources, use_tool_context
@@ -59,18 +56,6 @@ def resources(site: Website) -> Iterator[Resources]:
             youtube_url=stack.enter_context(running(YouTubeServer())).base_url,
         )
         yield Resources(ToolSettings(web=web, sandbox=SandboxSettings(kind=BUBBLEWRAP)))
-
-
-@pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_has_its_name_typed_arguments_that_it_explains_and_a_typed_result(name: str) -> None:
-    function = load_function(TOOLS[name])
-    tool = dspy.Tool(function)
-    assert function.__name__ == tool.name == name, "the key in conf/ is the name that its result is labelled with"
-    assert typing.get_type_hints(function)["return"] is ToolResult
-    assert function.__doc__ == tool.desc and tool.desc, "the docstring is what the model reads"
-    assert tool.args and all(schema.get("type") or schema.get("anyOf") for schema in tool.args.values())
-    assert all(f"{argument}:" in tool.desc or len(tool.args) == 1 for argument in tool.args)
-    assert is_read_only(tool.func) is (name != "python_repl_tool"), "what a tool that only looks has found is kept"
 
 
 @pytest.mark.parametrize("name", CALLS)

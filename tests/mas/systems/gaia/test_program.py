@@ -11,7 +11,6 @@ from typing import Any
 import dspy
 import pytest
 
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import AGENTS, initial_state
@@ -177,15 +176,3 @@ def test_a_saved_state_fits_into_json_and_its_instructions_load_into_another_pro
         predictor.lm = build(model).planner.lm
     assert program(question="How many?").final_answer == "42"
     assert all(f"You are Alpha, the {agent}." in system_text(request) for agent, request in model.requests)
-
-
-def test_a_prompt_set_reaches_the_wire_character_for_character() -> None:
-    texts = {name: f"# {name}\n\n- Keep {{braces}} and $signs.\n  - Indented ü." for name in AGENTS}
-    model = ScriptedModel(answering(planner=plan("one")))
-    program = build(model)
-    apply_prompt_set(program, PromptSet("mine", "gaia", texts, Path("mine")))
-    program(question="How many?")
-    assert {agent for agent, _ in model.requests} == set(AGENTS)
-    for agent, request in model.requests:
-        lines = [line.strip() for line in system_text(request).splitlines()]
-        assert [line for line in texts[agent].splitlines() if line.strip() not in lines] == []

@@ -116,19 +116,6 @@ def test_the_attachment_is_a_bare_name_everywhere(tmp_path: Path, native_tools: 
     assert "file" not in system_text(model.asked("finalizer")[0]).partition("Your output fields are:")[0]
 
 
-def test_a_file_that_has_gone_does_not_betray_its_folder(tmp_path: Path) -> None:
-    model = ScriptedModel(
-        answering(
-            planner=plan("read the table"),
-            researcher=in_turn([Call("read_file", {"file": "gone.csv"})], STRAIGHT["researcher"]),
-        )
-    )
-    build(model)(question="How many?", file=tmp_path / "gone.csv")
-    observation = said(model.asked("researcher")[1])[2][1]
-    assert "read_file failed" in observation and "gone.csv" in observation
-    assert str(tmp_path) not in "".join(all_text(request) for _, request in model.requests)
-
-
 def test_the_final_state_is_complete_and_fits_into_json(tmp_path: Path) -> None:
     model = ScriptedModel(
         answering(

@@ -9,14 +9,12 @@ from dspy.lm15 import Request
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
 from mas.agents.spec import AgentSettings
-from mas.prompt_sets.prompt_set import digest, read_prompt_set
 from mas.runtime.lm_errors import StepLimitError, TruncatedReplyError
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.single_agent.system import SingleAgentSystem
 from mas.tools.tool_context import Resources
-from tests.scripted_model import UNREADABLE, Answer, Call, Reply, ScriptedModel, all_text, in_turn, said, system_text
+from tests.scripted_model import UNREADABLE, Answer, Call, Reply, ScriptedModel, all_text, in_turn, said
 
-PROJECT = Path(__file__).parents[4]
 TOOLS = {"read_file": "mas.tools.read_file.read_file", "calculator": "mas.tools.calculator.calculator"}
 DONE: Answer = {"final_answer": "42", "final_reasoning_trace": "six times seven"}
 SUM = Call("calculator", {"expression": "6*7"})
@@ -109,16 +107,3 @@ def test_a_model_that_cannot_be_asked_ends_the_question_at_once() -> None:
     with pytest.raises(LMServerError):
         build(model)(question="How many?")
     assert len(model.requests) == 1
-
-
-def test_the_prompt_set_reaches_the_agent_byte_for_byte() -> None:
-    prompts = read_prompt_set("single_agent_baseline", ("agent",), "single_agent", PROJECT)
-    model = answering(DONE)
-    system = SingleAgentSystem(tools=TOOLS)
-    program = system.build(model, prompts, Resources())
-    file = PROJECT / "prompts" / "single_agent_baseline" / "agent_system_prompt.txt"
-    assert program.agent.signature.instructions == file.read_text("utf-8").rstrip("\n")
-    program(question="How many?")
-    sent = system_text(requests(model)[0])
-    assert all(line.strip() in sent for line in prompts.texts["agent"].splitlines())
-    assert len(digest(prompts)) == 64

@@ -1,10 +1,7 @@
 """The toy program: what its three agents say to each other, what it leaves behind, and both ways of calling it."""
 
 import asyncio
-import copy
 import re
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from dspy.utils.exceptions import AdapterParseError
@@ -16,7 +13,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.toy.system import AGENTS, ToySystem
 from tests.mas.systems.toy.toy_model import ToyModel, build
-from tests.scripted_model import UNREADABLE, all_text, system_text
+from tests.scripted_model import UNREADABLE, system_text
 
 QUESTION = "A rope costs 3 crowns. What do 4 ropes cost, less 2?"
 
@@ -41,16 +38,6 @@ def test_an_unreadable_reply_ends_the_question_where_it_came() -> None:
     assert failed == ["solve"]
     assert trace.state["steps"] == ["Multiply 3 by 4.", "Take 2 away."]
     assert trace.state["result"] == ""
-
-
-def test_questions_in_threads_and_a_copy_keep_apart() -> None:
-    def finalize(request: Any) -> Any:
-        return {"final_answer": re.findall(r"number (\d+)", all_text(request))[0], "final_reasoning_trace": "so"}
-
-    program = copy.deepcopy(build(ToyModel(finalize=finalize)))
-    with ThreadPoolExecutor(8) as threads:
-        answers = threads.map(lambda number: program(question=f"What is number {number}?").final_answer, range(16))
-        assert list(answers) == [str(number) for number in range(16)]
 
 
 def test_an_unknown_agent_is_one_sentence() -> None:

@@ -1,3 +1,5 @@
+"""Firebase for the tests of its flow: a server with its replies."""
+
 from collections.abc import Iterator
 
 import pytest

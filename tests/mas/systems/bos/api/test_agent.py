@@ -280,13 +280,6 @@ async def test_e04_a_reply_outlives_a_model_that_cannot_put_it_into_words(world:
     assert kinds(result) == ["DECISION", "TOOL", "ERROR"]
 
 
-async def test_a_write_is_sent_once(world: World) -> None:
-    world.settings.methods = ["GET", "POST"]
-    result = await world.ask(plan(method="POST", json_body={"total": 3}), SUMMARY)
-    assert result.status == "succeeded"
-    assert [json.loads(each.body) for each in world.api.requests] == [{"total": 3}]
-
-
 async def test_own_credentials_stay_with_the_own_address(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """D25"""
     monkeypatch.setenv("BOS_API_TOKEN", DIRECT)

@@ -69,11 +69,6 @@ def test_what_the_endpoint_does_not_document_is_dropped() -> None:
     assert build("/orders", json_body={"total": 1}).json_body is None
 
 
-def test_values_become_text() -> None:
-    request = build("/orders", query_params={"status": [True, None, {"a": 1}], "limit": None})
-    assert request.query == [("status", "true"), ("status", ""), ("status", '{"a": 1}')]
-
-
 def test_a_plan_never_sets_the_authorisation() -> None:
     """D10"""
     names = ["Authorization", "Cookie", "Host", "X-Page"]
@@ -120,11 +115,3 @@ def test_no_base_url_is_a_configuration_error() -> None:
         find_base_url({}, ApiSettings(), bare, {})
     with pytest.raises(AgentFailureError, match="is no address"):
         find_base_url({}, ApiSettings(), bare, {"BOS_API_BASE_URL": "ftp://x"})
-
-
-@pytest.mark.parametrize("path", ["/a/:x/:x_y", "/a/:x_y/:x"])
-def test_a_parameter_whose_name_begins_like_another_has_its_own_value(path: str) -> None:
-    catalogue = Catalogue.model_validate({"endpoints": [{"method": "GET", "path": path}]})
-    plan = ApiCallPlan(path=path, path_params={"x": ":x_y", "x_y": 2})
-    expected = path.replace(":x_y", "2").replace(":x", "%3Ax_y")
-    assert build_request(plan, catalogue, BASE, ["GET"]).url == BASE + expected
