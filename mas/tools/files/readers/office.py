@@ -34,7 +34,6 @@ from mas.tools.files.zip_package import accept_changes, list_members, parse_xml,
 from mas.tools.results import ToolError
 
 _SILENT = {"DO_NOT_TRACK": "true", "SCARF_NO_ANALYTICS": "true", "UNSTRUCTURED_DISABLE_NOTICE": "1"}
-_DELETED = re.compile(r"<del\b[^>]*>.*?</del\s*>", re.IGNORECASE | re.DOTALL)
 _MARKS = {"ListItem": "- ", "Header": "[header] ", "Footer": "[footer] "}
 
 
@@ -109,7 +108,7 @@ def read_html(source: Source) -> Document:
     prepare()
     from unstructured.partition.html import partition_html
 
-    lines = [*_read_title(text), *_read_lines(partition_html(text=_DELETED.sub("", text)))]
+    lines = [*_read_title(text), *_read_lines(partition_html(text=text))]
     if not lines:
         return build_text_document(
             text, encoding, ["It holds no text outside its tags, so it is shown as it is written."]
