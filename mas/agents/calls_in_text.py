@@ -68,7 +68,9 @@ def _read_calls(value: object, needs_arguments: bool) -> Iterator[Call]:
     if isinstance(name, dict):  # OpenAI's own form: {"function": {"name": …, "arguments": …}}
         yield from _read_calls(name, needs_arguments)
         return
-    arguments: object = next((value[key] for key in _ARGUMENTS if key in value), None if needs_arguments else {})
+    beside = {key: each for key, each in value.items() if key != "tool"} if "tool" in value else {}
+    missing = beside or (None if needs_arguments else {})
+    arguments: object = next((value[key] for key in _ARGUMENTS if key in value), missing)
     if isinstance(arguments, str):
         arguments = json_repair.loads(arguments)
     if isinstance(name, str) and isinstance(arguments, dict):

@@ -60,7 +60,8 @@ def _find_sections(signature: type[dspy.Signature], text: str) -> dict[str, obje
     found: dict[str, object] = {}
     for decorated, plain, value in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         name = names[re.sub(r"[ _-]", " ", (decorated or plain).casefold())]
-        found.setdefault(name, _ASSIGNED.sub(r"\2", value.strip()))
+        if value.strip():
+            found.setdefault(name, _ASSIGNED.sub(r"\2", value.strip()))
     return found
 
 

@@ -100,6 +100,10 @@ def test_a_fence_of_a_value_stays() -> None:
     assert found == {"count": 3, "code": code}
 
 
+def test_an_empty_field_is_asked_for_again() -> None:
+    assert read_fields(dspy.Signature("question -> reasoning, answer"), "[[ reasoning ]]\nYes\n[[ answer ]]\n") is None
+
+
 @pytest.mark.parametrize("text", ["42", "The final answer is 42, the count 3.", "**Final answer:** 42", '{"count": 3}'])
 def test_a_reply_without_all_fields_is_not_guessed(text: str) -> None:
     assert read_fields(dspy.Signature("question -> final_answer: str, count: int"), text) is None

@@ -100,11 +100,12 @@ def test_a_call_is_answered_and_the_agent_goes_on(native_tools: bool) -> None:
         '[[ ## result ## ]]\n{"name": "add", "arguments": "{\\"a\\": 2, \\"b\\": 3}"}\n\n[[ ## completed ## ]]',
         '<tool_call>\n{{"name": "add", "arguments": {{"a": 2, "b": 3}}}}\n</tool_call>',
         '```json\n{"tool": "add", "args": {"a": 2, "b": 3}}\n```\nIt is [[ ## result ## ]]\n7\n[[ ## completed ## ]]',
+        '{"tool": "add", "a": 2, "b": 3}',
         '{"tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 2, "b": 3}}}]}',
         "<tool_call><function=add><parameter=a>\n2\n</parameter><parameter=b>3</parameter></function></tool_call>",
         '<invoke name="add"><parameter name="a">2</parameter><parameter name="b">3</parameter></invoke>',
     ],
-    ids=["json", "fenced", "as the answer", "hermes", "before a made-up answer", "openai", "qwen", "anthropic"],
+    ids=["json", "fenced", "as the answer", "hermes", "before a made-up answer", "flat", "openai", "qwen", "anthropic"],
 )
 @both_ways
 def test_a_call_written_into_the_text_is_made(text: str, native_tools: bool) -> None:
