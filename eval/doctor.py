@@ -57,6 +57,7 @@ def run_checks(overrides: list[str]) -> Iterator[Finding]:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that is not UTF-8
     try:
         sys.exit(main(sys.argv[1:]))
     except BrokenPipeError:  # `| head`: whoever was reading has seen enough

@@ -1,5 +1,6 @@
 """What the doctor says of configurations that can run and of those that cannot, in this process and on loopback."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -136,9 +137,11 @@ def test_python_and_packages(tmp_path: Path) -> None:
     assert found.state == WARNING and found.what.endswith("(wanted: rich<1)")
 
 
-def test_without_any_package_the_doctor_still_says_what_to_do() -> None:
+@pytest.mark.parametrize(("encoding", "arrow"), [("utf-8", "→"), ("ascii", "?")])
+def test_without_any_package_the_doctor_still_says_what_to_do(encoding: str, arrow: str) -> None:
     """`-S`: no site-packages, as with the system's Python before `make setup`."""
     command = [sys.executable, "-S", str(PROJECT_ROOT / "eval" / "doctor.py"), "experiment=offline"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
     assert (ended.returncode, ended.stderr) == (1, "")
-    assert "missing  packages" in ended.stdout and "→ make setup" in ended.stdout
+    assert "missing  packages" in ended.stdout and f"{arrow} make setup" in ended.stdout
