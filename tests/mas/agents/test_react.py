@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -207,6 +208,23 @@ def test_the_calls_of_one_reply_run_side_by_side(asynchronous: bool) -> None:
     tool = dspy.Tool(meet_async if asynchronous else meet_blocking, name="meet")
     calls = [Call("meet", {"side": "left", "other": "right"}), Call("meet", {"side": "right", "other": "left"})]
     assert run(calls, DONE, toolbox=Toolbox({"meet": tool})).observations == ["met", "met"]
+
+
+@both_ways
+def test_each_result_is_that_of_its_call_whichever_comes_first(native_tools: bool) -> None:
+    is_second_over = threading.Event()
+
+    def look(name: str) -> str:
+        if name == "first":
+            is_second_over.wait(MEETING_SECONDS)
+            time.sleep(0.05)
+        else:
+            is_second_over.set()
+        return f"{name} seen"
+
+    calls = [Call("look", {"name": "first"}), Call("look", {"name": "second"})]
+    outcome = run(calls, DONE, toolbox=box(look), native_tools=native_tools)
+    assert outcome.observations == ["first seen", "second seen"]
 
 
 FAILING_CALLS = {

@@ -81,6 +81,20 @@ def read_levels(place: Path) -> list[float]:
     return [each["level"] for each in read_log(place) if "begun" in each]
 
 
+def test_no_sealed_question_is_asked_before_the_test_is_in_the_log(tmp_path: Path) -> None:
+    log, logged = tmp_path / "sealed_tests.jsonl", list[bool]()
+
+    class Watching(Obedient):
+        def respond(self, request: LMRequest) -> Response:
+            asked = all_text(request)
+            if any(is_sealed and question in asked for question, (_, _, is_sealed) in self.golds.items()):
+                logged.append('"begun"' in log.read_text())
+            return super().respond(request)
+
+    planted_run(tmp_path, "data.n_test=8", texts={"finalize": ALWAYS}, model=Watching())
+    assert logged and all(logged)
+
+
 @pytest.mark.slow
 def test_a_judged_test_whose_answers_were_removed_is_not_drawn_again(tmp_path: Path) -> None:
     first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
