@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.servers.loopback import Answer, answer_json
+
 Call = tuple[str, Mapping[str, Any]]  # tool, arguments
 _OUTPUTS = re.compile(r"Your output fields are:\n(.*?)(?:\nAll interactions|\n\nYour tools are:|\Z)", re.DOTALL)
 _NAME = re.compile(r"^\d+\. `(\w+)`", re.MULTILINE)
@@ -53,6 +55,15 @@ def complete(
     usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
     whole = {"id": id, "object": "chat.completion", "created": 0, "model": model, "choices": [choice], "usage": usage}
     return {**whole, **changes}
+
+
+def refusal(message: str, code: str | None = None, kind: str = "error") -> dict[str, Any]:
+    """Return an error as OpenAI's API has it."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def refuse(status: int, message: str) -> Answer:
+    return answer_json(refusal(message, kind="invalid_request_error"), status)
 
 
 def _call(id: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,10 +79,11 @@ class ChatRequest:
 
 @dataclass(frozen=True)
 class Reply:
-    """Either calls of tools or the values of the output fields."""
+    """Calls of tools, the values of the output fields, or any text."""
 
     fields: dict[str, Any] = field(default_factory=dict)
     calls: tuple[ToolCall, ...] = ()
+    text: str = ""
 
 
 @dataclass

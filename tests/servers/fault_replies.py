@@ -3,22 +3,21 @@
 The words of the refusals are the servers' own: OpenAI's error reference, vLLM's and llama.cpp's sources.
 
     FAULTS["429_retry_after_1"].headers         # {"Retry-After": "1"}
-    FAULTS["length"].body(request)              # a whole answer that the server says is cut off
+    FAULTS["length"].answer(request).body       # a whole answer that the server says is cut off
 """
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from tests.servers.chat_reply import complete, list_outputs, wants_json, write_fields
+from tests.servers.chat_reply import complete, list_outputs, refusal, wants_json, write_fields
+from tests.servers.loopback import DRIP, HTML, Answer, Way
 
 ANSWER = "42"
 HUGE_CHARS = 20_000_000
 GARBAGE = "\ud83d\u202e\x00\udc00"  # two halves of surrogate pairs, a turn of direction and a NUL
-Way = Literal["whole", "hang", "drip", "reset", "cut"]  # drip: a byte now and then; cut: half of the promised length
-Body = Callable[[bytes], bytes]  # of the request's body
 
 VALUES: dict[str, Any] = {  # output fields of all systems: any question ends with ANSWER, which is all others, too
     "steps": ["Work out 6 * 7."],
@@ -37,10 +36,14 @@ VALUES: dict[str, Any] = {  # output fields of all systems: any question ends wi
 
 @dataclass(frozen=True)
 class Fault:
-    body: Body
+    body: bytes | Callable[[bytes], bytes] = b""  # the latter: made of the request's
     status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     way: Way = "whole"
+
+    def answer(self, request: bytes) -> Answer:
+        body = self.body if isinstance(self.body, bytes) else self.body(request)
+        return Answer(body, self.status, {"Content-Type": "application/json", **self.headers}, self.way)
 
 
 def right_text(request: bytes) -> str:
@@ -75,14 +78,9 @@ def _stuffed(text: str, more: str) -> str:
     return next(text.replace(part, part + more, 1) for part in ("6 * 7", "It is", "Complete", "42") if part in text)
 
 
-def _fixed(body: bytes) -> Body:
-    return lambda request: body
-
-
 def _refusal(status: int, message: str, kind: str = "server_error", code: str | None = None, **headers: str) -> Fault:
-    error = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Fault(_fixed(json.dumps(error).encode()), status, named)
+    return Fault(json.dumps(refusal(message, code, kind)).encode(), status, named)
 
 
 _rate_limited = functools.partial(
@@ -107,23 +105,23 @@ FAULTS: dict[str, Fault] = {
     "403": _refusal(403, "You are not allowed to sample from this model.", "invalid_request_error"),
     "404": _refusal(404, "The model `faults` does not exist.", "invalid_request_error", "model_not_found"),
     "500": _refusal(500, "The server had an error while processing your request."),
-    "502": Fault(_fixed(b"<html><h1>502 Bad Gateway</h1></html>"), 502, {"Content-Type": "text/html"}),
+    "502": Fault(b"<html><h1>502 Bad Gateway</h1></html>", 502, HTML.headers),
     "503": _refusal(503, "The engine is currently overloaded, please try again later."),
     "529": _refusal(529, "Overloaded", "overloaded_error"),
-    "hang": Fault(_ok, way="hang"),
-    "drip": Fault(_ok, way="drip"),
-    "reset": Fault(_ok, way="reset"),
+    "hang": Fault(way="hang"),
+    "drip": Fault(DRIP.body, way="drip"),
+    "reset": Fault(way="reset"),
     "cut": Fault(_ok, way="cut"),
-    "html": Fault(_fixed(b"<!doctype html><title>Please sign in</title>"), headers={"Content-Type": "text/html"}),
-    "bad_json": Fault(_fixed(b'{"id": "c", "choices": [{"index": 0, "mess')),
-    "error_in_200": Fault(_fixed(json.dumps(_ERROR_OBJECT).encode())),
-    "no_choices": Fault(_fixed(_completion("", choices=[]))),
-    "null_choices": Fault(_fixed(_completion("", choices=None))),
-    "null_content": Fault(_fixed(_completion(None))),
-    "empty_content": Fault(_fixed(_completion(""))),
-    "gibberish": Fault(_fixed(_completion("I would rather talk about the weather."))),
+    "html": Fault(HTML.body, headers=HTML.headers),
+    "bad_json": Fault(b'{"id": "c", "choices": [{"index": 0, "mess'),
+    "error_in_200": Fault(json.dumps(_ERROR_OBJECT).encode()),
+    "no_choices": Fault(_completion("", choices=[])),
+    "null_choices": Fault(_completion("", choices=None)),
+    "null_content": Fault(_completion(None)),
+    "empty_content": Fault(_completion("")),
+    "gibberish": Fault(_completion("I would rather talk about the weather.")),
     "length": Fault(_length),
-    "content_filter": Fault(_fixed(_completion("", "content_filter"))),
+    "content_filter": Fault(_completion("", "content_filter")),
     "overflow_openai": _refusal(
         400,
         _MAXIMUM + "However, your messages resulted in 9000 tokens.",

@@ -22,8 +22,9 @@ from typing import Any
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.servers.chat_reply import refuse
 from tests.servers.fault_replies import FAULTS, OK_REPLY, Fault
-from tests.servers.loopback import DRIP, Answer, Asked, LoopbackServer, read_schedule, running
+from tests.servers.loopback import Answer, Asked, LoopbackServer, read_schedule, running
 
 TEXT_CHARS = 200  # of a request that the log keeps: the end of its last message
 
@@ -65,13 +66,10 @@ class FaultServer(LoopbackServer):
 
     def take(self, asked: Asked) -> Answer:
         if asked.path != "/v1/chat/completions":
-            return Answer(b'{"error": {"message": "no such route", "type": "invalid_request_error"}}', 404)
+            return refuse(404, f"no route {asked.path}")
         fault = self.next_fault(asked.body)
         time.sleep(self.latency_seconds)
-        if fault.way == "drip":
-            return DRIP
-        headers = {"Content-Type": "application/json", **fault.headers}
-        return Answer(b"" if fault.way == "hang" else fault.body(asked.body), fault.status, headers, fault.way)
+        return fault.answer(asked.body)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.servers.chat_reply import refusal as refusal
 from tests.servers.loopback import Answer, Asked, LoopbackServer, answer_json, running
 
 
@@ -20,7 +21,3 @@ def server_that_answers(status: int, body: dict[str, Any]) -> Iterator[str]:
 
     with running(OneAnswer()) as server:
         yield f"{server.base_url}/v1"
-
-
-def refusal(message: str, code: str | None = None) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "error", "param": None, "code": code}}

@@ -1,4 +1,4 @@
-"""The server of `llm.py`, which rewrites prompts as well, and has a fault that only a better prompt mends.
+"""The server of `running.py`, which rewrites prompts as well, and has a fault that only a better prompt mends.
 
 Its finalizer puts the answer into a sentence, which GAIA's rule calls wrong, unless its instructions hold the first
 line of `clause` or the request shows it a worked example. The reflection is DSPy's `InstructionProposer`: it is
@@ -16,14 +16,12 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tests.servers.chat_reply import complete, wants_json, write_fields
-from tests.servers.chat_request import ChatRequest, Reply, read_request
-from tests.servers.llm import Answer, Server, completion, refuse
-from tests.servers.perfect_model import PerfectModel
-from tests.servers.running import RunningServer, running_llm
+from tests.servers.chat_reply import complete, refuse, wants_json, write_fields
+from tests.servers.chat_request import ChatRequest, Reply
+from tests.servers.loopback import Answer, answer_json, running
+from tests.servers.running import RunningServer
 
 REFLECTION = "reflection"
 GARBAGE = "Happy to help! Could you tell me more about what you have in mind?"
@@ -32,25 +30,34 @@ _PRESENT = re.compile(
 )
 
 
-@dataclass
-class ReflectingServer(Server):
-    model: PerfectModel = field(default_factory=PerfectModel)
-    clause: str = ""  # what the finalizer's instructions lack; empty: nothing
-    careless_about: str = ""  # a word; empty: all requests
-    reflection: Literal["rewritten", "garbage", "failing"] = "rewritten"
-    good_reflections: int = 0  # so many first ones are rewritten anyway
+class ReflectingServer(RunningServer):
+    def __init__(
+        self,
+        clause: str = "",
+        careless_about: str = "",
+        reflection: Literal["rewritten", "garbage", "failing"] = "rewritten",
+        good_reflections: int = 0,
+    ) -> None:
+        """
+        Args:
+            clause: what the finalizer's instructions lack; empty: nothing.
+            careless_about: a word; empty: all requests.
+            reflection: what it makes of one.
+            good_reflections: so many first ones are rewritten anyway.
+        """
+        super().__init__()
+        self.clause, self.careless_about = clause, careless_about
+        self.reflection, self.good_reflections = reflection, good_reflections
 
-    def complete(self, body: bytes) -> Answer:
+    def reply(self, body: bytes) -> Answer:
         request = json.loads(body)
-        if "`new_instruction`" in _system(request):
-            return self._reflect(request)
-        status, answer = super().complete(body)
-        chat = read_request(body)
-        if self._is_careless(request, chat):
-            reply = self.model.reply(chat)
-            sentence = f"That should be {reply.fields['final_answer']}, I believe."
-            answer = completion(chat, Reply({**reply.fields, "final_answer": sentence}), body)
-        return status, answer
+        return self._reflect(request) if "`new_instruction`" in _system(request) else super().reply(body)
+
+    def respond(self, chat: ChatRequest, body: bytes) -> Reply:
+        reply = super().respond(chat, body)
+        if not self._is_careless(json.loads(body), chat):
+            return reply
+        return Reply({**reply.fields, "final_answer": f"That should be {reply.fields['final_answer']}, I believe."})
 
     def _is_careless(self, request: dict[str, Any], chat: ChatRequest) -> bool:
         """No clause: it is in every text."""
@@ -69,12 +76,12 @@ class ReflectingServer(Server):
         if way == "failing":
             return refuse(500, "the reflection model is out of order")
         if way == "garbage":
-            return 200, complete(GARBAGE)
+            return answer_json(complete(GARBAGE))
         present = _PRESENT.search(request["messages"][-1]["content"])
         if present is None:
             return refuse(400, "the request holds no current_instruction")
         text = present[1] if self._first_line in present[1] else f"{present[1]}\n\n{self.clause}"
-        return 200, complete(write_fields({"new_instruction": text}, wants_json(_system(request))))
+        return answer_json(complete(write_fields({"new_instruction": text}, wants_json(_system(request)))))
 
 
 def _system(request: dict[str, Any]) -> str:
@@ -82,7 +89,7 @@ def _system(request: dict[str, Any]) -> str:
 
 
 @contextmanager
-def reflecting_llm(**settings: Any) -> Iterator[RunningServer]:
+def reflecting_llm(**settings: Any) -> Iterator[ReflectingServer]:
     """Serve a `ReflectingServer` with these settings."""
-    with running_llm(server=ReflectingServer(**settings)) as server:
+    with running(ReflectingServer(**settings)) as server:
         yield server

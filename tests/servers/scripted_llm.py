@@ -10,20 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from tests.servers.chat_reply import refuse
 from tests.servers.loopback import HANG, Answer, Asked, LoopbackServer, answer_json, running
 
 Body = dict[str, Any]  # of a request
-MODELS = {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
 
 
 class ScriptedLlm(LoopbackServer):
-    """OpenAI's API; a subclass may have `complete` instead of a function."""
+    """OpenAI's API; a subclass has `complete` or `reply` instead of a function."""
 
     faults: ClassVar[Mapping[str, Answer]] = {"hang": HANG}
+    model_name = "scripted"
 
     def __init__(self, complete: Callable[[Body], Body] | None = None, schedule: Any = ()) -> None:
         super().__init__(schedule)
-        self.bodies: list[bytes] = []  # of the completions asked for
+        self.bodies: list[bytes] = []  # of the completions asked for, oldest first
         self._complete = complete
 
     @property
@@ -35,11 +36,16 @@ class ScriptedLlm(LoopbackServer):
         assert self._complete is not None
         return self._complete(body)
 
+    def reply(self, body: bytes) -> Answer:
+        return answer_json(self.complete(json.loads(body)))
+
     def answer(self, asked: Asked) -> Answer:
-        if asked.method == "GET":
-            return answer_json(MODELS)
+        if (asked.method, asked.path) == ("GET", "/v1/models"):
+            return answer_json({"object": "list", "data": [{"id": self.model_name, "object": "model"}]})
+        if (asked.method, asked.path) != ("POST", "/v1/chat/completions"):
+            return refuse(404, f"no route {asked.method} {asked.path}")
         self.bodies.append(asked.body)
-        return answer_json(self.complete(json.loads(asked.body)))
+        return self.reply(asked.body)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The server of `llm.py`, whose researcher and expert look at the pictures and listen to the sounds of a request.
+"""The server of `running.py`, whose researcher and expert look at the pictures and listen to the sounds of a request.
 
 What they tell of a file is its digest: nobody who has not got its bytes can know it. They call the tool that reads the
 file first. Nothing is kept: a request without the bytes is answered with "unseen".
@@ -15,36 +15,34 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
-from tests.servers.chat_request import ChatRequest, Reply, ToolCall, read_request
-from tests.servers.llm import Answer, Server, completion
-from tests.servers.perfect_model import PerfectModel
-from tests.servers.running import RunningServer, running_llm
+from tests.servers.chat_reply import refusal
+from tests.servers.chat_request import ChatRequest, Reply, ToolCall
+from tests.servers.loopback import Answer, answer_json, running
+from tests.servers.running import RunningServer
 
 UNSEEN = "unseen"
 RAMBLING = "Let me have a closer look at it first."
 AGAIN = b"This reply cannot be used."  # of a second request
 
 
-@dataclass
-class SeeingServer(Server):
-    model: PerfectModel = field(default_factory=PerfectModel)
-    rambling: bool = False
-    quota_at: int = 0
+class SeeingServer(RunningServer):
+    def __init__(self, rambling: bool = False, quota_at: int = 0) -> None:
+        super().__init__()
+        self.rambling, self.quota_at = rambling, quota_at
 
-    def complete(self, body: bytes) -> Answer:
+    def reply(self, body: bytes) -> Answer:
         if len(self.bodies) == self.quota_at:
-            return 429, {"error": {"message": "no quota", "type": "insufficient_quota", "code": "insufficient_quota"}}
-        chat = read_request(body)
+            return answer_json(refusal("no quota", "insufficient_quota", "insufficient_quota"), 429)
+        return super().reply(body)
+
+    def respond(self, chat: ChatRequest, body: bytes) -> Reply:
         if chat.role not in ("researcher", "expert"):
-            return super().complete(body)
-        reply = _reading(chat) or _telling(chat, json.loads(body))
-        answer = completion(chat, reply, body)
-        if self.rambling and not reply.calls and AGAIN not in body:
-            answer["choices"][0]["message"]["content"] = RAMBLING
-        return 200, answer
+            return super().respond(chat, body)
+        if call := _reading(chat):
+            return call
+        return Reply(text=RAMBLING) if self.rambling and AGAIN not in body else _telling(chat, json.loads(body))
 
 
 def digest(data: bytes) -> str:
@@ -80,5 +78,5 @@ def _telling(chat: ChatRequest, body: dict[str, Any]) -> Reply:
 
 @contextmanager
 def seeing_llm(rambling: bool = False, quota_at: int = 0) -> Iterator[RunningServer]:
-    with running_llm(server=SeeingServer(rambling=rambling, quota_at=quota_at)) as server:
+    with running(SeeingServer(rambling, quota_at)) as server:
         yield server

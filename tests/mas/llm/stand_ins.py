@@ -9,22 +9,26 @@ import json
 from typing import Any
 
 from tests.mas.llm.loopback import Handler, Received, answer
-from tests.servers.llm import Server as ChatServer
+from tests.servers.chat_request import read_request
 from tests.servers.perfect_model import PerfectModel
+from tests.servers.running import completion
 
 
 def chat(**pages: dict[str, Any] | None) -> Handler:
     """The model of `tests/servers` behind `/v1/chat/completions`; `pages`: what `/<name with _ for />` answers."""
-    model = ChatServer(PerfectModel())
+    model = PerfectModel()
     by_path = {f"/{name.replace('_', '/')}": page for name, page in pages.items()}
 
     async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
         page = by_path.get(request.path)
         if page is not None:
             await answer(writer, page)
+        elif request.path == "/v1/chat/completions":
+            body = json.dumps(request.body).encode()
+            chat = read_request(body)
+            await answer(writer, completion(chat, model.reply(chat), body))
         else:
-            status, content = model.answer("POST", request.path, json.dumps(request.body).encode())
-            await answer(writer, content, str(status) + (" OK" if status == 200 else " No"))
+            await answer(writer, {"error": {"message": f"no route {request.path}"}}, "404 No")
 
     return handle
 
