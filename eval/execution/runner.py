@@ -17,7 +17,7 @@ from eval.benchmarks.dataset import Sample
 from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout, redact_details
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
-from eval.execution.usage import count_reviews, count_tool_calls, sum_usage
+from eval.execution.usage import count_tool_calls, sum_usage
 from eval.runs.record import Record, build_blank_record
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import Scorer
@@ -119,7 +119,6 @@ class SampleRunner:
             if each.kind == "agent":
                 record.seconds_by_agent[each.name] = record.seconds_by_agent.get(each.name, 0.0) + each.seconds
         record.limit = record.limit or trace.limit
-        record.reviews = {agent: count_reviews(approvals) for agent, approvals in trace.reviews.items()}
         failed = {"error": record.error, "error_component": record.error_component} if record.error else {}
         record.state = redact_value({**trace.state, **failed}, self.redact)
         steps = [vars(each) for each in trace.spans]

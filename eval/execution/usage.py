@@ -1,7 +1,6 @@
-"""Numbers of one sample: what the spans of its trace, and the reviews of its agents, add up to.
+"""Numbers of one sample: what the spans of its trace add up to.
 
 sum_usage(trace.spans).cost_usd         # 0.0013; None as soon as the price of one call is unknown
-count_reviews([False, True])            # {"reviews": 2, "rejected": 1, "retried": 1, "recovered": 1}
 """
 
 from collections import Counter
@@ -113,28 +112,6 @@ def count_tool_calls(
             if step.get("error"):
                 first.setdefault(name, str(step["error"]).partition(": ")[2])
     return dict(calls), {name: n for name, n in errors.items() if n}, first
-
-
-def count_reviews(approvals: Sequence[bool]) -> dict[str, int]:
-    """Return the numbers of an agent's reviews in one sample.
-
-    Args:
-        approvals: of its work, in order. A piece of work ends with its approval; work after the last one was given up.
-
-    Returns:
-        `reviews`, `rejected` of them, pieces of work that were `retried` after a rejection, and `recovered`: those
-        approved in the end.
-    """
-    retried = recovered = 0
-    rejected_before = False
-    for approved in approvals:
-        if not approved:
-            retried += not rejected_before
-        elif rejected_before:
-            recovered += 1
-        rejected_before = not approved
-    rejected = sum(not each for each in approvals)
-    return {"reviews": len(approvals), "rejected": rejected, "retried": retried, "recovered": recovered}
 
 
 def has_failed(step: Mapping[str, object]) -> bool:

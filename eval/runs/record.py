@@ -114,7 +114,6 @@ class Record:
     calls_by_tool: dict[str, int] = field(default_factory=dict)
     tool_errors: dict[str, int] = field(default_factory=dict)  # of which: tool → how many failed
     first_tool_errors: dict[str, str] = field(default_factory=dict)  # tool → message of its first failure
-    reviews: dict[str, dict[str, int]] = field(default_factory=dict)  # agent → see `count_reviews`
     leaks: list[dict[str, str]] = field(default_factory=list)  # web results that leak the answer: tool, source
     blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/blocked_sites.py
     human: list[HumanVerdict] = field(default_factory=list)  # labels of people; stored by rescoring only
@@ -141,12 +140,14 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Record":
+        """Build a record from its stored form; fields that only an earlier version had are left out."""
         usages = {key: Usage(**data.get(key, {})) for key in ("usage", "scorer_usage")}
         details = data.get("error_details")
         extra = {name: ExtraScore(**each) for name, each in (data.get("extra_scores") or {}).items()}
         human = [HumanVerdict(**each) for each in data.get("human") or ()]
         parts = {"extra_scores": extra, "error_details": details and ErrorDetails(**details), "human": human}
-        return cls(**{**data, **usages, **parts})
+        known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
+        return cls(**{**known, **usages, **parts})
 
 
 NOT_RUN = "not_run"  # error class

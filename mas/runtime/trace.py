@@ -64,7 +64,6 @@ class Trace:
         self.failure: tuple[BaseException, str] | None = None  # that the answer only reports, and its agent
         self.step: str | None = None  # of the system's workflow
         self.retry_counts: dict[str, int] = {}  # agent → rejections of its work so far, until the next approval
-        self.reviews: dict[str, list[bool]] = {}  # agent → for each review of its work, whether it was approved
         self._listener = listener
         self._observer = observer
         self._started = time.monotonic()
@@ -205,11 +204,6 @@ def note_step(step: str, retry_counts: Mapping[str, int]) -> None:
     """Note the step of its workflow that the system enters, and how often each agent's work was rejected so far."""
     trace = _open_trace()
     trace.step, trace.retry_counts = step, dict(retry_counts)
-
-
-def note_review(agent: str, approved: bool) -> None:
-    """Note that the work of an agent was approved or rejected."""
-    _open_trace().reviews.setdefault(agent, []).append(approved)
 
 
 def keep_state(state: Mapping[str, object]) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mas.runtime.trace import event, note_limit, note_review, note_step
+from mas.runtime.trace import event, note_limit, note_step
 from mas.systems.gaia import messages
 from mas.systems.gaia.agents import (
     COULD_NOT_ANSWER,
@@ -81,7 +81,6 @@ def determine_next_step(state: GraphState) -> GraphState:
     counter, decision = f"{worker}_retry_count", _read(state, f"{step}_decision")
     if decision not in ("approve", "reject"):  # neither may count as an approval
         raise ValueError(f"Invalid decision of {step}: {decision!r}; expected approve or reject")
-    note_review(worker, approved=decision == "approve")
     if decision == "reject":
         event("rejected", agent=worker, retry_count=_read_count(state, counter) + 1)
         return _with(state, next_step=worker, **{counter: _read_count(state, counter) + 1})

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from eval.execution.usage import add_unseen_usage, count_reviews, sum_usage
+from eval.execution.usage import add_unseen_usage, sum_usage
 from eval.runs.record import Usage
 from mas.runtime.trace import Span
 from tests.eval.stored_run import answered
@@ -32,11 +32,6 @@ def test_one_unknown_cost_makes_the_sum_unknown_and_the_rest_stays_known() -> No
     found = sum_usage([a_call(cost_usd=0.5), a_call(), a_call(cost_usd=None)])
     assert (found.cost_usd, found.known_cost_usd, found.unknown_cost_calls) == (None, 0.5, 2)
     assert sum_usage([]).cost_usd is None and sum_usage([]).oldest_cached_tool_result is None
-
-
-def test_a_piece_of_work_is_retried_once_and_recovers_with_its_approval() -> None:
-    approvals = [False, False, True, True, False]
-    assert count_reviews(approvals) == {"reviews": 5, "rejected": 3, "retried": 2, "recovered": 1}
 
 
 def test_what_was_paid_beyond_the_answers_own_calls_is_added_once() -> None:
