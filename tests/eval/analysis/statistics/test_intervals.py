@@ -1,8 +1,6 @@
-import math
-
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, t
+from scipy.stats import binom, binomtest
 
 from eval.analysis.statistics.intervals import (
     Tally,
@@ -43,11 +41,6 @@ def test_no_questions_have_no_interval() -> None:
     assert compute_mean_interval([], max_n=1) is None
 
 
-@pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 53), (20, 53), (53, 53)])
-def test_one_answer_a_question_is_the_plain_interval(k: int, n: int) -> None:
-    assert compute_clustered_interval([(1, 1)] * k + [(0, 1)] * (n - k)) == plain(k, n)
-
-
 def test_intraclass_correlation_agrees_with_the_analysis_of_variance_by_hand() -> None:
     # between: 3((5/9)² + (4/9)² + (1/9)²)/2 = 7/9; within: (2/3)/6 = 1/9; (7/9 - 1/9)/(7/9 + 2·1/9) = 2/3
     assert compute_icc([(3, 3), (0, 3), (1, 3)]) == pytest.approx(2 / 3)
@@ -64,10 +57,6 @@ def test_repeats_that_always_agree_prove_no_more_than_the_questions_do() -> None
 
 def test_repeats_as_different_as_any_answers_count_in_full() -> None:
     assert compute_clustered_interval([(1, 2)] * 30) == pytest.approx(compute_share_interval(0.5, 60, 30))
-
-
-def test_a_mean_of_right_or_wrong_values_has_the_plain_interval() -> None:
-    assert compute_mean_interval([1.0] * 20 + [0.0] * 33, max_n=53) == pytest.approx(plain(20, 53))
 
 
 def test_a_mean_is_never_surer_than_the_tries_there_were() -> None:
@@ -108,38 +97,3 @@ def test_intervals_hold_the_true_accuracy_in_about_95_of_100_runs(n: int, k: int
     shares = [covered(drawn(rng, share, icc, n, k), share, k) for share, icc in cells]
     assert 0.94 <= sum(shares) / len(shares) <= 0.985  # of 20 single answers there are few outcomes
     assert min(shares) >= 0.92  # one cell of 400 runs strays by 0.01 (one standard deviation) through luck alone
-
-
-def test_taking_repeats_as_independent_would_miss_far_too_often() -> None:
-    """What the clustering is for; also shows that the test above can fail."""
-    runs = drawn(np.random.default_rng(1), 0.5, 0.8, 53, 5)
-    intervals = [plain(sum(run), 53 * 5) for run in runs]
-    assert sum(low <= 0.5 <= high for low, high in intervals) / RUNS < 0.75
-
-
-@pytest.mark.parametrize(("share", "icc"), [(0.3, 0.2), (0.3, 0.8), (0.6, 0.5)])
-def test_intervals_of_pass_at_2_hold_its_true_value(share: float, icc: float) -> None:
-    rng, k = np.random.default_rng(4), 5
-    a, b = share * (1 - icc) / icc, (1 - share) * (1 - icc) / icc
-    truth = 1 - (b * (b + 1)) / ((a + b) * (a + b + 1))  # 1 - E[(1 - chance)²] of a beta distribution
-    estimates = [1 - math.comb(k - correct, 2) / math.comb(k, 2) for correct in range(k + 1)]
-    intervals = [
-        compute_mean_interval([estimates[correct] for correct in run], max_n=53 * k / 2) or (1.0, 0.0)
-        for run in drawn(rng, share, icc, 53, k)
-    ]
-    assert 0.92 <= sum(low <= truth <= high for low, high in intervals) / RUNS <= 0.98
-
-
-def wilson(share: float, n: float, samples: int) -> tuple[float, float]:
-    """By its definition: the shares that differ from the seen one by so many of their own standard errors."""
-    critical = t.ppf(0.975, samples - 1)
-    roots = np.roots([1 + critical**2 / n, -(2 * share + critical**2 / n), share**2])
-    return float(roots.min()), float(roots.max())
-
-
-@pytest.mark.parametrize(
-    ("share", "n", "samples"),
-    [(0.3, 40.0, 40), (0.5, 10_000.0, 10_000), (0.5, 17.5, 9), (0.999, 3.0, 2), (0.001, 3.0, 2), (0.25, 80.0, 20)],
-)
-def test_a_share_has_the_bounds_of_the_score_test_at_students_quantile(share: float, n: float, samples: int) -> None:
-    assert compute_share_interval(share, n, samples) == pytest.approx(wilson(share, n, samples))

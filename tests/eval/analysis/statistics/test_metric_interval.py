@@ -51,17 +51,3 @@ def test_a_rare_failure_is_expected_where_none_was_seen() -> None:
         assert bounds
         held += bounds[0] <= 0.95 * 0.95 <= bounds[1]
     assert held / 400 >= 0.93
-
-
-def test_repeats_that_differ_by_chance_alone_need_less_for_what_was_not_seen() -> None:
-    """Half of one mean of 5 answers, not of a question whose answers are all alike: 100 of 100 intervals held."""
-    independent = [(0.0, 0.5, 1.0, 0.5, 0.5), (0.5, 1.0, 0.0, 0.5, 0.5)] * 10
-    alike = [(0.4,) * 5, (0.6,) * 5] * 10
-    narrow, wide = compute_metric_interval(independent), compute_metric_interval(alike)
-    assert narrow and wide
-    assert narrow[1] - narrow[0] < 0.16 < 0.17 < wide[1] - wide[0]
-
-
-def test_two_graded_samples_have_an_interval() -> None:
-    bounds = compute_metric_interval([(0.25,), (0.75,)])
-    assert bounds is not None and bounds[0] < 0.25 and bounds[1] > 0.75

@@ -6,7 +6,6 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
-from eval.analysis.statistics.paired_tests import plan_looks
 from eval.analysis.statistics.shrinkage import shrink_gain
 
 
@@ -31,27 +30,3 @@ def test_a_gain_that_just_passes_is_shrunken_most_but_not_to_nothing_and_a_clear
     assert shrink_gain(0.4, 0.048, 0.094) == pytest.approx(0.4, abs=1e-3)
     assert shrink_gain(0.4, 0.001, 0.05) == pytest.approx(0.4)
     assert 0 < shrink_gain(0.0501, 0.001, 0.05) < 0.045, "the least gain may be many standard errors above 0"
-
-
-def test_a_gain_that_passed_early_is_shrunken_by_how_often_the_whole_test_passes() -> None:
-    """Tests with four looks and a true gain as planned; seen gains in standard errors of the whole test."""
-    plan, random, true = plan_looks(4, 0.03), np.random.default_rng(1), 3.0
-    seen = (random.standard_normal((3_000, 4)) + true / 2).cumsum(1) / np.sqrt([1, 2, 3, 4])
-    early, estimated = [], []
-    for path in seen[(seen >= plan.bounds).any(1)]:
-        look = int((path >= plan.bounds).argmax()) + 1
-        error = (4 / look) ** 0.5
-        early.append(path[look - 1] * error)
-        estimated.append(shrink_gain(early[-1], error, plan.bounds[-1], look / 4))
-    assert np.mean(early) > true + 0.5
-    assert np.mean(estimated) == pytest.approx(true, abs=0.35)
-
-
-@pytest.mark.parametrize(("true", "most_off"), [(0.03, 0.03), (0.05, 0.02), (0.1, 0.02), (0.2, 0.02)])
-def test_its_mean_is_near_the_truth_where_the_seen_gain_is_far_above(true: float, most_off: float) -> None:
-    seen = np.random.default_rng(1).normal(true, 0.048, 20_000)
-    passed = seen[seen > 0.094][:1_000]
-    shrunken = np.mean([shrink_gain(each, 0.048, 0.094) for each in passed.tolist()])
-    assert abs(shrunken - true) < most_off
-    if true <= 0.05:
-        assert passed.mean() > 0.11

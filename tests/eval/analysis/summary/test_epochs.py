@@ -99,15 +99,6 @@ def test_an_epoch_that_is_missing_counts_as_wrong(record: Make) -> None:
     assert found(record, "1--").pass_at["1"].value == pytest.approx(1 / 3)
 
 
-def test_no_interval_is_ever_without_width(record: Make) -> None:
-    for verdict in ("111", "000", "100"):
-        numbers = found(record, *[verdict] * 5)
-        for each in (*numbers.pass_at.values(), *numbers.pass_hat.values(), numbers.majority):
-            assert each.ci95
-            assert each.ci95[0] <= each.value <= each.ci95[1]
-            assert each.ci95[1] - each.ci95[0] > 0.1
-
-
 def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make) -> None:
     assert summarise_epochs(rows(record, ["1", "0"]), 1) is None
     unscored = [build_row(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
