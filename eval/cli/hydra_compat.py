@@ -107,13 +107,17 @@ def _quote_text(argument: str) -> str:
 
     Other values with characters that mean something to Hydra (quotes, interpolations) are left as they are.
     """
+    if found := _IDS.fullmatch(argument):
+        parts = [each for each in _PART.findall(found[1] or found[2] or "") if each.strip()]
+        quoted = (each if each[0] in "'\"" else f'"{each.strip()}"' for each in parts)
+        return f"ids=[{','.join(quoted)}]"
     if found := _UNQUOTED.fullmatch(argument):
         is_text = _LIKE_A_NUMBER.fullmatch(found[2]) or (_NAMED.search(found[1]) and _NUMBER.fullmatch(found[2]))
         if is_text or not argument.isascii():
             return f'{found[1]}="{found[2]}"'
     if found := _PLAIN_LIST.fullmatch(argument):
         parts = [part.strip() for part in found[2].split(",") if part.strip()]
-        quoted = (f'"{part}"' if found[1] == "ids" or _TEXT_IN_A_LIST.fullmatch(part) else part for part in parts)
+        quoted = (f'"{part}"' if _TEXT_IN_A_LIST.fullmatch(part) else part for part in parts)
         return f"{found[1]}=[{','.join(quoted)}]"
     return argument
 
@@ -122,6 +126,8 @@ _LIKE_A_NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)+|0\d+|\d+[eE]\d{3,})")  # 2024
 _NAMED = re.compile(r"(?:^|\.)(?:name|split|revision|sheet|prompts|dir)$")  # options that are texts: run.name=1.10
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _TEXT_IN_A_LIST = re.compile(rf"{_LIKE_A_NUMBER.pattern}|\d+[eE]\d+")
+_IDS = re.compile(r"""ids=(?:\[((?:[^'"\[\]\\$]|'[^'\\]*'|"[^"\\]*")*)\]|([^,'"\[\]{}()$=\\]+))""")  # or a single one
+_PART = re.compile(r"""'[^']*'|"[^"]*"|[^,'"]+""")
 _PLAIN_LIST = re.compile(r"""([\w.+@/]+)=\[([^'"\\\[\]{}()$:]*)\]""")
 _UNQUOTED = re.compile(r"""([\w.+@/]+)=([^=,'"\\\[\]{}()$]+)""")
 
