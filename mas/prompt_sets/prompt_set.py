@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 from mas.prompt_sets.provenance import (
@@ -35,6 +35,7 @@ from mas.prompt_sets.provenance import (
     TunedOn,
     find_edited_files,
     read_checked,
+    read_content,
     read_provenance,
     read_tuned_on,
 )
@@ -93,9 +94,9 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     """
     folder = find_set_folder(str(name_or_path), root)
     about = _read_set_file(folder / SET_FILE)
-    if about.system != system:
+    if about["system"] != system:
         raise UserError(
-            f"The prompt set {folder} is made for the system '{about.system}', not for '{system}'; "
+            f"The prompt set {folder} is made for the system '{about['system']}', not for '{system}'; "
             f"choose a set whose {SET_FILE} says 'system: {system}'."
         )
     _check_files(folder, agents)
@@ -103,7 +104,8 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
     content = [name for name in _names(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
     edited, tuned_on = find_edited_files(folder, provenance, content), read_tuned_on(folder)
-    return PromptSet(folder.name, system, texts, folder, about.description, demos, edited, provenance, tuned_on)
+    description = about.get("description", "")
+    return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance, tuned_on)
 
 
 def read_set_folder(folder: Path) -> PromptSet:
@@ -114,7 +116,7 @@ def read_set_folder(folder: Path) -> PromptSet:
     """
     folder = find_set_folder(str(folder.absolute()), folder)
     agents = [unquote(path.name.removesuffix(SUFFIX)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
-    return read_prompt_set(folder, agents, _read_set_file(folder / SET_FILE).system, folder)
+    return read_prompt_set(folder, agents, _read_set_file(folder / SET_FILE)["system"], folder)
 
 
 def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
@@ -347,21 +349,18 @@ def _names(folder: Path) -> set[str]:
         raise UserError(f"The folder {folder} cannot be read: {_cause(error)}; check its permissions.") from error
 
 
-@dataclass(frozen=True)
-class _SetFile:
-    """Content of `set.yaml`."""
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
-
-    system: str
-    description: str = ""
-
-
-def _read_set_file(file: Path) -> _SetFile:
+def _read_set_file(file: Path) -> dict[str, str]:
+    """Return the keys of `set.yaml`: `system`, and perhaps `description`."""
     expected = "expected the keys 'system' (the system's name) and, if you like, 'description' (a text)"
-    if (found := read_checked(file, _SetFile, expected)) is None:
-        raise UserError(f"The prompt set {file.parent} has no {SET_FILE}; {expected} in it.")
-    return found
+    try:
+        content = read_content(file, expected)
+    except FileNotFoundError as error:
+        raise UserError(f"The prompt set {file.parent} has no {SET_FILE}; {expected} in it.") from error
+    keys = dict(content) if isinstance(content, dict) else {}
+    is_text = all(isinstance(value, str) for value in keys.values())
+    if not is_text or not {"system"} <= keys.keys() <= {"system", "description"}:
+        raise UserError(f"{file} cannot be used (its keys: {', '.join(map(str, keys)) or 'none'}); {expected}.")
+    return keys
 
 
 def _check_files(folder: Path, agents: Sequence[str]) -> None:

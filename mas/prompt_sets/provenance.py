@@ -81,27 +81,43 @@ def read_checked(file: Path, kind: type[Content], expected: str) -> Content | No
     """Return the content of a YAML or JSON file of a set; None if there is no such file.
 
     Args:
-        file: of the set; a byte order mark, as Windows editors write it, is dropped.
+        file: of the set.
         kind: type of the content.
         expected: the end of the sentence about a mistake.
 
     Raises:
         UserError: it cannot be read, or holds something else.
     """
-    import yaml
-    from pydantic import TypeAdapter, ValidationError
-
     try:
-        text = file.read_text("utf-8-sig")
-        content = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
-        return TypeAdapter(kind).validate_python(content)
+        content = read_content(file, expected)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
+    from pydantic import TypeAdapter, ValidationError  # most sets have no such file, and it takes a while
+
+    try:
+        return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
         first = error.errors()[0]
         reason = " ".join([*map(str, first["loc"]), first["msg"][:1].lower() + first["msg"][1:]])
+        raise UserError(f"{file} cannot be used ({reason}); {expected}.") from error
+
+
+def read_content(file: Path, expected: str) -> Any:
+    """Return what a YAML or JSON file holds; a byte order mark, as Windows editors write it, is dropped.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        UserError: it cannot be read.
+    """
+    import yaml
+
+    try:
+        text = file.read_text("utf-8-sig")
+        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())[:200]
     raise UserError(f"{file} cannot be used ({reason}); {expected}.")
