@@ -58,6 +58,7 @@ SERVICES = {  # tools that are no settings: name → function behind it
     }
 }
 BROKEN = "ToolError: the service is down"
+Change = Callable[[str], Callable[..., object]]  # path of a function → what is called in its place
 
 
 @dataclass
@@ -174,28 +175,23 @@ class Bench:
             yield self.measure(SPANS.get(agent, agent), agent, faulty=agent)
 
     def plant_wrong_values(self) -> Iterator[Fault]:
-        """Let each tool of the system's settings return other numbers and names, without an error."""
-        tools = getattr(self.config.system, "tools", {})
-        for name in tools:
-            globals()[f"falsify_{name}"] = falsify_tool(tools[name])
-            with patch.object(self.config.system, "tools", {**tools, name: f"{__name__}.falsify_{name}"}):
-                yield self.measure(name, f"{name}, wrong values")
-        for name, path in SERVICES.get(self.name, {}).items():
-            with patch(path, _falsify(path)):
-                yield self.measure(name, f"{name}, wrong values")
+        """Let each tool of the system's agents return other numbers and names, without an error."""
+        return self._plant_in_tools(falsify_tool, _falsify, ", wrong values")
 
     def plant_in_tools(self) -> Iterator[Fault]:
         """Let each tool of the system's agents fail."""
+        return self._plant_in_tools(break_tool, lambda path: _fail, "")
+
+    def _plant_in_tools(self, change: Change, replace_service: Change, remark: str) -> Iterator[Fault]:
         tools = {**TOOLS, **getattr(self.config.system, "tools", {})}
         used = {name for agent in self.config.system.agents.values() for name in getattr(agent, "tools", ())}
         for name in sorted(used & tools.keys()):
-            broken = {**tools, name: f"{__name__}.break_{name}"}
-            globals()[f"break_{name}"] = break_tool(tools[name])
-            with patch.object(self.config.system, "tools", broken):
-                yield self.measure(name, name)
+            globals()[f"changed_{name}"] = change(tools[name])
+            with patch.object(self.config.system, "tools", {**tools, name: f"{__name__}.changed_{name}"}):
+                yield self.measure(name, f"{name}{remark}")
         for name, path in SERVICES.get(self.name, {}).items():
-            with patch(path, _fail):
-                yield self.measure(name, name)
+            with patch(path, replace_service(path)):
+                yield self.measure(name, f"{name}{remark}")
 
 
 async def _fail(*args: object, **kwargs: object) -> object:
