@@ -3,20 +3,22 @@
     with browser(width=400, theme="dark") as page:
         errors = collect_errors(page)
         open_file(page, folder / "report.html")
-        assert check_accessibility(page) == []
-        picture(page, folder, "report-400-dark")
+        check_readable(page, folder, "report-400-dark")
 
 MLflow's pages are shown as a person has them who has closed the assistant and the tips.
 """
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from eval.cli.paths import PROJECT_ROOT
+
+View = tuple[int, str]  # width, theme
 CHROMIUM = Path("/usr/bin/chromium")
 WAIT_SECONDS = 60.0
 VIEWS = ((1440, "light"), (1000, "light"), (400, "dark"))  # each width once, each theme at least once
@@ -98,6 +100,31 @@ def open_file(page: Any, path: Path, link: str = "") -> float:
     return time.perf_counter() - start
 
 
+def visit(
+    page: Any, path: Path, folder: Path, name: str, views: Iterable[View] = VIEWS, height: int = 900
+) -> Iterator[View]:
+    """Open a page at each width, where it must be readable; its pictures are left in `folder`."""
+    for width, theme in views:
+        set_view(page, width, theme, height)
+        open_file(page, path)
+        check_readable(page, folder, f"{name}-{width}-{theme}")
+        yield width, theme
+
+
+def check_readable(page: Any, folder: Path, name: str) -> None:
+    """Nothing is wider than the window, and axe-core finds nothing serious."""
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"], name
+    assert check_accessibility(page) == [], name
+    picture(page, folder, name, whole=True)
+
+
+def find_pictures(folder: Path) -> Path:
+    """Return where pictures for the documentation go: PAGE_PICTURES=docs/images replaces those in it."""
+    pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", folder / "pictures")
+    pictures.mkdir(exist_ok=True)
+    return pictures
+
+
 def check_accessibility(page: Any) -> list[str]:
     """Serious and critical findings of axe-core."""
     page.evaluate(_AXE.read_text(encoding="utf-8") + "; null")  # as the debugger's, so that no policy forbids it
@@ -128,10 +155,11 @@ def picture(page: Any, folder: Path, name: str, whole: bool = False) -> Path:
 
 
 def small_picture(page: Any, folder: Path, name: str) -> Path:
-    """A screenshot for the documentation: 256 colours are enough for text and charts, and a third of the bytes."""
+    """A small screenshot for the documentation: 256 colours are enough for text and charts."""
     from PIL import Image
 
     path = picture(page, folder, name)
     with Image.open(path) as image:
         image.convert("RGB").quantize(256).save(path, optimize=True)
+    assert path.stat().st_size < 200_000
     return path

@@ -1,6 +1,5 @@
 """The base of all pages in a real Chromium: charts, rows, keys, links, export, both themes, all widths."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,9 @@ from eval.reports.html.blocks import BlockWriter
 from eval.reports.html.charts import CHARTS, Chart, Point
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, load_template
-from tests.pages.browser import (
-    browser,
-    collect_errors,
-    open_file,
-    set_view,
-    why_not,
-)
+from tests.pages.browser import collect_errors, open_file, set_view
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = pytest.mark.slow
 EVIL = "</script><img src=x onerror=alert(1)>'\"&<svg onload=alert(2)>"
 CAUSES = ("expert", "researcher", "finalizer", "tool read_file", "format")
 
@@ -81,12 +74,6 @@ def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
         table=Rows("questions", columns, values),
     )
     path.write_text(page, encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    with browser(width=1440) as page:
-        yield page
 
 
 def list_ids(page: Any) -> list[str]:

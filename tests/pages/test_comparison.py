@@ -3,8 +3,6 @@
 The pictures are in pytest's folder of the test; PAGE_PICTURES=docs/images replaces those of the documentation.
 """
 
-import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,35 +10,21 @@ from typing import Any
 import pytest
 
 from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
-from eval.cli.paths import PROJECT_ROOT
 from eval.reports.run_comparison.page import write_comparison
 from tests.eval.command_line import EvalCommand
 from tests.pages.browser import (
-    VIEWS,
-    browser,
-    check_accessibility,
+    check_readable,
     collect_errors,
+    find_pictures,
     open_file,
-    picture,
     set_view,
     small_picture,
-    why_not,
+    visit,
 )
 from tests.pages.hostile_run import write_hostile_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
-NAMES = {
-    ("two-runs", 1440, "light"): "comparison",
-    ("matrix", 1440, "light"): "comparison-matrix",
-    ("sweep", 1440, "light"): "sweep",
-}
+pytestmark = pytest.mark.slow
 SWEEP = ("-m", "experiment=offline", "limit=20", "run.dir=job-${hydra:job.num}", "hydra.sweep.dir=sweep")
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    with browser(width=1440) as page:
-        yield page
 
 
 def write_page(path: Path, *folders: Path) -> Path:
@@ -54,32 +38,25 @@ def test_pages_of_two_and_three_runs_and_of_a_sweep_are_readable_at_every_width_
 ) -> None:
     eval_command(*SWEEP, "system.agents.expert.retry_limit=5,1,2")
     folders = [Path(f"job-{number}") for number in range(3)]
+    pictures = find_pictures(tmp_path)
     for name, path in (
-        ("two-runs", write_page(tmp_path / "two.html", *folders[:2])),
-        ("matrix", write_page(tmp_path / "three.html", *folders)),
+        ("comparison", write_page(tmp_path / "two.html", *folders[:2])),
+        ("comparison-matrix", write_page(tmp_path / "three.html", *folders)),
         ("sweep", Path("sweep") / "sweep.html"),
     ):
         errors = collect_errors(page)
-        open_file(page, path)
-        for width, theme in VIEWS:
-            set_view(page, width, theme)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert check_accessibility(page) == [], (name, width, theme)
-            picture(page, tmp_path, f"{name}-{width}-{theme}")
-            documented = NAMES.get((name, width, theme))
-            if documented and os.environ.get("PAGE_PICTURES"):
-                small_picture(page, PROJECT_ROOT / os.environ["PAGE_PICTURES"], documented)
+        for view in visit(page, path, tmp_path, name):
+            if view == (1440, "light"):
+                small_picture(page, pictures, name)
         page.click("details.row summary")
         page.wait_for_selector(".pair.answers")
         for width in (1440, 400):
             set_view(page, width, "light")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert check_accessibility(page) == [], (name, width, "opened")
-            picture(page, tmp_path, f"{name}-{width}-opened")
-        if name == "two-runs" and os.environ.get("PAGE_PICTURES"):
+            check_readable(page, tmp_path, f"{name}-{width}-opened")
+        if name == "comparison":
             set_view(page, 1440, "light")
             page.evaluate("document.querySelector('details.row').scrollIntoView()")
-            small_picture(page, PROJECT_ROOT / os.environ["PAGE_PICTURES"], "comparison-answer")
+            small_picture(page, pictures, "comparison-answer")
         if name == "sweep":
             assert "system.agents.expert.retry_limit=2" in page.inner_text("main")
         assert errors == []
@@ -92,11 +69,10 @@ def test_hostile_texts_execute_nothing(page: Any, tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
     named = replace(result, runs=[replace(each, name=evil, prompts=evil) for each in result.runs])
     write_comparison(tmp_path / "page.html", named, runs)
-    errors, dialogs = collect_errors(page), []
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    errors = collect_errors(page)
     open_file(page, tmp_path / "page.html")
     for row in page.query_selector_all("details.row > summary")[:6]:
         row.click()
     page.wait_for_timeout(500)
-    assert (dialogs, errors) == ([], [])
+    assert errors == []
     assert page.evaluate("document.querySelectorAll('img, iframe, main script:not([type])').length") == 0

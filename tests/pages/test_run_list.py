@@ -3,40 +3,21 @@
 The pictures are in pytest's folder of the test; PAGE_PICTURES=docs/images replaces that of the documentation.
 """
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.analysis.run_list.read_runs import FoundRuns, RunEntry, read_runs
-from eval.cli.paths import PROJECT_ROOT
 from eval.reports.run_list.page import write_index
 from tests.eval.analysis.run_list.test_read_runs import finished, tuning
 from tests.eval.stored_run import SESSION, answered, stored_run
-from tests.pages.browser import (
-    VIEWS,
-    browser,
-    check_accessibility,
-    collect_errors,
-    open_file,
-    picture,
-    set_view,
-    small_picture,
-    why_not,
-)
+from tests.pages.browser import collect_errors, find_pictures, open_file, set_view, small_picture, visit
 from tests.pages.hostile_run import ATTACKS
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = pytest.mark.slow
 NUMBERS = {"gain": 0.082, "gain_ci95": [0.021, 0.143], "winner": {"score": 0.6}, "sealed": {"n_questions": 53}}
 PUBLISHED = {"published": True, "finish_reason": "improved", "set": "prompts/tuned", "resumable": False, **NUMBERS}
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    with browser(width=1440) as page:
-        yield page
 
 
 def make_name(text: str) -> str:
@@ -68,16 +49,9 @@ def make_outputs(place: Path) -> Path:
 def test_the_index_is_read_filtered_and_leads_to_every_page(page: Any, tmp_path: Path) -> None:
     path = make_outputs(tmp_path / "outputs")
     errors = collect_errors(page)
-    pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", tmp_path / "pictures")
-    pictures.mkdir(exist_ok=True)
-    for width, theme in VIEWS:
-        set_view(page, width, theme)
-        open_file(page, path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the window"
-        assert check_accessibility(page) == []
-        picture(page, tmp_path, f"runs-{width}-{theme}", whole=True)
-        if (width, theme) == (1440, "light"):
-            assert small_picture(page, pictures, "runs").stat().st_size < 200_000
+    for view in visit(page, path, tmp_path, "runs"):
+        if view == (1440, "light"):
+            small_picture(page, find_pictures(tmp_path), "runs")
     set_view(page, 1440, "light")
     page.select_option("select[aria-label=model]", "=gpt-4o")
     page.select_option("select[aria-label=state]", "=complete")
