@@ -5,9 +5,16 @@ format_percent(0.5), format_interval((0.3, 0.7)), format_usd(None)      # "50.0%
 
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summary import ScoreWithout
+from mas.runtime.terminal import shorten_line
 
 NOT_AVAILABLE = "n/a"
 MAX_NAME_CHARS = 60  # of a name from data
+
+
+def list_parts(system: str | None, model: str | None, data: str | None, prompts: str | None) -> list[str]:
+    """Return what a run was made of, for one line; what is unknown is left out."""
+    parts = (system, model, data, prompts and f"prompts {prompts}")
+    return [shorten_line(part, MAX_NAME_CHARS) for part in parts if part]
 
 
 def format_percent(share: float | None) -> str:

@@ -5,34 +5,33 @@ serve_viewer(Catalogue(OUTPUTS), port=8770, user="ada")
 | Address | Answer |
 |---|---|
 | `/` | all runs |
-| `/runs/ID` | a live run or tuning run, or where a finished one leads |
-| `/runs/ID/events` | what changes on its page, as server-sent events, once a second |
+| `/runs/ID` | a live evaluation; of other runs, where their pages are |
+| `/runs/ID/state` | what changes on its page, as JSON; the page asks once a second |
 | `/runs/ID/pages/NAME` | a page that the run has written, in a sandbox |
-| `/pages/ID` | a page that is of no run, such as a comparison, in a sandbox |
 | `/runs/ID/review` | queue of answers to review |
 | `/runs/ID/answers/ROW` | one answer as JSON |
-| `/runs/ID/labels`, `/runs/ID/withdrawals`, `/rescore` | writes |
+| `/runs/ID/labels`, `/runs/ID/withdrawals` | writes |
 """
 
-import asyncio
 import os
-import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from eval.analysis.run_list.read_runs import read_runs
+from eval.analysis.human_review import find_gold_folder
+from eval.analysis.run_list.read_runs import EVALUATION, read_runs
 from eval.cli.command import FINISHED, handle_signals
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.projection import format_duration
@@ -42,20 +41,17 @@ from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_temp
 from eval.reports.run_list.page import render_index
 from eval.runs.folder import DATABASE, TUNING_FILE, format_path
 from eval.runs.store import StoreError
-from eval.viewer.catalogue import Catalogue, list_notices
+from eval.viewer.catalogue import Catalogue, list_notices, read_run
 from eval.viewer.live_run import LiveRun
-from eval.viewer.live_tuning import LiveTuning
 from eval.viewer.protection import HOST, WRITE_HEADER, Access, Guard
-from eval.viewer.review_queue import ReviewQueue, Verdict
+from eval.viewer.review_queue import ReviewQueue
 from eval.workflows.service import open_listener
 from mas.runtime.errors import UserError
-from mas.runtime.event_loop import background_loop, run_blocking
-from mas.runtime.security.child_environment import build_child_environment
+from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import escape_controls, print_line
 from mas.runtime.text import format_count
 
 _HERE = Path(__file__).parent
-_RESCORE_LINES = 200
 _POLL_SECONDS = 1.0
 _NICENESS = 5
 _LAST_SECONDS = 1  # for connections at the end
@@ -79,42 +75,34 @@ class Desk:
     catalogue: Catalogue
     access: Access
     user: str
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    watched: dict[Path, "LivePage"] = field(default_factory=dict)  # live runs that are open in a browser
-    queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # by folder of the run, for all browsers
-    rescoring: asyncio.Lock = field(default_factory=asyncio.Lock)
+    watched: dict[Path, "LivePage"] = field(default_factory=dict)  # live runs, by folder, for all browsers
+    queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # of answers to review, likewise
 
 
 class LivePage:
     """What changes on the page of a live run, read once a second at most for all browsers together."""
 
     def __init__(self, folder: Path) -> None:
-        is_tuning = (folder / TUNING_FILE).is_file()
-        self.live = LiveTuning(folder) if is_tuning else LiveRun(folder)
-        self.n_browsers = 0
+        self.live = LiveRun(folder)
         filters: dict[str, Callable[..., str]] = {
             "percent": format_percent,
             "interval": format_interval,
             "duration": format_duration,
             "usd": lambda usd: f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:,.4f}",
-            "count": lambda n, noun: format_count(int(n), noun),
         }
-        self._template = load_template(_HERE / f"live_{'tuning' if is_tuning else 'run'}.html.jinja", filters)
-        self._turns = asyncio.Lock()
+        self._template = load_template(_HERE / "live_run.html.jinja", filters)
+        self._turns = Lock()
         self._read_at, self._newest = float("-inf"), Json()
 
-    async def read(self) -> Json:
+    def read(self) -> Json:
         """Return the newest parts: whoever comes first reads them, others within a second get the same."""
-        async with self._turns:
+        with self._turns:
             if time.monotonic() - self._read_at >= _POLL_SECONDS:
-                self._newest = await run_in_threadpool(self._render)
+                state = self.live.poll()
+                html = escape_controls(self._template.render(state))
+                self._newest = {"html": html, "title": state["title"], "ended": state["state"] == "ended"}
                 self._read_at = time.monotonic()
             return self._newest
-
-    def _render(self) -> Json:
-        state = self.live.poll()
-        html = escape_controls(self._template.render(state))
-        return {"html": html, "title": state["title"], "ended": state["state"] == "ended"}
 
 
 def make_application(desk: Desk) -> Starlette:
@@ -122,14 +110,12 @@ def make_application(desk: Desk) -> Starlette:
     routes = [
         Route("/", show_start),
         Route("/runs/{run_id}", show_run),
-        Route("/runs/{run_id}/events", stream_events),
+        Route("/runs/{run_id}/state", show_state),
         Route("/runs/{run_id}/pages/{name}", show_page),
-        Route("/pages/{page_id}", show_other_page),
         Route("/runs/{run_id}/review", show_review),
         Route("/runs/{run_id}/answers/{row:int}", show_answer),
         Route("/runs/{run_id}/labels", save_label, methods=["POST"]),
         Route("/runs/{run_id}/withdrawals", withdraw_label, methods=["POST"]),
-        Route("/rescore", rescore, methods=["POST"]),
     ]
     application = Starlette(routes=routes, exception_handlers=dict.fromkeys(_REFUSALS, _describe_error))
     application.state.desk = desk
@@ -156,7 +142,7 @@ def _find_run(request: Request) -> Path:
 
 def _open_queue(request: Request) -> ReviewQueue:
     desk, folder = _get_desk(request), _find_run(request)
-    return desk.queues.setdefault(folder, ReviewQueue(folder, desk.catalogue.gold))
+    return desk.queues.setdefault(folder, ReviewQueue(folder, find_gold_folder(folder)))
 
 
 def _render(template: str, scripts: Scripts, **values: object) -> HTMLResponse:
@@ -173,72 +159,40 @@ def show_start(request: Request) -> Response:
         read_runs([catalogue.folder]),
         catalogue.folder,
         lambda run: f"/runs/{quote(catalogue.name(run.folder), safe='')}",
-        lambda path: f"/pages/{quote(catalogue.name(path), safe='')}",
     )
     return _answer_page(page, scripts)
 
 
 def show_run(request: Request) -> Response:
     folder, catalogue = _find_run(request), _get_desk(request).catalogue
-    is_live = (folder / DATABASE).is_file()
-    has_queue = is_live and not (folder / TUNING_FILE).is_file()
+    entry = read_run(folder)
+    is_live = entry.kind == EVALUATION and (folder / DATABASE).is_file()
+    command = f"python optimize/report.py {folder.name} writes its page, also while it goes on"
     return _render(
         "live.html.jinja",
         load_scripts(_HERE / "live.js"),
         data={"id": catalogue.name(folder), "run": folder.name, "live": is_live},
-        notices=list_notices(folder),
+        notices=list_notices(entry),
         pages=catalogue.list_pages(folder),
-        has_queue=has_queue,
+        status="The run is read …" if is_live else "; ".join(filter(None, (entry.state, entry.remark, command))),
     )
 
 
-async def stream_events(request: Request) -> Response:
-    folder = await run_in_threadpool(_find_run, request)
-    if not (folder / DATABASE).is_file():
-        raise HTTPException(404, "Only evaluations and tuning runs have a live page.")
-    return StreamingResponse(_watch(_get_desk(request), folder), media_type="text/event-stream")
-
-
-async def _watch(desk: Desk, folder: Path) -> AsyncIterator[str]:
-    """Yield the parts of a live page whenever they have changed."""
-    if (page := desk.watched.get(folder)) is None:
-        page = desk.watched[folder] = LivePage(folder)
-    page.n_browsers += 1
-    last = Json()
+def show_state(request: Request) -> Response:
+    folder, desk = _find_run(request), _get_desk(request)
+    if not (folder / DATABASE).is_file() or (folder / TUNING_FILE).is_file():
+        raise HTTPException(404, "Only evaluations have a live page.")
+    page = desk.watched.get(folder) or desk.watched.setdefault(folder, LivePage(folder))
     try:
-        while not desk.stopping.is_set():
-            try:
-                newest = await page.read()
-            except (StoreError, ValueError, TypeError, LookupError, AttributeError) as error:  # a run from elsewhere
-                yield _format_event("failed", {"error": f"The run cannot be read: {error}"[:500]})
-                return
-            if newest != last:
-                yield _format_event("state", newest)
-                last = newest
-            if newest["ended"]:
-                return
-            with suppress(TimeoutError):
-                await asyncio.wait_for(desk.stopping.wait(), _POLL_SECONDS)
-    finally:
-        page.n_browsers -= 1
-        if not page.n_browsers:
-            desk.watched.pop(folder, None)
-            page.live.close()
-
-
-def _format_event(name: str, data: Json) -> str:
-    return f"event: {name}\ndata: {write_json(data)}\n\n"
+        state = page.read()
+    except (StoreError, ValueError, TypeError, LookupError, AttributeError) as error:  # a run from elsewhere
+        desk.watched.pop(folder, None)
+        raise HTTPException(409, f"The run cannot be read: {error}"[:500]) from error
+    return Response(write_json(state), media_type="application/json")
 
 
 def show_page(request: Request) -> Response:
-    return _serve_page(_get_desk(request).catalogue.find_page(_find_run(request), request.path_params["name"]))
-
-
-def show_other_page(request: Request) -> Response:
-    return _serve_page(_get_desk(request).catalogue.find_other_page(request.path_params["page_id"]))
-
-
-def _serve_page(path: Path | None) -> Response:
+    path = _get_desk(request).catalogue.find_page(_find_run(request), request.path_params["name"])
     if path is None:
         raise HTTPException(404, "There is no such page; go back to the list.")
     policy = _SANDBOX.format(scripts=list_own_scripts())
@@ -262,14 +216,13 @@ def show_review(request: Request) -> Response:
         "items": [] if refusal else queue.list_items(),
         "token": desk.access.write_token,
         "header": WRITE_HEADER,
-        "runs": desk.catalogue.list_evaluations(),
     }
     return _render(
         "review.html.jinja",
         load_scripts(*ROWS, FOLDER / "steps.js", _HERE / "review.js"),
         data=data,
         user=desk.user,
-        notices=[] if refusal else list_notices(folder),
+        notices=[] if refusal else list_notices(read_run(folder)),
         refusal=refusal,
         unreadable=format_count(n, "line") if (n := queue.count_unreadable()) else "",
     )
@@ -285,10 +238,8 @@ async def save_label(request: Request) -> Response:
     row, target = body.get("row"), body.get("target")
     if not isinstance(row, int) or isinstance(row, bool) or not (target is None or isinstance(target, str)):
         raise HTTPException(400, "row must be a number, and target a text.")
-    verdict = Verdict(str(body.get("label") or ""), target, str(body.get("note") or ""))
-    return JSONResponse(
-        await run_in_threadpool(lambda: _open_queue(request).save(row, verdict, _get_desk(request).user))
-    )
+    label, note, who = str(body.get("label") or ""), str(body.get("note") or ""), _get_desk(request).user
+    return JSONResponse(await run_in_threadpool(lambda: _open_queue(request).save(row, label, who, target, note)))
 
 
 async def withdraw_label(request: Request) -> Response:
@@ -307,31 +258,8 @@ async def _read_body(request: Request) -> Json:
     return body
 
 
-async def rescore(request: Request) -> Response:
-    """Apply all labels to all runs, in a process of its own: scorers may be programs of the user."""
-    desk = _get_desk(request)
-    if desk.rescoring.locked():
-        raise HTTPException(409, "Runs are being scored again just now; wait for it.")
-    async with desk.rescoring:
-        script = PROJECT_ROOT / "eval" / "rescore.py"
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(script), str(desk.catalogue.folder), f"gold={desk.catalogue.gold}"),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=build_child_environment("*"),  # the user's own command, whose scorers may read any variable
-        )
-        try:
-            output, _ = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.terminate()
-    lines = output.decode("utf-8", "replace").splitlines()[-_RESCORE_LINES:]
-    return Response(write_json({"code": process.returncode, "lines": lines}), media_type="application/json")
-
-
 def serve_viewer(catalogue: Catalogue, port: int, user: str) -> int:
-    """Serve the pages until a signal ends it, which ends open event streams, too; return the exit code.
+    """Serve the pages until a signal ends it; return the exit code.
 
     Raises:
         UserError: the port is in use.
@@ -355,7 +283,6 @@ def serve_viewer(catalogue: Catalogue, port: int, user: str) -> int:
 
         def stop(name: str) -> None:
             server.force_exit, server.should_exit = server.should_exit, True
-            background_loop().call_soon_threadsafe(desk.stopping.set)
 
         with handle_signals(stop):
             print_line(f"{format_path(catalogue.folder)} at {access.url} (for you alone; Ctrl-C ends it)")

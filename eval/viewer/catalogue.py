@@ -10,10 +10,8 @@ import re
 import stat
 from pathlib import Path
 
-from eval.analysis.human_review import GOLD
-from eval.analysis.run_list.read_runs import EVALUATION, TUNING, find_run_folders, read_entry
-from eval.cli.paths import OUTPUTS
-from eval.runs.folder import DATABASE, TUNING_FILE
+from eval.analysis.run_list.read_runs import EVALUATION, TUNING, RunEntry, find_run_folders, read_entry
+from eval.runs.folder import TUNING_FILE
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 
@@ -33,37 +31,16 @@ class Catalogue:
             raise UserError(f"{folder} is no folder; name one with runs, such as outputs, or the folder of a run.")
         self.folder = folder.absolute()
 
-    @property
-    def gold(self) -> Path:
-        """Folder of people's labels."""
-        if (self.folder / DATABASE).exists():
-            inside = self.folder.parent
-        else:
-            inside = self.folder if self.folder.name == "eval" else self.folder / "eval"
-        return inside.with_name(GOLD) if inside.name == "eval" and inside.is_dir() else OUTPUTS / GOLD
-
-    def list_evaluations(self) -> list[str]:
-        """Return the ids of all evaluations."""
-        return [run_id for run_id, (_, kind) in self._scan()[0].items() if kind == EVALUATION]
-
     def find(self, run_id: str) -> Path | None:
         """Return the folder of an evaluation or a tuning run."""
-        folder, _ = self._scan()[0].get(run_id, (None, ""))
-        return folder
+        return next((folder for folder, _ in self._scan() if self.name(folder) == run_id), None)
 
-    def find_other_page(self, page_id: str) -> Path | None:
-        """Return the path of a page that is of no run, such as a comparison; None if there is none, or it is a link."""
-        path = next((each for each in self._scan()[1] if self.name(each) == page_id), None)
-        return None if path is None else self.find_page(path.parent, path.name)
+    def name(self, folder: Path) -> str:
+        """Return the id of a run's folder, as it stands in addresses."""
+        return str(folder.relative_to(self.folder)).replace(os.sep, "~") if folder != self.folder else folder.name
 
-    def name(self, path: Path) -> str:
-        """Return the id of a run's folder or of a page that is of no run, as it stands in addresses."""
-        return str(path.relative_to(self.folder)).replace(os.sep, "~") if path != self.folder else path.name
-
-    def _scan(self) -> tuple[dict[str, tuple[Path, str]], list[Path]]:
-        pages: list[Path] = []
-        found = sorted(find_run_folders(self.folder, pages), reverse=True)
-        return {self.name(folder): (folder, kind) for folder, kind in found}, pages
+    def _scan(self) -> list[tuple[Path, str]]:
+        return sorted(find_run_folders(self.folder), reverse=True)
 
     def list_pages(self, folder: Path) -> list[str]:
         """Return the names of the pages in a run's folder."""
@@ -81,8 +58,12 @@ class Catalogue:
         return path if stat.S_ISREG(about.st_mode) and about.st_size <= MAX_PAGE_BYTES else None
 
 
-def list_notices(folder: Path) -> list[str]:
+def read_run(folder: Path) -> RunEntry:
+    """Return what is known of a run."""
+    return read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
+
+
+def list_notices(entry: RunEntry) -> list[str]:
     """Return what a reader must know before any number of a run: its model is simulated, it measures nothing."""
-    entry = read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
     no_measurement = f"No measurement: {entry.no_measurement}." if entry.no_measurement else ""
     return [each for each in (SIMULATED_NOTICE if entry.simulated else "", no_measurement) if each]

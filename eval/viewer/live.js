@@ -1,5 +1,5 @@
 "use strict";
-// A live page: the server sends its parts whenever the run has gone on; the page asks for nothing else.
+// A live page: it asks for its parts once a second.
 (() => {
   const data = JSON.parse(document.getElementById("page-data").textContent);
   if (!data.live) return;
@@ -16,16 +16,18 @@
     }
   }
 
-  const events = new EventSource(`/runs/${encodeURIComponent(data.id)}/events`);
-  events.addEventListener("state", (event) => {
-    const state = JSON.parse(event.data);
-    show(state.html);
-    document.title = state.title;
-    if (state.ended) events.close();
-  });
-  events.addEventListener("failed", (event) => {
-    say(JSON.parse(event.data).error);
-    events.close();
-  });
-  events.addEventListener("error", () => say("No connection to the viewer; it is tried again."));
+  async function follow() {
+    try {
+      const answer = await fetch(`/runs/${encodeURIComponent(data.id)}/state`);
+      const state = await answer.json();
+      if (state.error) { say(state.error); return; }
+      show(state.html);
+      document.title = state.title;
+      if (state.ended) return;
+    } catch {
+      say("No connection to the viewer; it is tried again.");
+    }
+    setTimeout(follow, 1000);
+  }
+  follow();
 })();

@@ -55,8 +55,6 @@
     list.querySelector(".current")?.scrollIntoView({ block: "nearest" });
     const done = some.filter(labelled).length;
     byId("count").textContent = `${done} of ${some.length} reviewed`;
-    const total = items.filter(labelled).length;
-    byId("apply").textContent = total ? `score all runs again with ${total} labelled answer${total === 1 ? "" : "s"}` : "score all runs again";
   }
 
   const fact = (name, text, kind = "") => [make("dt", "", name), make("dd", `said ${kind}`.trim(), text)];
@@ -80,9 +78,8 @@
     if (shown.reasoning) facts.append(...fact("reasoning", shown.reasoning));
     const steps = make("details", "fold", make("summary", "", `steps (${shown.steps.length})`));
     steps.id = "steps";
-    steps.open = localStorage.getItem("steps") !== "closed";
-    steps.addEventListener("toggle", () => localStorage.setItem("steps", steps.open ? "open" : "closed"));
-    steps.append(Steps.draw(shown.steps, { wrong: shown.mark !== "right" }));
+    steps.open = true;
+    steps.append(Steps.draw(shown.steps));
     const id = make("p", "small", `id ${shown.id}${shown.epoch > 1 ? `, epoch ${shown.epoch}` : ""}${shown.level ? `, level ${shown.level}` : ""}`);
     box.replaceChildren(facts, id, steps);
     for (const button of document.querySelectorAll("[data-label]")) button.disabled = busy || (button.dataset.label === "right" && shown.answer === null);
@@ -174,27 +171,11 @@
     if (some[place]) open(some[place]);
   }
 
-  async function apply() {
-    const button = byId("apply");
-    button.disabled = true;
-    byId("applied").replaceChildren(make("p", "quiet", "Runs are being scored again …"));
-    try {
-      const found = await ask("/rescore", {});
-      byId("applied").replaceChildren(...found.lines.map((line) => make("p", "said small", line)));
-      byId("applied").dataset.code = String(found.code);
-    } catch (error) {
-      byId("applied").replaceChildren(make("p", "error", error.message));
-    }
-    button.disabled = false;
-  }
-
   for (const button of document.querySelectorAll("[data-label]")) button.addEventListener("click", () => decide(button.dataset.label));
   byId("undo").addEventListener("click", undo);
-  byId("apply").addEventListener("click", apply);
   byId("target-save").addEventListener("click", saveTarget);
   byId("target-cancel").addEventListener("click", closeTarget);
   kinds.addEventListener("input", () => open(visible().find((each) => !labelled(each)) ?? visible()[0] ?? null));
-  byId("runs").addEventListener("input", () => { location.href = at(byId("runs").value, "review"); });
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -213,7 +194,6 @@
     event.preventDefault();
   });
 
-  for (const name of data.runs) byId("runs").append(new Option(name, name, name === data.id, name === data.id));
   const linked = items.find((each) => `#${each.row}` === location.hash);
   if (linked && !fits[kinds.value](linked)) kinds.value = "all";
   open(linked ?? visible().find((each) => !labelled(each)) ?? visible()[0] ?? null);

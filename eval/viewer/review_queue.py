@@ -3,28 +3,28 @@
 queue = ReviewQueue(folder, gold=OUTPUTS / "gold")
 queue.list_items()                       # one a question and epoch: {"row": 3, "mark": "wrong", "label": "", …}
 queue.read_answer(3)                     # question, target, answer, why it was wrong, steps
-queue.save(3, Verdict("wrong_gold", target="418", note="table 2"), who="ada")
+queue.save(3, "wrong_gold", who="ada", target="418", note="table 2")
 queue.withdraw(label_id, who="ada")
 """
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from eval.analysis.attribution.broken_link import find_broken_link
-from eval.analysis.human_review.applying import FoundLabels, LabelIndex
 from eval.analysis.human_review.labels import (
+    FoundLabels,
     HumanLabel,
+    LabelIndex,
     append_label,
     describe_label,
     is_dataset_digest,
     read_labels,
     withdraw,
 )
-from eval.reports.step_tree import cut_text, describe_steps, mark_answer
+from eval.reports.step_tree import build_steps, cut_text, mark_answer
 from eval.runs.folder import DATABASE, check_entries
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record
@@ -36,15 +36,6 @@ from mas.runtime.terminal import shorten_line
 
 _MAX_LINE_CHARS = 200
 Json = dict[str, object]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Verdict of a person on an answer."""
-
-    label: str
-    target: str | None = None  # the corrected one
-    note: str = ""
 
 
 class ReviewQueue:
@@ -98,12 +89,12 @@ class ReviewQueue:
                 "mark": mark_answer(record),
                 "lost": f"{link.kind} {link.name}: {link.evidence.for_people}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
-                "steps": describe_steps(record)[0],
+                "steps": [each.to_dict() for each in build_steps(record.trajectory)],
                 "labels": _list_labels(found),
             }
 
-    def save(self, row: int, verdict: Verdict, who: str) -> Json:
-        """Save a label, and return it; it is on the disk when this returns.
+    def save(self, row: int, label: str, who: str, target: str | None = None, note: str = "") -> Json:
+        """Save a label, and return it; it is on the disk when this returns. `target`: the corrected one.
 
         Raises:
             UserError: it is not complete, the run cannot be reviewed, or the file cannot be written.
@@ -112,17 +103,17 @@ class ReviewQueue:
             if reason := _explain_refusal(info):
                 raise UserError(reason)
             record = _read_record(store, row)
-            label = describe_label(
+            saved = describe_label(
                 record,
-                verdict.label,
+                label,
                 file_sha256=info.task.file_sha256.get(record.sample_id),
                 who=who,
                 run=self.folder.name,
-                target=verdict.target,
-                note=verdict.note,
+                target=target,
+                note=note,
             )
-            append_label(self.gold, info.task.dataset_sha256, label)
-        return _describe_label(label)
+            append_label(self.gold, info.task.dataset_sha256, saved)
+        return _describe_label(saved)
 
     def withdraw(self, label_id: str, who: str) -> None:
         """Take a label back.

@@ -22,8 +22,14 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval.analysis.human_review.applying import LabelIndex, list_verdicts, overrule_score
-from eval.analysis.human_review.labels import LabelBook, is_dataset_digest, read_labels
+from eval.analysis.human_review.labels import (
+    LabelBook,
+    LabelIndex,
+    is_dataset_digest,
+    list_verdicts,
+    overrule_score,
+    read_labels,
+)
 from eval.benchmarks.columns import GAIA_COLUMNS
 from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows

@@ -8,12 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +22,10 @@ from eval.analysis.human_review.labels import read_labels
 from eval.analysis.summary.summary import read_summary
 from eval.cli.command import USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
-from eval.runs.folder import DATABASE, RunLock
-from eval.runs.run_info import TUNING_PROGRESS, RunInfo, RunState, SessionInfo
+from eval.runs.run_info import RunInfo, RunState, SessionInfo
 from eval.runs.store import RunStore
 from eval.view import task
 from tests.eval.stored_run import CONFIG, answered, question, stored_run
-from tests.eval.stored_tuning import make_tuning, name_proposals, write
 from tests.pages.browser import (
     VIEWS,
     browser,
@@ -109,35 +105,6 @@ def live_run(folder: Path, n: int = 20) -> Iterator[RunStore]:
         yield store
 
 
-@contextmanager
-def live_tuning(folder: Path, text: str = "") -> Iterator[Path]:
-    """A tuning run that goes on, in its search; texts that come from models end in `text`."""
-    began = datetime.now(UTC) - timedelta(minutes=4)
-    spend = {"lm_calls": 900, "metric_calls": 290, "cost_usd": 1.2}
-    write(folder, TUNING_PROGRESS, {"spend": spend, "eta_seconds": 500.0, "projected_cost_usd": 2.6})
-    lines = [
-        {
-            "candidate_id": f"c{n:03}{text}",
-            "decision": ("accepted", "rejected", "cut_off")[n % 3] + text,
-            "parent_ids": [f"c{n - 1:03}{text}" if n > 1 else "parent"],
-            "agents": [f"{('solve', 'plan', 'finalize')[n % 3]}{text}"],
-            "origin": f"reflection{text}",
-            "reason": f"its minibatch went from 2 to {n} of 6 {text}",
-            "val_score": None if n % 3 else 0.4 + n / 60,
-            "minibatch_before": 0.4,
-            "minibatch_after": 0.5,
-        }
-        for n in range(1, 13)
-    ]
-    make_tuning(folder, results=name_proposals(*lines), started_at=began.isoformat(), ended_at=None)
-    lock = RunLock(folder / DATABASE)
-    lock.take()
-    try:
-        yield folder
-    finally:
-        lock.release()
-
-
 def save_picture(page: Any, folder: Path, name: str) -> None:
     """Make a picture for the documentation; PAGE_PICTURES=docs/images replaces those in it."""
     pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", folder / "pictures")
@@ -153,30 +120,11 @@ def log_step(folder: Path, **fields: object) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_viewer_at_once_also_with_open_streams(tmp_path: Path) -> None:
-    run = tmp_path / "eval" / "live"
-    with live_run(run), running_viewer(tmp_path) as viewer:
-        opened = threading.Semaphore(0)
-        ended: list[str] = []
-
-        def watch() -> None:
-            with viewer.connect() as client, client.stream("GET", "/runs/eval~live/events") as stream:
-                for line in stream.iter_lines():
-                    if line.startswith("event:"):
-                        opened.release()
-                ended.append("closed")
-
-        threads = [threading.Thread(target=watch, daemon=True) for _ in range(3)]
-        for each in threads:
-            each.start()
-        assert all(opened.acquire(timeout=30) for _ in threads)
-        started = time.monotonic()
+def test_ctrl_c_ends_the_viewer(tmp_path: Path) -> None:
+    with live_run(tmp_path / "eval" / "live"), running_viewer(tmp_path) as viewer, viewer.connect() as client:
+        assert client.get("/runs/eval~live/state").json()["title"] == "0/20 live"
         viewer.process.send_signal(signal.SIGINT)
         assert viewer.process.wait(timeout=30) == 0
-        assert time.monotonic() - started < 5
-        for each in threads:
-            each.join(timeout=10)
-        assert ended == ["closed"] * 3
 
 
 @pytest.mark.slow
@@ -194,12 +142,12 @@ def test_a_live_run_is_followed_by_several_browsers(tmp_path: Path) -> None:
         now = datetime.now(UTC).isoformat()
         for number in range(8):
             store.write(answered(f"q{number}", "17" if number % 3 else "x", started_at=now))
-        call = {"arguments": {"expression": "2+2"}, "observation": f"4 {EVIL}"}
-        log_step(run, task_id="q9", event="question started", component="q9")
-        log_step(run, task_id="q9", event="tool finished", component="calculator", agent="expert", **call)
+        log_step(
+            run, task_id="q9", event="tool finished", component="calculator", message=f"Calculator result: 4 {EVIL}"
+        )
         for each in (page, *others):
             each.wait_for_function("() => document.body.innerText.includes('8 of 20')")
-            each.wait_for_function("() => document.body.innerText.includes('calculator(expression=')")
+            each.wait_for_function("() => document.body.innerText.includes('Calculator result')")
         errors = collect_errors(page)
         for width, theme in VIEWS:
             set_view(page, width, theme)
@@ -216,19 +164,12 @@ def test_a_live_run_is_followed_by_several_browsers(tmp_path: Path) -> None:
         page.wait_for_function("() => document.body.innerText.includes('20 of 20')")
         store.close()
         page.wait_for_function("() => document.body.innerText.includes('The run has ended')")
-        assert errors == []
-
-
-@dataclass
-class Walk:
-    keys: int = 0
-    clicks: int = 0
+        assert [each for each in errors if not each.startswith(viewer.base)] == []
 
 
 @pytest.mark.slow
 @needs_browser
-def test_twenty_failures_are_reviewed_corrected_and_all_runs_scored_again_in_the_browser(tmp_path: Path) -> None:
-    """42 keys and one click; 20 reviews took 4 s of the program's time, and scoring three runs again 10 s."""
+def test_twenty_failures_are_reviewed_in_the_browser_and_all_runs_scored_again(tmp_path: Path) -> None:
     ids = [f"q{n:02}" for n in range(20)]
     wrong = [answered(each, "18") for each in ids]
     good = [answered(f"r{n:02}", "17") for n in range(20)]
@@ -236,18 +177,15 @@ def test_twenty_failures_are_reviewed_corrected_and_all_runs_scored_again_in_the
     for name, epoch_answers in (("first", "18"), ("second", "18"), ("third", "19")):
         records = [replace(each, run_id=name, answer=epoch_answers) for each in wrong] + good
         stored_run(runs / name, records, dataset_sha256=DATA, run_id=name)
-    walk = Walk()
     with running_viewer(tmp_path, "user=ada") as viewer, browser(width=1440) as page:
         errors = collect_errors(page)
 
         def press(*keys: str) -> None:
             for key in keys:
                 page.keyboard.press(key)
-                walk.keys += 1
 
         page.goto(viewer.url)
         page.goto(f"{viewer.base}/runs/eval~first/review")
-        started = time.monotonic()
         for number in range(20):
             page.wait_for_function(
                 "n => document.querySelector('#count').textContent.startsWith(n + ' of')"
@@ -272,25 +210,19 @@ def test_twenty_failures_are_reviewed_corrected_and_all_runs_scored_again_in_the
         )
         press("b")
         page.wait_for_function("() => document.querySelector('#count').textContent.startsWith('20 of')")
-        reviewed = time.monotonic() - started
-        page.click("#apply")
-        walk.clicks += 1
-        page.wait_for_selector("#applied[data-code]", timeout=120_000)
-        took = time.monotonic() - started
-        said = page.inner_text("#applied")
-        picture(page, tmp_path, "applied")
         assert [each for each in errors if not each.startswith("http")] == []
+    command = [sys.executable, "eval/rescore.py", str(tmp_path), f"gold={tmp_path / 'gold'}"]
+    said = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False).stdout
     assert "first: accuracy 50.0% → 80.0% (8 targets corrected, 4 answers accepted, 0 rejected)" in said
     assert "second: accuracy 50.0% → 80.0% (8 targets corrected, 4 answers accepted, 0 rejected)" in said
     assert "third: accuracy 50.0% → 50.0% (8 targets corrected, 0 answers accepted, 0 rejected)" in said
-    print(f"{walk.keys} keys, {walk.clicks} clicks, {reviewed:.1f} s for 20 reviews, {took:.1f} s with 3 runs rescored")
     book = read_labels(tmp_path / "gold")
     assert (len(book.labels), len(book.withdrawn)) == (20, 1)
     (again,) = [each for each in runs.iterdir() if each.name.endswith("first_rescored")]
     review = read_summary(again / "summary.json").human_review
     assert review is not None
     assert (review.n_corrected, review.n_ambiguous, review.n_bad_questions) == (8, 2, 2)
-    corrected = next(each for each in review.corrections if each.label == "wrong_gold")
+    (corrected,) = review.corrections["q00"]
     assert (corrected.who, corrected.run, corrected.target_before, corrected.target) == ("ada", "first", "17", "18")
     assert "8 targets corrected" in (again / "report.html").read_text("utf-8")
     with browser(width=1440) as page:
@@ -312,17 +244,12 @@ def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: 
         f"<h1>theirs</h1><script>fetch('/')</script>{EVIL}<script>document.title='evil'</script>"
     )
     with (
-        live_tuning(tmp_path / "optimize" / "tuned", EVIL),
         running_viewer(tmp_path, f"user={EVIL[:90]}") as viewer,
         browser(width=1440) as page,
     ):
         errors = collect_errors(page)
         page.goto(viewer.url)
         page.wait_for_selector("a.row")
-        page.goto(f"{viewer.base}/runs/optimize~tuned")
-        page.wait_for_function("() => document.body.innerText.includes('Candidates: 12')")
-        assert page.locator("main img, main svg, main script:not([type])").count() == 0
-        assert page.inner_text("#candidates").count(EVIL) >= 4 * 12
         page.goto(f"{viewer.base}/runs/eval~night")
         page.wait_for_function("() => document.body.innerText.includes('1 of 1')")
         page.goto(f"{viewer.base}/runs/eval~night/review")

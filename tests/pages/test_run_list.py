@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.run_list.read_runs import FoundRuns, RunEntry, read_runs
+from eval.analysis.run_list.read_runs import RunEntry, read_runs
 from eval.reports.run_list.page import write_index
 from tests.eval.analysis.run_list.test_read_runs import finished, tuning
 from tests.eval.stored_run import SESSION, answered, stored_run
@@ -41,7 +41,6 @@ def make_outputs(place: Path) -> Path:
     refused = {**PUBLISHED, "published": False, "finish_reason": "not_significant"}
     tuning(place / "optimize" / "2026-11-21_09-00-00_more_gepa", refused)
     tuning(place / "optimize" / "2026-11-21_10-00-00_late_gepa", stopped="interrupted by Ctrl-C")
-    (place / "comparison.html").write_text("<p>compared</p>")
     write_index(place / "index.html", read_runs([place]))
     return place / "index.html"
 
@@ -59,9 +58,6 @@ def test_the_index_is_read_filtered_and_leads_to_every_page(page: Any, tmp_path:
     page.keyboard.press("Tab")
     page.locator("a.row").first.click()
     page.wait_for_url("**/2026-11-15_08-00-00_night/report.html")
-    open_file(page, path)
-    page.click("text=comparison.html")
-    page.wait_for_url("**/comparison.html")
     assert errors == []
 
 
@@ -77,8 +73,7 @@ def test_names_of_others_execute_nothing(page: Any, tmp_path: Path) -> None:
         )
         for text in ATTACKS
     ]
-    pages = [tmp_path / f"{make_name(text)}.html" for text in ATTACKS]
-    write_index(tmp_path / "index.html", FoundRuns(runs, pages))
+    write_index(tmp_path / "index.html", runs)
     errors = collect_errors(page)
     open_file(page, tmp_path / "index.html")
     assert page.locator("a.row").count() == len(ATTACKS)

@@ -29,8 +29,7 @@ def attach_labels(
     if info.rescored_from or not gold.is_dir():
         yield from records
         return
-    from eval.analysis.human_review.applying import LabelIndex, list_verdicts
-    from eval.analysis.human_review.labels import read_labels
+    from eval.analysis.human_review.labels import LabelIndex, list_verdicts, read_labels
 
     index = LabelIndex(read_labels(gold), keeps_withdrawn=keeps_withdrawn)
     for record in records:

@@ -1,11 +1,17 @@
 """Labels of people on questions and answers: `outputs/gold/<dataset digest>.jsonl`, a line for each, only appended to.
 
+They are found for the records of a run, and applied to their scores.
+
     label = describe_label(record, "wrong_gold", target="418", note="the table says so", who="ada", run="night")
     append_label(OUTPUTS / "gold", info.task.dataset_sha256, label)
-    read_labels(OUTPUTS / "gold").labels[0].target          # "418"
+    found = LabelIndex(read_labels(OUTPUTS / "gold")).find(record, file_sha256=None)
+    found.corrected_target                                  # "418"
+    overrule_score(record, found)                           # an answer that a person accepted scores 1.0
 
 A label names its question by id, text, attachment and target, so it holds in every run of the same data, also of a part
-of it, and no longer once the data itself has been corrected.
+of it, and no longer once the data itself has been corrected. Of several labels on a question the last one holds, and so
+of several on an answer. An answer is the one that a person saw if it is the same without differences of case, spacing
+and the spelling of a number.
 """
 
 import fcntl
@@ -21,7 +27,7 @@ from pathlib import Path
 from typing import Self
 
 from eval.benchmarks.fingerprint import compute_fingerprint
-from eval.runs.record import Record
+from eval.runs.record import HumanVerdict, PlannedQuestion, Record
 from eval.scorers.score import normalise_answer
 from mas.runtime.errors import UserError
 
@@ -32,6 +38,8 @@ OF_ANSWERS, OF_QUESTIONS = (RIGHT, WRONG), (WRONG_GOLD, AMBIGUOUS, BAD_QUESTION)
 VERSION = 1
 MAX_NOTE_CHARS, MAX_TARGET_CHARS, MAX_WHO_CHARS = 2_000, 20_000, 100
 _MAX_SHOWN_CHARS = 2_000  # of the answer, which is only shown: its digest is compared
+_ACCEPTED = "a person accepted this answer as right"
+_REJECTED = "a person found this answer wrong"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NUMBERS = ("epoch", "attempt", "version")  # fields; the others are texts
 
@@ -233,6 +241,94 @@ def read_labels(place: Path) -> LabelBook:
     return LabelBook(
         [each for each in labels if each.id not in gone], [each for each in labels if each.id in gone], unreadable
     )
+
+
+@dataclass(frozen=True)
+class FoundLabels:
+    """Labels that hold for one record."""
+
+    on_question: HumanLabel | None = None
+    on_answer: HumanLabel | None = None
+
+    @property
+    def corrected_target(self) -> str | None:
+        """The corrected target; None: the old one holds."""
+        return self.on_question.target if self.on_question and self.on_question.label == WRONG_GOLD else None
+
+    @property
+    def overrules(self) -> HumanLabel | None:
+        """The label that decides the answer whatever the scorer says: none if the target was corrected later."""
+        corrected_at = self.on_question.when if self.on_question and self.corrected_target else ""
+        return None if self.on_answer and self.on_answer.when < corrected_at else self.on_answer
+
+    def __bool__(self) -> bool:
+        return self.on_question is not None or self.on_answer is not None
+
+
+class LabelIndex:
+    """Labels by question and answer."""
+
+    def __init__(self, book: LabelBook | None = None, keeps_withdrawn: bool = False) -> None:
+        """`keeps_withdrawn`: where a label was taken back and none has followed, a label that says so is found."""
+        book = book or LabelBook()
+        self._labels: dict[tuple[str, ...], HumanLabel] = {}  # by question, and by question and answer
+        for each in book.withdrawn if keeps_withdrawn else []:
+            self._labels[_get_key(each)] = replace(each, label=WITHDRAWN)
+        for each in book.labels:
+            self._labels[_get_key(each)] = each
+        self._ids = {key[0] for key in self._labels}
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    def find(self, record: Record | PlannedQuestion, file_sha256: str | None) -> FoundLabels:
+        """Return the labels on a record, or on a planned question.
+
+        Args:
+            record: with the target of the run's data.
+            file_sha256: of its attachment; None: there is none.
+        """
+        sample_id = record.sample_id if isinstance(record, Record) else record.id
+        if sample_id not in self._ids or record.target is None:  # the digests below cost some microseconds
+            return FoundLabels()
+        key = (sample_id, compute_fingerprint(record.question, file_sha256), compute_text_digest(record.target))
+        if not isinstance(record, Record):
+            return FoundLabels(self._labels.get(key))
+        answer = self._labels.get((*key, compute_answer_digest(record.answer))) if record.error is None else None
+        return FoundLabels(self._labels.get(key), answer)
+
+
+def _get_key(label: HumanLabel) -> tuple[str, ...]:
+    return label.key if label.label in OF_QUESTIONS else (*label.key, label.answer_sha256)
+
+
+def overrule_score(record: Record, found: FoundLabels) -> None:
+    """Give an answer the score that a person's label says. The explanation has no target, nor the person's note."""
+    label = found.overrules
+    if label is not None and record.error is None:
+        record.score = float(label.label == RIGHT)
+        record.explanation = _ACCEPTED if label.label == RIGHT else _REJECTED
+
+
+def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> list[HumanVerdict]:
+    """Return what a record keeps of the labels on it.
+
+    Args:
+        record: as it was scored before them.
+        found: the labels.
+        is_applied: the record's score and target are those that the labels ask for.
+    """
+    return [
+        HumanVerdict(
+            **{name: getattr(each, name) for name in ("id", "label", "who", "when", "run", "note", "target")},
+            target_before=record.target,
+            score_before=record.score,
+            is_of_question=each is found.on_question,
+            is_applied=is_applied,
+        )
+        for each in (found.on_question, found.on_answer)
+        if each is not None
+    ]
 
 
 def _now() -> str:

@@ -8,12 +8,11 @@ from datetime import UTC
 
 from rich.text import Text
 
-from eval.analysis.run_list.cleaning import CleaningPlan
 from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING, STOPPED, TUNING, RunEntry
 from eval.analysis.run_list.selection import parse_time
 from eval.execution.console import Console
 from eval.execution.projection import format_duration
-from eval.reports.formats import NOT_AVAILABLE, format_floor, format_interval, format_points, format_usd
+from eval.reports.formats import NOT_AVAILABLE, format_floor, format_interval, format_points, format_usd, list_parts
 from eval.runs.run_info import NO_MEASUREMENT
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
@@ -30,15 +29,6 @@ def print_runs(runs: Sequence[RunEntry], n_all: int, console: Console) -> None:
     console.print(Text(f"{len(runs)} of {format_count(n_all, 'run')}, {sizes}"))
 
 
-def print_plan(plan: CleaningPlan, console: Console) -> None:
-    """Print what would be deleted, and what fits the filters and stays."""
-    for run in plan.chosen:
-        facts = ", ".join((format_bytes(run.size_bytes), format_start(run), run.reason or run.state))
-        console.print(Text.assemble(("delete ", "red"), f"{run.folder} ({facts})"), soft_wrap=True)
-    for each in plan.kept:
-        console.print(Text.assemble(("keep   ", "green"), f"{each.run.folder}: {each.why}"), soft_wrap=True)
-
-
 def format_score(run: RunEntry) -> str:
     """Return the score with its interval; of a tuning run, the gain."""
     if run.kind == TUNING:
@@ -50,7 +40,7 @@ def format_score(run: RunEntry) -> str:
     if run.no_measurement:
         return NO_MEASUREMENT
     if run.score is None:
-        return NOT_AVAILABLE if run.n_answered is None else f"{run.n_answered:,} of {run.n or 0:,} answered"
+        return NOT_AVAILABLE
     interval = f" ({format_interval(run.score_ci95)})" if run.score_ci95 else ""
     name = "" if run.metric == ACCURACY else f"{run.metric} "
     return f"{name}{format_floor(run.score, run.is_floor)}{interval}"
@@ -86,9 +76,7 @@ def _list_parts(run: RunEntry) -> Iterator[str]:
     if run.state != REFUSED:
         n = "" if run.n is None else f", n = {run.n:,}"
         yield f"{format_score(run)}{n}"
-    yield from filter(None, (run.system, format_model(run) if run.model else "", run.data))
-    if run.prompts:
-        yield f"prompts {run.prompts}"
+    yield from list_parts(run.system, format_model(run), run.data, run.prompts)
     if run.cost_usd is not None:
         yield f"cost {format_cost(run)}"
     if run.seconds:

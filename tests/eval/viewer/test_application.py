@@ -166,37 +166,24 @@ def test_a_damaged_or_hostile_run_is_a_row_of_the_list_and_a_sentence(client: Te
     page = client.get("/").text
     assert "broken" in page and "refused" in page and "night" in page
     assert client.get("/runs/eval~broken/review").status_code == 409
-    events = client.get("/runs/eval~broken/events").text
-    assert events.startswith("event: failed\ndata: {")
+    state = client.get("/runs/eval~broken/state")
+    assert (state.status_code, "cannot be read" in state.json()["error"]) == (409, True)
 
 
-def test_the_events_of_a_run_that_has_ended_are_its_last_state(client: TestClient) -> None:
-    event, data = client.get("/runs/eval~night/events").text.strip().split("\n")
-    state = json.loads(data.removeprefix("data: "))
-    assert event == "event: state"
+def test_the_state_of_a_run_that_has_ended_is_its_last(client: TestClient, outputs: Path) -> None:
+    state = client.get("/runs/eval~night/state").json()
     assert (state["ended"], state["title"]) == (True, "2/2 night")
     assert "2 of 2" in state["html"] and "1 · 1 · 0" in state["html"] and "The run has ended" in state["html"]
-    assert "system toy · model small" in state["html"] and EVIL not in state["html"]
+    assert "toy · small" in state["html"] and EVIL not in state["html"]
+    make_tuning(outputs / "optimize" / "tuned")
+    assert client.get("/runs/optimize~tuned/state").status_code == 404
+    assert "optimize/report.py tuned" in client.get("/runs/optimize~tuned").text
 
 
 def test_lines_of_the_labels_that_cannot_be_read_are_named_above_the_queue(client: TestClient, outputs: Path) -> None:
     (outputs / "gold").mkdir()
     (outputs / "gold" / f"{DATA}.jsonl").write_text("no label\n")
     assert "1 line of the labels cannot be read" in client.get("/runs/eval~night/review").text
-
-
-def test_a_page_that_is_of_no_run_is_served_by_its_name_and_in_the_same_sandbox(
-    client: TestClient, outputs: Path, tmp_path: Path
-) -> None:
-    (outputs / "comparisons").mkdir()
-    (outputs / "comparisons" / "a-b.html").write_text("compared")
-    (tmp_path / "secret.html").write_text("secret")
-    (outputs / "comparisons" / "link.html").symlink_to(tmp_path / "secret.html")
-    assert "/pages/comparisons~a-b.html" in client.get("/").text
-    answer = client.get("/pages/comparisons~a-b.html")
-    assert (answer.text, answer.headers["content-security-policy"][:7]) == ("compared", "sandbox")
-    for page in ("comparisons~link.html", "..~secret.html", "eval~night~report.html", "comparisons~none.html"):
-        assert client.get(f"/pages/{page}").status_code == 404, page
 
 
 def test_a_simulated_model_and_a_proof_are_named_above_the_numbers(client: TestClient, outputs: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from eval.runs.store import RunStore
 from eval.viewer.catalogue import Catalogue
-from eval.viewer.review_queue import ReviewQueue, Verdict
+from eval.viewer.review_queue import ReviewQueue
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
 
@@ -37,7 +37,7 @@ def test_wrong_answers_come_first_and_answers_without_a_target_do_not_come(found
 
 def test_a_label_is_shown_on_all_answers_that_it_holds_for_until_it_is_taken_back(found: ReviewQueue) -> None:
     row = int(str(found.list_items()[0]["row"]))
-    saved = found.save(row, Verdict("right", note="same thing"), who="ada")
+    saved = found.save(row, "right", who="ada", note="same thing")
     labels = [each["labels"] for each in found.list_items()]
     assert labels == [[saved], [saved], [], []], "the same answer in the other epoch"
     assert found.read_answer(row)["labels"] == [saved]
@@ -58,12 +58,11 @@ def test_the_latest_attempt_is_reviewed(found: ReviewQueue) -> None:
     ]
 
 
-def test_the_labels_are_kept_next_to_the_runs(tmp_path: Path, found: ReviewQueue) -> None:
+def test_a_run_is_found_in_outputs_in_a_folder_of_runs_and_alone(tmp_path: Path, found: ReviewQueue) -> None:
     folder = found.folder
     for place in (tmp_path, tmp_path / "eval", folder):
-        assert Catalogue(place).gold == tmp_path / "gold"
         catalogue = Catalogue(place)
-        assert [catalogue.find(each) for each in catalogue.list_evaluations()] == [folder]
+        assert catalogue.find(catalogue.name(folder)) == folder
 
 
 def test_an_answer_is_shown_with_what_cost_its_point(found: ReviewQueue) -> None:
@@ -76,7 +75,7 @@ def test_answers_of_a_part_of_a_proof_are_not_reviewed(tmp_path: Path) -> None:
     queue = ReviewQueue(folder, tmp_path / "gold")
     assert "right answers" in queue.explain_refusal()
     with pytest.raises(UserError, match="right answers"):
-        queue.save(1, Verdict("wrong"), "ada")
+        queue.save(1, "wrong", "ada")
     queue.close()
 
 

@@ -2,8 +2,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from eval.analysis.human_review import attach_labels
-from eval.analysis.human_review.applying import LabelIndex, overrule_score
-from eval.analysis.human_review.labels import HumanLabel, LabelBook, append_label, describe_label
+from eval.analysis.human_review.labels import (
+    HumanLabel,
+    LabelBook,
+    LabelIndex,
+    append_label,
+    describe_label,
+    overrule_score,
+)
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, TaskInfo
 from tests.eval.stored_run import answered

@@ -38,7 +38,7 @@ def test_a_run_whose_records_are_newer_than_its_summary_is_read_from_its_store(t
     folder = finished(tmp_path / "run")
     os.utime(folder / "summary.json", (1, 1))
     run = read_entry(folder, "evaluation")
-    assert (run.state, run.score, run.n, run.n_answered, run.cost_usd) == ("complete", None, 2, 2, 1.0)
+    assert (run.state, run.score, run.n, run.cost_usd) == ("complete", 0.5, 2, 1.0)
 
 
 def test_a_stopped_a_killed_and_a_running_run_are_told_apart(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_stopped_a_killed_and_a_running_run_are_told_apart(tmp_path: Path) -> 
     assert (read_entry(stopped, "evaluation").state, read_entry(stopped, "evaluation").reason) == ("stopped", "Ctrl-C")
     killed = stored_run(tmp_path / "b", records, ["q1", "q2"], sessions=[{**SESSION, "ended_at": None}], finished=False)
     run = read_entry(killed, "evaluation")
-    assert (run.state, run.reason, run.n_answered, run.n) == ("crashed", "its process ended without notice", 1, 2)
+    assert (run.state, run.reason, run.is_floor, run.n) == ("crashed", "its process ended without notice", True, 2)
     lock = RunLock(killed / DATABASE)
     lock.take()
     try:
@@ -75,7 +75,7 @@ def test_tuning_runs_show_gain_outcome_and_phase(tmp_path: Path) -> None:
     assert (stopped.state, stopped.reason) == ("stopped", "interrupted by Ctrl-C")
     killed = read_entry(tuning(tmp_path / "d", ended_at=None), "tuning")
     assert (killed.state, killed.reason) == ("crashed", "its process ended without notice, in its phase search")
-    assert [run.name for run in read_runs([tmp_path]).runs] == ["d", "c", "b", "a"]
+    assert [run.name for run in read_runs([tmp_path])] == ["d", "c", "b", "a"]
 
 
 def test_folders_of_others_are_rows_that_say_what_is_wrong(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_folders_of_others_are_rows_that_say_what_is_wrong(tmp_path: Path) -> No
     assert "names no tuning run" in read_entry(none, "tuning").reason
     odd = tuning(tmp_path / "odd", {"published": 7, "gain": "much", "gain_ci95": [1], "winner": [], "sealed": "x"})
     assert read_entry(odd, "tuning").gain is None
-    assert {run.name for run in read_runs([tmp_path]).runs} == {"linked", "other", "none", "odd"}
+    assert {run.name for run in read_runs([tmp_path])} == {"linked", "other", "none", "odd"}
 
 
 @pytest.mark.parametrize("agent", ["expert", "control"])
