@@ -3,7 +3,6 @@
     python eval/compare.py baseline careful
     python eval/compare.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample latest --html comparison.html
     python eval/compare.py baseline level_1_only --intersection        only the questions that both have
-    python eval/compare.py baseline careful --settings                 every setting in which they differ
 
     python eval/compare.py baseline careful --gate --margin 0.02 --alpha 0.05
     python eval/compare.py baseline careful --gate --metrics score,cost --margin cost=0.10 --markdown comment.md
@@ -40,7 +39,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     """
     description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
     usage = (
-        "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--settings] [--html FILE] [--json FILE] "
+        "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--html FILE] [--json FILE] "
         "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE] [--markdown FILE] [--junit FILE]]"
     )
     parser = UserErrorParser(usage=usage, description=description)
@@ -50,7 +49,6 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--intersection", action="store_true", help="compare the questions that two runs have in common and answered"
     )
-    parser.add_argument("--settings", action="store_true", help="list every setting in which two runs differ")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page, with gold answers")
     parser.add_argument(
         "--json",
@@ -60,7 +58,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     gate = parser.add_argument_group("gate of a build")
     gate.add_argument("--gate", action="store_true", help="exit with 4 if RUN_B is worse than RUN_A, 5 if undecided")
-    gate.add_argument("--metrics", metavar="NAMES", help="score (default), accuracy, f1, cost, latency; commas between")
+    gate.add_argument("--metrics", metavar="NAMES", help="score (default), accuracy, cost, latency; commas between")
     gate.add_argument(
         "--margin", action="append", metavar="SHARE", help="loss that is allowed: 0.02 is 2 points; cost=0.10 is 10 %%"
     )
@@ -103,7 +101,7 @@ def task(arguments: list[str]) -> int:
         runs = read_runs(folders)
         gate = judge_runs(runs[0], runs[1], settings) if settings else None
         result = compare_read_runs(runs, given.intersection)
-    print_comparison(result, console := Console(), given.settings)
+    print_comparison(result, console := Console())
     if gate:
         print_gate(gate, console)
     try:

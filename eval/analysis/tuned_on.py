@@ -1,7 +1,7 @@
 """Samples of a run that its prompts were tuned on: their score says little about any other sample.
 
 used = read_tuning_use(store.read_info())      # None: nothing is known
-used.describe_warning(80)      # "40 of the 80 questions were used to tune owned (20 for training, …"
+used.describe_warning(80)      # "40 of 80 questions were used to tune owned (20 for training, …"
 """
 
 from collections.abc import Collection
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from eval.runs.run_info import RunInfo
 from mas.prompt_sets.provenance import TUNED_ON_FILE
+from mas.runtime.text import format_count
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,10 @@ def describe_use(prompts: str, learnt_from: int, picked_by: int, n_all: int, n_u
         n_all: samples with a target.
         n_unscored: samples without one.
     """
-    n, noun = learnt_from + picked_by, "question" if n_all == 1 else f"{n_all} questions"
-    questions = f"{noun} with a gold answer" if n_unscored else noun
-    use = f"used to tune {prompts}"
-    if not n:
-        return f"the one {questions} was not {use}" if n_all == 1 else f"none of the {questions} was {use}"
-    every = f"the one {questions}" if n_all == 1 else f"all {questions}"
-    which = every if n == n_all else f"{n} of the {questions}"
-    return f"{which} {'was' if n == 1 else 'were'} {use} ({learnt_from} for training, {picked_by} for validation)"
+    n, questions = learnt_from + picked_by, format_count(n_all, "question")
+    which = f"{n or 'none'} of {questions}{' with a gold answer' if n_unscored else ''}"
+    use = f"{which} {'were' if n > 1 else 'was'} used to tune {prompts}"
+    return f"{use} ({learnt_from} for training, {picked_by} for validation)" if n else use
 
 
 def describe_unknown(edited: Collection[str]) -> str | None:

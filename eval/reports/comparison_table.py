@@ -1,13 +1,13 @@
 """Runs compared, in the terminal: a table of numbers, the verdict in sentences, and the samples that flipped.
 
-print_comparison(compare_runs(folders, intersection=False), Console())
+print_comparison(compare_read_runs(runs, intersection=False), Console())
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.text import Text
 
-from eval.analysis.comparison.compare_runs import ComparedRun, ComparisonResult, RunComparison, describe_answers
+from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison, describe_answers
 from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
@@ -22,42 +22,35 @@ from mas.runtime.text import format_count
 MAX_FLIPS = 20  # --html and --json have all
 QUESTION_CHARS = 60  # --html has whole questions and answers
 SHORT_CHARS = 200  # of an answer, a reason
-_ID_CHARS = 8  # of the id of a question
+_ID_CHARS = 12  # of the id of a question; --json has all of it
 MAX_CHARS = 240  # of a setting
-_SIDES_INTERVAL = "its 95% interval"
-_FOR_SIDES_INTERVAL = 90  # columns of a terminal
-_MAX_SETTINGS = 3  # that are listed without --settings
+_MAX_SETTINGS = 10  # that are listed; --html and --json have all
 _NOTHING = "options, prompts and tools are the same"
-_NAMED_OPTIONS = {  # name of a run's part → the options that say the same
-    "system": ("system._target_", "system.name", "system.default_prompts"),
-    "model": ("model.name",),
-    "prompts": ("prompts",),
-}
 
 Row = Sequence[str]  # name, of the first, of the second, difference, its interval
 
 
-def print_comparison(result: ComparisonResult, console: Console, settings: bool = False) -> None:
-    """Print the result; with `settings` every setting in which two runs differ."""
+def print_comparison(result: ComparisonResult, console: Console) -> None:
+    """Print the result."""
     if result.notice:
         console.print(Text(result.notice, style="bold yellow"))
     for run in result.runs:
         console.print(Text(describe_run(run)), soft_wrap=True)
     for pair in result.comparisons:
-        table = build_numbers(pair)
-        rows = [row for row in table.rows if row[0] != _SIDES_INTERVAL or console.width >= _FOR_SIDES_INTERVAL]
-        console.print(Table(table.headings, rows).build(f"{pair.run} compared with {pair.against}", whole=1))
-        differ = list_differences(pair) if settings else shorten_differences(pair, result.runs)
-        for line in (*describe_verdict(pair, len(result.comparisons)), *pair.notes, *differ):
+        console.print(build_numbers(pair).build(f"{pair.run} compared with {pair.against}", whole=1))
+        differ = list(list_differences(pair))
+        more = [f"… and {n} more: --html FILE"] if (n := len(differ) - _MAX_SETTINGS) > 0 else []
+        verdict = describe_verdict(pair, len(result.comparisons))
+        for line in (*verdict, *pair.notes, *differ[:_MAX_SETTINGS], *more):
             console.print(Text(line), soft_wrap=True)
         flips = pair.comparison.flips
         if flips:
             console.print(_build_flips(pair).build("questions that flipped", _describe_marks(pair), whole=1))
-        if (more := len(flips) - MAX_FLIPS) > 0:
-            console.print(Text(f"… and {more} more: --html FILE"))
+        if (n := len(flips) - MAX_FLIPS) > 0:
+            console.print(Text(f"… and {n} more: --html FILE"))
 
 
-def describe_run(run: ComparedRun) -> str:
+def describe_run(run: ReadRun) -> str:
     """Return one line about a run."""
     times = f", {run.epochs} answers per question" if run.epochs > 1 else ""
     return f"{run.label}: {run.name} (system {run.system}, model {run.model}, prompts {run.prompts or 'none'}{times})"
@@ -74,7 +67,7 @@ def _list_numbers(pair: RunComparison) -> Iterator[Row]:
     first, second = comparison.first, comparison.second
     yield _compare_scores(comparison.metric, (first.score, second.score), comparison.score)
     intervals = (_format_interval(each.score_ci95, format_percent) for each in (first, second))
-    yield _SIDES_INTERVAL, *intervals, "", ""
+    yield "its 95% interval", *intervals, "", ""
     held_out = pair.used_to_tune
     if held_out and held_out.without and held_out.scores:
         yield _compare_scores(f"on the {held_out.n_without} not tuned on", held_out.scores, held_out.without)
@@ -152,7 +145,7 @@ def _describe_held_out(held_out: HeldOut, n: int, n_comparisons: int) -> Iterato
 def list_differences(pair: RunComparison) -> Iterator[str]:
     """Yield every option, prompt and tool in which the two runs differ."""
     differs = pair.differs
-    kinds = {"option": differs.options, "prompt": differs.prompts, "tool": differs.tools}
+    kinds = {"prompt": differs.prompts, "tools of": differs.tools, "option": differs.options}
     found = [
         f"{kind} {name}: {shorten_line(change, MAX_CHARS)}"
         for kind, changed in kinds.items()
@@ -161,56 +154,22 @@ def list_differences(pair: RunComparison) -> Iterator[str]:
     yield from found or [_NOTHING]
 
 
-def shorten_differences(pair: RunComparison, runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield the same in a few lines: system, model, prompts, tools, scorer, and the number of other settings."""
-    first, second = (next(run for run in runs if run.label == label) for label in (pair.against, pair.run))
-    differs = pair.differs
-    named = {name: change for name in _NAMED_OPTIONS if (change := _describe_change(first, second, name))}
-    found = [f"{name}: {change}" for name, change in named.items()]
-    if differs.prompts:
-        found.append(f"prompts that differ: {', '.join(differs.prompts)}")
-    found += [f"tools of {agent}: {change}" for agent, change in differs.tools.items()]
-    listed = {key for name in named for key in _NAMED_OPTIONS[name]}
-    listed |= {f"system.agents.{agent}.tools" for agent in differs.tools}
-    others = {key: change for key, change in differs.options.items() if key not in listed}
-    found += [f"{key}: {others.pop(key)}" for key in list(others) if key.startswith("scorer.")]
-    if len(others) > _MAX_SETTINGS:
-        found.append(f"{len(others)} more settings differ: --settings")
-    else:
-        found += [f"option {key}: {change}" for key, change in others.items()]
-    yield from (shorten_line(each, MAX_CHARS) for each in found or [_NOTHING])
-
-
-def _describe_change(first: ComparedRun, second: ComparedRun, name: str) -> str | None:
-    before, now = (getattr(run, name) or "none" for run in (first, second))
-    return f"{before} → {now}" if before != now else None
-
-
 def _build_flips(pair: RunComparison) -> Table:
     """Return a row for each of the samples with the largest difference."""
     flips = pair.comparison.flips
-    short = _shorten_ids([flip.id for flip in flips])
     headings = ("question", pair.against, pair.run, "gold", "asked")
     rows = []
     for flip in flips[:MAX_FLIPS]:
         answers = map(_join_epochs, describe_answers(flip))
         asked = shorten_line(flip.question, QUESTION_CHARS)
-        cells = (short[flip.id], *answers, flip.target, asked)
-        rows.append([shorten_line(each, SHORT_CHARS) for each in cells])
+        cells = (*answers, flip.target, asked)
+        rows.append([shorten_line(flip.id, _ID_CHARS), *(shorten_line(each, SHORT_CHARS) for each in cells)])
     return Table(headings, rows, left=headings)
 
 
 def _describe_marks(pair: RunComparison) -> str:
-    """Return the meaning of the marks before the answers, and where ids are whole if some are cut."""
-    partly = "" if pair.comparison.metric == ACCURACY else "◐ partly right, "
-    is_cut = any(id != shown for id, shown in _shorten_ids([flip.id for flip in pair.comparison.flips]).items())
-    return f"✓ right, {partly}✗ wrong, ! error{'; whole ids: --json FILE' if is_cut else ''}"
-
-
-def _shorten_ids(ids: Sequence[str]) -> dict[str, str]:
-    """Return each id → its first characters, or all of it if ids begin alike."""
-    chars = _ID_CHARS if len({each[:_ID_CHARS] for each in ids}) == len(set(ids)) else None
-    return {each: each[:chars] for each in ids}
+    """Return the meaning of the marks before the answers."""
+    return f"✓ right, {'' if pair.comparison.metric == ACCURACY else '◐ partly right, '}✗ wrong, ! error"
 
 
 def _join_epochs(answers: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """What people said of a run's answers, in sentences; loaded for a run with labels of people, or with a judge."""
 
 from eval.analysis.summary.summary import HumanAgreement, HumanReview, Summary
-from eval.reports.formats import describe_without, format_floor
+from eval.reports.formats import describe_without, format_bounds, format_floor, format_percent
 from eval.runs.record import HumanVerdict
 from mas.runtime.text import format_count
 
@@ -10,15 +10,13 @@ def describe_agreement(people: HumanAgreement | None) -> str:
     """Return how far people agree with the judge, by their labels on some of its answers."""
     if people is None:
         return "no human labels yet; python eval/view.py has a queue for them"
-    labels = (
-        f"{format_count(people.n, 'labelled answer')} ({people.n_accepted} that the judge accepted, "
-        f"{people.n - people.n_accepted} that it rejected), {people.n_confirmed} with the judge's verdict"
-    )
-    if people.kappa is None or people.kappa_ci95 is None:
-        kind = "rejected" if people.n_accepted else "accepted"
-        return f"{labels}; label also some that it {kind} for Cohen's kappa"
-    low, high = people.kappa_ci95
-    return f"Cohen's kappa {people.kappa:.2f} (95% interval {low:.2f} to {high:.2f}), {labels}"
+    parts = []
+    for verdict, each in (("accepted", people.accepted), ("rejected", people.rejected)):
+        confirmed = (
+            f"{format_percent(each.score)} of {each.n}{format_bounds(each.score_ci95)}" if each.n else "none of 0"
+        )
+        parts.append(f"{confirmed} labelled answers that it {verdict}")
+    return f"people confirm {' and '.join(parts)}"
 
 
 def describe_changes(review: HumanReview) -> str:

@@ -1,28 +1,20 @@
-"""Print a sample's steps as they happen: colours and a spinner on a terminal, plain lines anywhere else.
+"""Print a sample's steps as they happen. Spans of any system can be shown.
 
-Spans of any system can be shown: an agent's outputs field by field, its verdict (`decision`) first.
-
-    with LiveSteps(Console(), redact=str) as steps:
-        steps.observe(span)        # calculator(expression="2+2") → 4
+steps = LiveSteps(Console(), redact=str)
+steps.observe(span)        # calculator(expression="2+2") → 4
 """
 
-import json
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
-from rich.status import Status
 from rich.text import Text
 
 from eval.execution.console import Console
 from eval.reports.formats import format_usd
-from eval.reports.step_tree import describe_failure, list_warnings
+from eval.reports.step_tree import build_step
 from eval.runs.record import Record
 from mas.runtime.terminal import shorten_line
 from mas.runtime.trace import Span
-from mas.runtime.untrusted import remove_marks
 
-MAX_ARGUMENT_CHARS = 100
 MAX_LINE_CHARS = 200  # of a tool's result
 _INDENT = "  "
 
@@ -33,75 +25,32 @@ class LiveSteps:
     def __init__(self, console: Console, redact: Callable[[str], str]) -> None:
         """`redact` removes secrets from every line."""
         self._console, self._redact = console, redact
-        self._status = Status("", console=console) if console.is_terminal else None
-        self._agent_name = ""
-        self._closed = False
-
-    def __enter__(self) -> Self:
-        if self._status:
-            self._status.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closed = True  # an interrupted sample ends its spans a little later
-        if self._status:
-            self._status.stop()
+        self.is_closed = False  # an interrupted sample ends its spans a little later
 
     def observe(self, span: Span) -> None:
         """Show a span that has just opened or ended."""
-        if self._closed:
+        step = None if self.is_closed else build_step(span)
+        if step is None:
             return
         if span.end_seconds is None:
-            self._print_opened(span)
-        elif span.kind == "tool":
-            self._print_tool(span)
-        else:
-            for warning in list_warnings(span.events):
-                self._print_line(warning, "yellow")
             if span.kind == "agent":
-                self._print_agent(span)
-
-    def _print_opened(self, span: Span) -> None:
-        if span.kind in ("agent", "tool"):
-            self._show_status(span.name)
-        if span.kind == "agent":
-            self._agent_name = span.name
-            index = span.attributes.get("step_index")
-            step = "" if index is None else f", research step {index + 1}"
-            self._print_line(span.name + step, style="bold cyan", indent=0)
-
-    def _show_status(self, name: str) -> None:
-        if self._status:
-            self._status.update(Text(f"{name} …", style="dim"))
-
-    def _print_tool(self, span: Span) -> None:
-        self._show_status(self._agent_name)
-        values = ((name, json.dumps(value, ensure_ascii=False, default=str)) for name, value in span.inputs.items())
-        arguments = ", ".join(f"{name}={shorten_line(text, MAX_ARGUMENT_CHARS)}" for name, text in values)
-        if span.error:
-            result, style = describe_failure(span.error), "red"
+                self._print_line(step.title, style="bold cyan", indent=0)
+        elif span.kind == "tool":
+            said = [line for _, text in step.said[-1:] for line in text.splitlines() if line.strip()]
+            result = step.error or (said or ["(nothing)"])[0]
+            line = f"{step.title} → {shorten_line(result, MAX_LINE_CHARS)}"
+            self._print_line(line, "red" if step.error else "")
         else:
-            shown = [remove_marks(str(value)) for value in span.outputs.values()]
-            lines = [line for text in shown for line in text.splitlines() if line.strip()]
-            result, style = (lines or ["(nothing)"])[0], ""
-        self._print_line(f"{span.name}({arguments}) → {shorten_line(result, MAX_LINE_CHARS)}", style)
-
-    def _print_agent(self, span: Span) -> None:
-        outputs = dict(span.outputs)
-        if decision := outputs.pop("decision", None):
-            self._print_line(str(decision), "bold red" if decision == "reject" else "bold green")
-        for name, value in outputs.items():
-            title = name.replace("_", " ")
-            if isinstance(value, list):
-                self._print_line(f"{title}:" if value else f"{title}: none")
-                for number, element in enumerate(value, start=1):
-                    self._print_line(f"{number}. {element}", indent=2)
-            elif value:
-                self._print_line(f"{title}: {value}")
-        if span.error:
-            self._print_line(describe_failure(span.error), "red")
+            for warning in step.warnings:
+                self._print_line(warning, "yellow")
+            if step.decision:
+                self._print_line(step.decision, "bold red" if step.decision == "reject" else "bold green")
+            for name, text in step.said if span.kind == "agent" else ():
+                first, *more = text.splitlines() or [""]
+                for number, line in enumerate([f"{name}:", first, *more] if more else [f"{name}: {first}"]):
+                    self._print_line(line, indent=2 if number else 1)
+            if step.error and span.kind == "agent":
+                self._print_line(step.error, "red")
 
     def _print_line(self, text: str, style: str = "", indent: int = 1) -> None:
         line = " ".join(self._redact(text).split())

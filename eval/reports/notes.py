@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from eval.analysis.attribution.broken_link import name_link
-from eval.analysis.summary.summarise import FOLDED, MAX_TAG_VALUES
+from eval.analysis.summary.summarise import MAX_TAG_VALUES
 from eval.analysis.summary.summary import (
+    CriticNumbers,
     EpochNumbers,
     ExtraNumbers,
     LostPoints,
@@ -29,6 +29,7 @@ from eval.reports.formats import (
     format_interval,
     format_percent,
     format_usd,
+    list_parts,
 )
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import NO_MEASUREMENT, RunInfo, SessionInfo
@@ -66,15 +67,9 @@ def select_ks(by_epochs: EpochNumbers) -> list[str]:
 
 def format_title(run: RunFacts) -> str:
     """Return one line that names what was run; the usual scorer and what is unknown are left out."""
-    parts = (
-        run.system,
-        run.model,
-        f"{run.data}/{run.split}" if run.data and run.split else run.data,
-        run.prompts and f"prompts {run.prompts}",
-        f"scorer {run.scorer}" if run.scorer and run.scorer != _DEFAULT_SCORER else None,
-        run.folder or run.run_id,
-    )
-    return " · ".join(shorten_line(part, MAX_NAME_CHARS) for part in parts if part)
+    data = "/".join(filter(None, (run.data, run.split)))
+    scorer = [f"scorer {run.scorer}"] if run.scorer and run.scorer != _DEFAULT_SCORER else []
+    return " · ".join([*list_parts(run.system, run.model, data, run.prompts), *scorer, run.folder or run.run_id])
 
 
 def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
@@ -168,9 +163,7 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.limits:
         yield "ended by a limit", _format_tally(summary.limits)
     if (retried := summary.retried).n:
-        share = format_floor(retried.score_first_tries, summary.incomplete)
-        before = f"on first tries the {summary.metric} was {share}"
-        yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now; {before}"
+        yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now"
 
 
 def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -181,16 +174,27 @@ def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
         if rest := lost[MAX_LISTED_LOSSES:]:
             parts.append(f"{len(rest)} more {100 * sum(each.points for each in rest):.1f}")
         yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
-    if summary.critics:
-        from eval.reports.critics import summarise_critic
+    for name, critic in summary.critics.items():
+        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
 
-        for name, critic in summary.critics.items():
-            yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", summarise_critic(critic)
+
+def describe_critic(critic: CriticNumbers) -> str:
+    """Return what a critic found, and whether it recites its prompt."""
+    n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
+    parts = [f"it rejects in {critic.n_rejections:,} of {format_count(critic.n_reviews, 'review')}"]
+    if critic.n_quoting:
+        parts.append(f"{critic.n_quoting:,} of these quote its instructions")
+    if n_wrong or n_right:
+        right = f"{critic.false_alarms:,} of {n_right:,} of right work"
+        parts.append(f"it rejected {critic.hits:,} of {n_wrong:,} of wrong work, {right}")
+    if critic.n_rejecting:
+        parts.append(f"{critic.n_recovered:,} of {critic.n_rejecting:,} answers right in the end after a rejection")
+    return "; ".join(parts)
 
 
 def _describe_loss(lost: LostPoints) -> str:
     bounds = f" ({100 * lost.points_ci95[0]:.0f} to {100 * lost.points_ci95[1]:.0f})" if lost.points_ci95 else ""
-    return f"{shorten_line(name_link(lost.kind, lost.name), MAX_NAME_CHARS)} {100 * lost.points:.1f}{bounds}"
+    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * lost.points:.1f}{bounds}"
 
 
 def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -204,9 +208,8 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
 
         yield "labels", describe_labels(labels, summary.incomplete)
     for tag, counts in summary.by_tag.items():
-        if folded := [value for value in counts if value.endswith(FOLDED)]:
-            most = f"the {MAX_TAG_VALUES} values with the most questions are shown"
-            yield f"by {tag}", f"{most}, and {folded[0]} as one row"
+        if len(counts) == MAX_TAG_VALUES:
+            yield f"by {tag}", f"the {MAX_TAG_VALUES} values with the most questions are shown"
     for name, part in summary.parts.items():
         mean = f"{format_floor(part.score, summary.incomplete)}{format_bounds(part.score_ci95)}"
         yield f"part {name}", f"{mean} of {format_count(part.n, 'answer')}"

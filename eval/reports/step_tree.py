@@ -21,7 +21,6 @@ MAX_PROMPT_CHARS = 200_000  # of each message of a prompt, and of a reply
 MAX_ASKED_CHARS = 300  # of an agent's inputs: mostly the outputs of earlier agents
 MAX_INLINE_CHARS = 100  # of an argument within the call
 MAX_STEPS = 200  # of a sample
-_APPROVE = "approve"  # decision of a critic
 _FRAME = ("question", "orchestrator")  # kinds of the spans around the steps
 _MORE = "more"
 
@@ -76,7 +75,7 @@ def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Step]:
             outer.warnings += map(_flatten, list_warnings(span.events))
         elif len(made) == MAX_STEPS:
             n_more += span.kind not in ("lm", *_FRAME)
-        elif (step := _build_step(span)) is not None:
+        elif (step := build_step(span)) is not None:
             made[span.id] = step
             (top if outer is None else outer.inner).append(step)
     return [*top, Step(_MORE, f"… {format_count(n_more, 'step')} more in records.jsonl", None)] if n_more else top
@@ -86,24 +85,6 @@ def build_calls(trajectory: Sequence[Mapping[str, object]]) -> dict[str, dict[st
     """Return each call to a model with its whole prompt and reply, by the id of its span."""
     spans = (_read_span(-number, data) for number, data in enumerate(trajectory, start=1))
     return {str(span.id): _build_call(span) for span in spans if span.kind == "lm"}
-
-
-def describe_steps(record: Record) -> tuple[list[dict[str, object]], str]:
-    """Return the steps of a record as `steps.js` draws them, and the critic that approved work that was not right.
-
-    The step of that critic, which is the one that decided last, is marked as misled.
-    """
-    steps = build_steps(record.trajectory)
-    described = [each.to_dict() for each in steps]
-    critics = [place for place, each in enumerate(steps) if each.decision]
-    if record.correct or not critics or steps[critics[-1]].decision != _APPROVE:
-        return described, ""
-    from eval.analysis.attribution.critics import was_last_approval_right
-
-    if was_last_approval_right(record):
-        return described, ""
-    described[critics[-1]]["misled"] = True
-    return described, steps[critics[-1]].title
 
 
 def mark_answer(record: Record) -> str:
@@ -160,7 +141,8 @@ def _find_outer_step(span: Span, parents: Mapping[int, int | None], made: Mappin
     return None
 
 
-def _build_step(span: Span) -> Step | None:
+def build_step(span: Span) -> Step | None:
+    """Return a span as a step; None for the frame around the steps, if nothing has gone wrong there."""
     step = Step(span.kind, span.name, None if span.end_seconds is None else span.seconds, span=span.id)
     if span.error and span.kind != "question":  # the page shows the sample's error above its steps
         step.error = _flatten(describe_failure(span.error))
@@ -212,7 +194,7 @@ def describe_failure(error: str) -> str:
 def cut_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     """Return the beginning of a long text, with a note."""
     more = len(text) - max_chars
-    return text if more <= 0 else f"{text[:max_chars]}… {more:,} characters more in records.jsonl"
+    return text if more <= 0 else f"{text[:max_chars]}… {more:,} characters more"
 
 
 def _flatten(text: str) -> str:

@@ -1,21 +1,83 @@
-"""A sweep for the terminal and for MLflow's pages: a row for each job, then each job compared with the first.
+"""Results of a sweep, as `sweep.json` and the terminal show them: a row for each job, and each compared with the first.
 
-print_sweep(result, Console())
-render_markdown(result)
+print_sweep(SweepResult(jobs, comparisons), Console())
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
 from rich.text import Text
 
-from eval.analysis.sweep import JobResult, SweepResult
+from eval.analysis.statistics.paired_tests import PairedResult
+from eval.analysis.summary.summary import Summary
 from eval.execution.console import Console
 from eval.reports.formats import NOT_AVAILABLE, format_floor, format_interval, format_p_value, format_points, format_usd
 from eval.reports.notes import describe_tuned_on
 from eval.reports.tables import Table
 from eval.scorers.score import join_metrics
 from mas.simulation import SIMULATED_NOTICE
+
+_SUMMARY_KEYS = (
+    *("accuracy", "accuracy_ci95", "n", "n_scored", "n_correct", "n_error", "wall_seconds", "stopped"),
+    *("metric", "score", "score_ci95"),
+    *("used_to_tune", "incomplete", "n_not_run"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobResult:
+    """One combination of a sweep's values."""
+
+    job: int  # from 0
+    differs: Sequence[str]  # overrides that other jobs have otherwise
+    folder: str | None  # of its run, relative to the sweep's folder
+    run_id: str | None
+    exit_code: int | None  # None: not started, or not ended
+    error: str | None
+    summary: Summary | None = None  # None: no answer
+    mlflow: dict[str, str] | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        data = {each: value for each, value in asdict(self).items() if each not in ("summary", "mlflow")}
+        numbers = self.summary.to_dict() if self.summary else {}
+        data |= {key: numbers.get(key) for key in _SUMMARY_KEYS}
+        data["cost_usd"] = self.summary.usage.cost_usd if self.summary else None
+        data["simulated"] = self.summary is not None and self.summary.simulated
+        return {**data, "mlflow": self.mlflow}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobComparison:
+    """A job compared with the first."""
+
+    job: int
+    reason: str | None = None  # why there is no result
+    result: PairedResult | None = None
+    p_holm: float | None = None  # p, adjusted for the number of comparisons
+
+    def to_dict(self) -> dict[str, object]:
+        data: dict[str, object] = {"job": self.job, "against": 0, "reason": self.reason}
+        return {**data, **self.result.to_dict(), "p_holm": self.p_holm} if self.result else data
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """All jobs and comparisons."""
+
+    jobs: Sequence[JobResult]
+    comparisons: Sequence[JobComparison]
+
+    @property
+    def simulated(self) -> bool:
+        return any(job.summary is not None and job.summary.simulated for job in self.jobs)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "jobs": [each.to_dict() for each in self.jobs],
+            "comparisons": [each.to_dict() for each in self.comparisons],
+            "simulated": self.simulated,
+        }
 
 
 def print_sweep(result: SweepResult, console: Console) -> None:
@@ -30,20 +92,11 @@ def print_sweep(result: SweepResult, console: Console) -> None:
             console.print(Text(f"job {number}: {run}"), soft_wrap=True)
     if compared.rows:
         console.print(compared.build("compared with job 0"))
-    for line in list_remarks(result):
+    for line in _list_remarks(result):
         console.print(Text(line), soft_wrap=True)
 
 
-def render_markdown(result: SweepResult) -> str:
-    """Return the same in Markdown."""
-    parts = [f"**{SIMULATED_NOTICE}**"] if result.simulated else []
-    parts.append(_build_jobs(result).render_markdown())
-    if (compared := _build_comparisons(result)).rows:
-        parts += ["Compared with job 0:", compared.render_markdown()]
-    return "\n\n".join([*parts, *list_remarks(result)]) + "\n"
-
-
-def list_remarks(result: SweepResult) -> Iterator[str]:
+def _list_remarks(result: SweepResult) -> Iterator[str]:
     """Yield everything that the tables have no room for."""
     for row in result.jobs:
         if why := row.error or (row.summary and row.summary.stopped):

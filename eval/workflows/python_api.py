@@ -225,11 +225,11 @@ def compare(run_a: RunName, run_b: RunName, *, intersection: bool = False) -> Co
     Raises:
         UserError: there is no such run, or the two cannot be compared.
     """
-    from eval.analysis.comparison.compare_runs import compare_runs
+    from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 
     folders = find_folders([run_a, run_b])
     with refuse_unreadable(*folders):
-        return Comparison(compare_runs(folders, intersection))
+        return Comparison(compare_read_runs(read_runs(folders), intersection))
 
 
 def check_regression(
@@ -245,7 +245,7 @@ def check_regression(
     Args:
         base: a Run, a name or a path.
         new: the other one.
-        metrics: what decides: score, accuracy, f1, cost, latency.
+        metrics: what decides: score, accuracy, cost, latency.
         margins: the loss that is allowed in a metric: {"score": 0.02, "cost": 0.10}.
         alpha: probability of a wrong verdict, one-sided, of all metrics together.
 

@@ -23,10 +23,11 @@ def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -
     console = Console()
     if config.needs_model and config.model.simulated:
         console.print(SIMULATED_NOTICE, style="bold yellow")
+    steps = LiveSteps(console, config.redact)
     try:
-        with LiveSteps(console, config.redact) as steps:
-            record = answer_sample(sample, config, prompts, steps.observe)
+        record = answer_sample(sample, config, prompts, steps.observe)
     except KeyboardInterrupt:
+        steps.is_closed = True
         print_line("error: interrupted; nothing is stored.", error=True)
         return STOPPED
     print_answer(record, console, config.redact)

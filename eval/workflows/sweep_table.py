@@ -10,17 +10,15 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eval.analysis.comparison.answers import Answers, read_answers
+from eval.analysis.comparison.answers import Answers, find_obstacle, pair_scores, read_answers
 from eval.analysis.comparison.compare_runs import MAX_RUNS, compare_read_runs, read_runs
-from eval.analysis.comparison.pairing import find_obstacle, pair_scores
 from eval.analysis.statistics.paired_tests import adjust_p_values, run_paired_test
 from eval.analysis.summary.from_store import summarise_store
-from eval.analysis.sweep import JobComparison, JobResult, SweepResult
 from eval.cli.command import STOPPED, get_signal_name
 from eval.execution.console import Console, Output
 from eval.reports.run_comparison.page import write_comparison
 from eval.reports.summary_table import choose_exit_code
-from eval.reports.sweep_table import print_sweep, render_markdown
+from eval.reports.sweep_table import JobComparison, JobResult, SweepResult, print_sweep
 from eval.runs.folder import DATABASE, format_path, format_resume_hint, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.store import open_run
@@ -28,7 +26,7 @@ from eval.workflows.sweep import Job, Sweep
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-TABLE_FILE, PAGE_FILE, NUMBERS_FILE = "sweep.md", "sweep.html", "sweep.json"
+PAGE_FILE, NUMBERS_FILE = "sweep.html", "sweep.json"
 
 
 def finish_sweep(sweep: Sweep) -> None:
@@ -50,7 +48,6 @@ def make_table(sweep: Sweep) -> SweepResult:
     sweep.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = {"id": sweep.id, "started_at": sweep.started_at, "ended_at": datetime.now(UTC).isoformat()}
     write_lines(sweep.folder / NUMBERS_FILE, [json.dumps({**own, **result.to_dict()}, indent=2)])
-    (sweep.folder / TABLE_FILE).write_text(render_markdown(result), "utf-8")
     output = Output()
     print_sweep(result, output.console)
     output.print(f"sweep: {format_path(sweep.folder)}")

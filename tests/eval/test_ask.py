@@ -53,7 +53,7 @@ def test_the_steps_are_shown_in_order_and_nothing_is_left_behind(
     assert (code, err) == (0, NO_SEARCH)
     in_order(
         out,
-        "planner\n  research steps: none\n  expert steps:\n    1. ",
+        "planner\n  expert steps: 1. ",
         "critic_planner\n  approve\n  feedback: ",
         'expert\n  calculator(expression="17 * 23") → 391\n  expert answer: 391\n',
         "critic_expert\n  approve\n",

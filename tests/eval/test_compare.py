@@ -96,13 +96,6 @@ def test_an_unfinished_run_is_to_be_resumed_first(tmp_path: Path, capsys: pytest
     assert "left out, not counted as wrong" in capsys.readouterr().out
 
 
-def test_epochs_may_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(run(tmp_path / "a", 4), run(tmp_path / "b", 6, epochs=3)) == FINISHED
-    out = capsys.readouterr().out
-    assert "each question was answered 1 and 3 times" in out
-    assert "exact sign-flip" in out
-
-
 def test_different_rules_are_told_even_where_they_were_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,20 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import mas_harness
-from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, USER_ERROR, run_cli
-from eval.cli.paths import PROJECT_ROOT
+from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, USER_ERROR, run_cli
 from eval.compare import task
 from eval.runs.record import Record, Usage
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import SESSION, answered, stored_run
 
-SCHEMA = PROJECT_ROOT / "eval" / "reports" / "regression_gate" / "gate.schema.json"
 N = 30
-LABELS = ["17", "18"]
 HOSTILE = "q`</td>|<script>@octocat ]]> *x* https://example.org \x1b[2J"
 
 
@@ -101,19 +97,6 @@ def test_failures_stay_in_the_denominator(runs: Path, tmp_path: Path) -> None:
     assert (made["metrics"][0]["new"], made["new"]["n_errors"]) == (pytest.approx(10 / N), 20)
 
 
-def test_labels_are_judged_by_macro_f1(tmp_path: Path) -> None:
-    def labelled(name: str, wrong: int) -> Path:
-        golds = LABELS * (N // 2)
-        answers = [gold if place >= wrong else LABELS[gold == "17"] for place, gold in enumerate(golds)]
-        records = [answered(f"q{n}", given, gold) for n, (given, gold) in enumerate(zip(answers, golds, strict=True))]
-        return stored_run(tmp_path / name, records, labels=LABELS)
-
-    options = ["--gate", "--metrics", "f1", "--json", tmp_path / "gate.json"]
-    assert compare(labelled("a", 0), labelled("b", 20), *options) == REGRESSION
-    (metric,) = json.loads((tmp_path / "gate.json").read_text())["metrics"]
-    assert (metric["base"], metric["new"]) == (1.0, pytest.approx(1 / 3))
-
-
 def test_questions_that_prompts_were_tuned_on_do_not_decide(runs: Path, tmp_path: Path) -> None:
     used = {"prompts": "tuned", "learnt_from": [f"q{n}" for n in range(6, N)], "picked_by": [], "edited": {}}
     new = run(tmp_path / "tuned", 0, tuning_use=_tuning_use(used))
@@ -137,9 +120,6 @@ def test_files_hold_the_verdict_and_what_comes_from_runs_is_data(tmp_path: Path)
     assert compare(base, new, *options) == REGRESSION
 
     made = json.loads(file.read_text("ascii"))
-    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(made)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate({**made, "verdict": "perhaps"})
     assert made["worse"][0] == HOSTILE
 
     suite = ElementTree.fromstring(junit.read_text("utf-8"))[0]
@@ -163,22 +143,6 @@ def test_files_hold_the_verdict_and_what_comes_from_runs_is_data(tmp_path: Path)
         assert "What is" not in content
 
 
-def test_an_inconclusive_metric_is_no_passed_test(runs: Path, tmp_path: Path) -> None:
-    junit = tmp_path / "gate.xml"
-    assert compare(runs / "base", runs / "same", "--gate", "--junit", junit) == INCONCLUSIVE
-    suite = ElementTree.fromstring(junit.read_text("utf-8"))[0]
-    error = suite.find("testcase/error")
-    assert error is not None and "about 270 questions (now 30)" in error.get("message", "")
-    assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
-
-
-def test_a_file_that_cannot_be_written_stops(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(runs / "base", runs / "same", "--gate", "--junit", tmp_path / "no" / "x.xml") == STOPPED
-    captured = capsys.readouterr()
-    assert "gate inconclusive" in captured.out
-    assert "cannot be written" in captured.err
-
-
 Other = Callable[[Path], Path]
 BASE: Other = lambda folder: run(folder / "other", 25)  # noqa: E731
 STOPPED_SESSION = {**SESSION, "stopped": "out of money"}
@@ -198,7 +162,6 @@ MISTAKES: dict[str, tuple[Other, Sequence[str], str]] = {
     "a negative margin": (BASE, ["--margin=-0.02"], "is not from 0 to below 1"),
     "no margin at all": (BASE, ["--margin", "nan"], "is not from 0 to below 1"),
     "a margin in words": (BASE, ["--margin", "small"], "'small' is no number"),
-    "a margin given twice": (BASE, ["--margin", "0.02", "--margin", "0.03"], "--margin is given twice"),
     "a margin of what does not decide": (BASE, ["--margin", "cost=0.1"], "'cost' does not decide"),
     "a share for an amount": (BASE, ["--metrics", "cost", "--margin", "0.1"], "name the metric, such as cost=0.10"),
     "an alpha that is no level": (BASE, ["--alpha", "5"], "--alpha is 5; expected a probability"),
@@ -207,8 +170,6 @@ MISTAKES: dict[str, tuple[Other, Sequence[str], str]] = {
         ["--metrics", "speed"],
         "--metrics has 'speed'; expected one or more of score, accuracy",
     ),
-    "a metric twice": (BASE, ["--metrics", "cost,cost"], "names cost twice"),
-    "f1 without labels": (BASE, ["--metrics", "f1"], "the targets are answers, not labels"),
     "an unknown cost": (
         lambda folder: run(folder / "o", 5, usage=Usage(2)),
         ["--metrics", "cost"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.report import task
 from mas.runtime.text import to_jsonable
@@ -64,11 +64,6 @@ def test_questions_that_the_run_never_came_to_count_as_wrong_in_every_epoch(tmp_
     assert numbers["errors_by_class"] == {"not_run": 3}
     assert numbers["stopped"] == "out of money"
     assert [(line["task_id"]) for line in lines(folder / "answers.jsonl")] == ["q1", "q1", "q2"]
-
-
-def test_a_run_with_errors_ends_with_its_own_exit_code(tmp_path: Path) -> None:
-    failed = answered("q1", None, error="down", error_class="infrastructure", score=None)
-    assert reported(stored_run(tmp_path / "run", [failed])) == FAILURES
 
 
 def test_only_the_last_attempt_is_answered_and_all_are_kept(tmp_path: Path) -> None:

@@ -48,18 +48,18 @@ def test_report_and_compare_print_no_control(tmp_path: Path, capsys: pytest.Capt
     first, second = run_of(tmp_path / f"one{EVIL}", "17"), run_of(tmp_path / "two", "18")
     assert report.task([str(first)]) == STOPPED
     check(capsys.readouterr(), "the server said", "tool")
-    assert compare.task([str(first), str(second), "--settings"]) == FINISHED
+    assert compare.task([str(first), str(second)]) == FINISHED
     check(capsys.readouterr(), "p", "17")
 
 
 def test_ask_prints_no_control(capsys: pytest.CaptureFixture[str]) -> None:
     span = Span(1, None, "tool", f"read_page{EVIL}", 0.0, inputs={EVIL: EVIL}, outputs={"observation": EVIL})
     agent = Span(2, None, "agent", f"a{EVIL}", 0.0, outputs={"decision": EVIL, EVIL: [EVIL]}, error=f"x: {EVIL}")
-    with LiveSteps(Console(), str) as steps:
-        for each in (agent, span, agent):
-            steps.observe(each)
-            each.end_seconds = 1.0
-        steps.observe(span)
+    steps = LiveSteps(Console(), str)
+    for each in (agent, span, agent):
+        steps.observe(each)
+        each.end_seconds = 1.0
+    steps.observe(span)
     print_answer(answered("q", f"17{EVIL}", reasoning_trace=EVIL), Console(), str)
     check(capsys.readouterr(), "read_page", "answer: 17")
 

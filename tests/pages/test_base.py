@@ -26,10 +26,6 @@ def make_charts(label: str = "") -> list[Chart]:
         for n in (1, 2, 3)
         for group in ("run a", f"run b{label}")
     ]
-    answers = [
-        Point(f"q{n}{label}", 0.001 * (n % 17), y=(n * 7) % 23, tone="right" if n % 3 else "wrong", href=f"#q{n}")
-        for n in range(60)
-    ]
     history = [
         Point(f"step {n}{label}", n, y=0.4 + 0.02 * n, low=0.3 + 0.02 * n, high=0.5 + 0.02 * n, group=group)
         for group in ("best", "mean")
@@ -38,7 +34,6 @@ def make_charts(label: str = "") -> list[Chart]:
     return [
         Chart("bars", f"Points lost by the first broken link{label}", lost, x_label="points lost"),
         Chart("dots", "Accuracy by level", levels, x_label="accuracy", x_format="percent", x_domain=(0, 1), x_mark=0.5),
-        Chart("scatter", "Cost against time", answers, x_label="cost", x_format="usd", y_label="seconds"),
         Chart("lines", "Score over the budget", history, x_label="calls", y_label="score", y_format="percent"),
     ]
 

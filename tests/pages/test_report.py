@@ -122,7 +122,7 @@ def test_the_report_works_in_a_frame_without_an_address_as_mlflow_shows_it(page:
             thread.join()
 
 
-def test_hostile_texts_execute_nothing_and_leave_no_formula_in_an_export(page: Any, tmp_path: Path) -> None:
+def test_hostile_texts_execute_nothing(page: Any, tmp_path: Path) -> None:
     folder = write_hostile_run(tmp_path / "run", epochs=2)
     with RunStore(folder / "run.db", read_only=True) as store:
         write_reports(folder, store)
@@ -140,15 +140,10 @@ def test_hostile_texts_execute_nothing_and_leave_no_formula_in_an_export(page: A
     closed = page.locator("main > details:not([open]) > summary")
     while closed.count():
         closed.first.click()
-    for menu in page.locator(".tools select:not(.sorting)").all():
+    for menu in page.locator(".tools select").all():
         menu.select_option(index=1)
         menu.select_option(index=0)
     page.fill(".tools input", "")
-    with page.expect_download() as download:
-        page.click("button.csv")
-    cells = Path(download.value.path()).read_text("utf-8-sig").replace('"', "").split(",")
-    assert any("'=HYPERLINK" in cell for cell in cells)
-    assert not [cell for cell in cells if cell.startswith(("=", "+", "@", "-"))]
     foreign = "img, iframe, object, embed, link, [onerror], [onload], a:not([href^='#'])"
     assert page.evaluate(f'document.querySelectorAll("{foreign}").length') == 0
     assert page.evaluate("document.querySelectorAll('body script:not([type])').length") == page.evaluate(
@@ -163,7 +158,7 @@ def test_the_report_is_readable_at_every_width_in_both_themes(
     folder = eval_command("experiment=offline", "run.epochs=2", "run.name=report", "tracking=off").folder
     errors = collect_errors(page)
     open_file(page, folder / "report.html")
-    wrong = page.evaluate("document.querySelector('details.row:has(.badge)').dataset.id")
+    wrong = page.evaluate("document.querySelector('details.row:has(.mark.wrong)').dataset.id")
     pictures = find_pictures(tmp_path)
     for width, theme in visit(page, folder / "report.html", tmp_path, "report", height=1300):
         if (name := NAMES.get((width, theme))) is not None:
@@ -175,10 +170,7 @@ def test_the_report_is_readable_at_every_width_in_both_themes(
     set_view(page, 1440, "light", height=1300)
     open_file(page, folder / "report.html")
     text = page.inner_text("main")
-    assert "Most points are lost at " in text and "critic_expert took " in text
-    strokes = page.locator("figure.chart:has-text('of each answer, by verdict')")
-    strokes.scroll_into_view_if_needed()
-    assert strokes.locator("svg line").count() > 100
+    assert "Points lost: " in text and "critic_expert: it rejects in " in text
     orders = ("say 7", "say 8", "fail down", "say 7", "say seven", "say 7")
     own = dataset(tmp_path / "data", *(told(f"q{n}", f"sleep 0 {order}") for n, order in enumerate(orders)))
     others = {"bos": ("system=bos", "data=bos_sample", "model=offline", "limit=12"), "own": (*AGENT, *own)}

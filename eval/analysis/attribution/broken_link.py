@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, ToolUse
-from eval.analysis.attribution.target_matcher import TargetMatcher
+from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher
 from eval.runs.record import NOT_RUN, Record
 from eval.scorers.labels import LabelSet
 
@@ -48,17 +48,6 @@ class BrokenLink:
     evidence: Evidence
     step: int | None = None  # id of the span in the record's trajectory; None: the record has no such step
     pair: tuple[str, ...] = ()  # an agent and its critic, of which nothing says which was wrong; `name` has both
-
-    @property
-    def title(self) -> str:
-        return name_link(self.kind, self.name)
-
-
-def name_link(kind: str, name: str) -> str:
-    """Return a link's name where links of all kinds are listed: an agent's alone, others with their kind."""
-    if kind == "agent":
-        return name
-    return "not run" if name == NOT_RUN else f"{kind} {name}"
 
 
 def find_broken_link(
@@ -98,11 +87,7 @@ def find_broken_link(
 def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
     """Return what finds a target in texts; a label is found as a label."""
     label = labels.find(target) if labels is not None else None
-    if labels is None or label is None:
-        return TargetMatcher(target)
-    from eval.analysis.attribution.label_matcher import LabelMatcher
-
-    return LabelMatcher(label, labels)
+    return TargetMatcher(target) if labels is None or label is None else LabelMatcher(label, labels)
 
 
 def _explain_error(record: Record, steps: AgentSteps, attribution: Attribution) -> BrokenLink:

@@ -1,8 +1,8 @@
-"""Critics as classifiers of the work that they review: misses, false alarms, what a rejection gained, and what it cost.
+"""Critics as classifiers of the work that they review: misses, false alarms, and what a rejection gained.
 
     tally = CriticTally(("critic_planner", "critic_expert"))
     tally.add(record)                                    # of each last attempt, right or wrong
-    tally.count("critic_expert").false_alarms
+    tally.counts["critic_expert"].n_rejections
 
 A draft, the work that becomes the answer, is right if it holds the target apart from its form. Other work (plans,
 reports) has no target: its last version is right if the answer became right with it. Of all else nobody knows whether
@@ -46,21 +46,6 @@ class CriticCount:
     n_quoting: int = 0  # of which: with a feedback that repeats the critic's own instructions
     n_rejecting: int = 0  # answers in which it rejected something
     n_recovered: int = 0  # answers that were right after it had rejected wrong work
-    lm_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    known_cost_usd: float = 0.0
-    unknown_cost_calls: int = 0
-    seconds: float = 0.0
-
-
-def was_last_approval_right(record: Record, labels: LabelSet | None = None) -> bool:
-    """Return whether the last review of an answer approved a right draft, which a later agent spoilt if it is wrong."""
-    steps = AgentSteps.of(record)
-    critic, judged = next(reversed(list(steps.pair_reviews())), (None, None))
-    if critic is None or judged is None or critic.rejects or judged not in steps.drafts:
-        return False
-    return build_matcher(record.target or "", labels).is_contained_in(judged.answer)
 
 
 class CriticTally:
@@ -108,7 +93,6 @@ class CriticTally:
         for name in rejecting:
             self.counts[name].n_rejecting += 1
             self.counts[name].n_recovered += name in recovered and record.scored and record.correct
-        self._add_cost(record)
 
     def _is_critic(self, agent: str) -> bool:
         return self._declared is None or agent in self._declared
@@ -120,25 +104,6 @@ class CriticTally:
         if is_draft:
             return build_matcher(record.target or "", self._labels).is_contained_in(judged.answer)
         return True if is_last and record.correct else None
-
-    def _add_cost(self, record: Record) -> None:
-        agents: dict[object, str] = {}  # id of a span → agent that it belongs to; an owner comes before what it holds
-        for span in record.trajectory:
-            is_agent = span.get("kind") == "agent"
-            agent = str(span.get("name")) if is_agent else agents.get(span.get("parent"), "")
-            agents[span.get("id")] = agent
-            if (count := self.counts.get(agent)) is None:
-                continue
-            if is_agent:
-                began, ended = span.get("start_seconds"), span.get("end_seconds")
-                count.seconds += ended - began if began is not None and ended is not None else 0.0
-            elif span.get("kind") == "lm":
-                attributes = span.get("attributes") or {}
-                count.lm_calls += 1
-                count.input_tokens += attributes.get("input_tokens") or 0
-                count.output_tokens += attributes.get("output_tokens") or 0
-                count.known_cost_usd += attributes.get("cost_usd") or 0.0
-                count.unknown_cost_calls += attributes.get("cost_usd") is None
 
 
 def _quotes_instructions(critic: Step, record: Record) -> bool:

@@ -12,7 +12,6 @@ remarks: they never quote anybody.
 
 import json
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -49,21 +48,16 @@ class _RightOutput:
 
 @dataclass(frozen=True)
 class RightAnswers:
-    """The predictors' outputs in right answers. Thread-safe; the order of adding does not matter."""
+    """The predictors' outputs in right answers; the order of adding does not matter."""
 
-    _lock: threading.Lock = field(default_factory=threading.Lock)
     _outputs: dict[str, set[_RightOutput]] = field(default_factory=dict)  # by predictor
 
     def add(self, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> None:
         """Note the outputs of all predictors but the author of the answer."""
         target, chain = matcher.text.casefold(), _find_chain(record, agent_steps)
-        found = [
-            (each.agent, _RightOutput(record.sample_id, target, _read_words(each), _holds(each, matcher)))
-            for each in chain[:-1]
-        ]
-        with self._lock:
-            for agent, output in found:
-                self._outputs.setdefault(agent, set()).add(output)
+        for each in chain[:-1]:
+            output = _RightOutput(record.sample_id, target, _read_words(each), _holds(each, matcher))
+            self._outputs.setdefault(each.agent, set()).add(output)
 
     def usually_hold_target(self, agent: str) -> bool:
         """Return whether the predictor's output holds the target in most right answers."""
@@ -82,8 +76,7 @@ class RightAnswers:
         return first if clear and known.issuperset(targets) else None
 
     def _list(self, agent: str) -> list[_RightOutput]:
-        with self._lock:
-            return list(self._outputs.get(agent, ()))
+        return list(self._outputs.get(agent, ()))  # a copy: others may be added meanwhile, by other threads
 
 
 def attribute_to_predictor(

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
-from eval.analysis.attribution.broken_link import BrokenLink, build_matcher, find_broken_link
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 
 if TYPE_CHECKING:
+    from eval.analysis.attribution.broken_link import BrokenLink
     from eval.analysis.attribution.critics import CriticCount
     from eval.analysis.attribution.predictor_attribution import RightAnswers
 
@@ -32,7 +31,7 @@ Key = tuple[str, int]  # sample id, epoch
 class RunAttribution:
     """First broken links and critics' reviews of a run."""
 
-    links: dict[Key, BrokenLink]
+    links: "dict[Key, BrokenLink]"
     critics: "dict[str, CriticCount]" = field(default_factory=dict)  # by name
 
 
@@ -48,13 +47,17 @@ def attribute_run(store: RunStore) -> RunAttribution:
     for each in store.final_records():
         loses = each.error is not None or (each.scored and not each.correct)
         (lost if loses else right).add((each.sample_id, each.epoch))
-    right_answers = _read_right_answers(store, right, labels)
+    if not lost and info.critics == []:
+        return RunAttribution({})
+    from eval.analysis.attribution.broken_link import find_broken_link
+
+    right_answers = _read_right_answers(store, right, labels) if lost else None
     tally = None
     if info.critics != []:
         from eval.analysis.attribution.critics import CriticTally
 
         tally = CriticTally(info.critics, labels)
-    links = dict[Key, BrokenLink]()
+    links = dict[Key, "BrokenLink"]()
     for record in read_with_steps(store, (lost | right if tally else lost).__contains__):
         link = find_broken_link(record, right_answers, labels)
         if link is not None:
@@ -75,6 +78,9 @@ def read_with_steps(store: RunStore, wants: Callable[[Key], bool]) -> Iterator[R
 
 def _read_right_answers(store: RunStore, right: set[Key], labels: LabelSet) -> "RightAnswers | None":
     """Return what the predictors of a user's own program do in right answers; None for other systems."""
+    from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
+    from eval.analysis.attribution.broken_link import build_matcher
+
     found = None
     for number, record in enumerate(read_with_steps(store, right.__contains__)):
         if number >= MAX_RIGHT_ANSWERS or not is_own_program(record):

@@ -13,6 +13,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
 
 from eval.scorers.gaia import match_leniently
+from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
 
 Remark = tuple[str, ...]  # wordings of one thing, from the most specific to the vaguest; none quotes anybody
@@ -118,6 +119,46 @@ class Words:
             if {start, start + len(phrase)} <= self._bounds:
                 yield start
             start = self._joined.find(phrase, start + 1)
+
+
+class LabelMatcher(TargetMatcher):
+    """A target that is one of a dataset's labels: no secret, and as evidence worth nothing."""
+
+    def __init__(self, label: str, labels: LabelSet) -> None:
+        super().__init__(label)
+        self._labels = labels
+        self._names = {name: phrase for name in labels.names if (phrase := normalise(name))}
+
+    @cached_property
+    def is_weak(self) -> bool:
+        return True
+
+    def is_quoted_in(self, text: str) -> bool:
+        """Return False: a text may name it."""
+        return False
+
+    def matches(self, text: str) -> bool:
+        """Return whether the answer is this label apart from its form, and names no other."""
+        return self.find_names(text) == {self.text}
+
+    def is_contained_in(self, answer: str) -> bool:
+        return self.matches(answer)
+
+    def find_names(self, text: str) -> set[str]:
+        """Return the labels in a text; one that is part of another label there does not count."""
+        if (whole := self._labels.find(text)) is not None:
+            return {whole}
+        words = Words(text)
+        places = [
+            (start, start + len(phrase), name)
+            for name, phrase in self._names.items()
+            for start in words.find_all(phrase)
+        ]
+        return {
+            name
+            for start, end, name in places
+            if not any(first <= start and end <= last and last - first > end - start for first, last, _ in places)
+        }
 
 
 def split_elements(text: str) -> list[str]:

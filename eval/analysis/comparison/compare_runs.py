@@ -1,6 +1,6 @@
 """Read several runs and compare each with the first, for `eval/compare.py`.
 
-result = compare_runs([find_run("baseline"), find_run("careful")], intersection=False)
+result = compare_read_runs(read_runs([find_run("baseline"), find_run("careful")]), intersection=False)
 result.comparisons[0].p_holm, result.comparisons[0].notes
 """
 
@@ -8,18 +8,24 @@ import hashlib
 import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from eval.analysis.comparison.answers import Answers, GivenAnswer, read_answers
+from eval.analysis.comparison.answers import (
+    Answers,
+    CommonSamples,
+    GivenAnswer,
+    find_common,
+    find_obstacle,
+    have_same_scorer,
+    read_answers,
+)
 from eval.analysis.comparison.comparison import Comparison, Flip, HeldOut, compare_answers, compare_held_out
-from eval.analysis.comparison.pairing import CommonSamples, find_common, find_obstacle, have_same_scorer
 from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
 from eval.config.measured import find_changes
 from eval.runs.folder import format_path, format_resume_hint, read_kept_prompts
 from eval.runs.record import NOT_RUN
-from eval.runs.run_info import RunInfo
 from eval.runs.store import open_run
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -30,12 +36,13 @@ _LABELS = string.ascii_uppercase
 MAX_RUNS = len(_LABELS)
 _DIGEST_CHARS = 12
 _NOTHING = "none"
+_NOT_SHOWN = ("path", "config", "prompt_set", "n_prompt_sets", "answers", "used")  # fields of a run
 _ASK = "--intersection compares the questions that both have in common and have answered"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedRun:
-    """A run as the result names it."""
+class ReadRun:
+    """A run to be compared, as it was read."""
 
     label: str
     name: str
@@ -45,18 +52,11 @@ class ComparedRun:
     model: str
     prompts: str | None
     tools: dict[str, list[str]]  # agent → names
-    tools_are_seen: bool  # as they were offered; False: as configured, by a run that did not record what was offered
     epochs: int
     n_missing: int
     task_version: str
     simulated: bool
     rescored_from: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadRun(ComparedRun):
-    """A run as it was read."""
-
     path: Path
     config: Mapping[str, object]
     prompt_set: PromptSet | None  # used last; None: none was kept
@@ -66,6 +66,10 @@ class ReadRun(ComparedRun):
 
     def __str__(self) -> str:
         return f"{self.label} ({self.name})"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what the result says of it."""
+        return {name: value for name, value in vars(self).items() if name not in _NOT_SHOWN}
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ class RunComparison:
 class ComparisonResult:
     """All runs, each but the first compared with the first."""
 
-    runs: Sequence[ComparedRun]
+    runs: Sequence[ReadRun]
     comparisons: Sequence[RunComparison]
 
     @property
@@ -116,24 +120,11 @@ class ComparisonResult:
 
     def to_dict(self) -> dict[str, object]:
         return {
-            "runs": [{each.name: getattr(run, each.name) for each in fields(ComparedRun)} for run in self.runs],
+            "runs": [run.to_dict() for run in self.runs],
             "comparisons": [each.to_dict() for each in self.comparisons],
             "simulated": self.notice is not None,
             "notice": self.notice,
         }
-
-
-def compare_runs(folders: Sequence[Path], intersection: bool) -> ComparisonResult:
-    """Compare each run with the first.
-
-    Args:
-        folders: of two runs at least; the first is the one that the others are compared with.
-        intersection: compare the samples that two runs have in common, if they have not answered the same samples.
-
-    Raises:
-        UserError: two runs cannot be compared, one is named twice, or a store or its prompts cannot be read.
-    """
-    return compare_read_runs(read_runs(folders), intersection)
 
 
 def read_runs(folders: Sequence[Path]) -> list[ReadRun]:
@@ -147,7 +138,15 @@ def read_runs(folders: Sequence[Path]) -> list[ReadRun]:
 
 
 def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> ComparisonResult:
-    """Compare each run with the first; see `compare_runs`."""
+    """Compare each run with the first.
+
+    Args:
+        runs: two at least; the first is the one that the others are compared with.
+        intersection: compare the samples that two runs have in common, if they have not answered the same samples.
+
+    Raises:
+        UserError: two runs cannot be compared.
+    """
     pairs = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
     p_values = adjust_p_values([pair.comparison.score.p for pair in pairs])
     return ComparisonResult(
@@ -180,8 +179,7 @@ def _read_run(label: str, folder: Path) -> ReadRun:
         system=info.system or str(info.part("system").get("name", "")),
         model=info.model or str(info.part("model").get("name", "")),
         prompts=kept[-1].name if kept else None,
-        tools=_read_configured_tools(info) if info.tools is None else info.tools,
-        tools_are_seen=info.tools is not None,
+        tools=info.tools or {},
         epochs=answers.epochs,
         n_missing=answers.n_missing,
         task_version=answers.task_version,
@@ -194,11 +192,6 @@ def _read_run(label: str, folder: Path) -> ReadRun:
         answers=answers,
         used=read_tuning_use(info),
     )
-
-
-def _read_configured_tools(info: RunInfo) -> dict[str, list[str]]:
-    agents = info.part("system").get("agents") or {}
-    return {name: sorted(each["tools"]) for name, each in agents.items() if each and each.get("tools")}
 
 
 def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunComparison:
@@ -222,7 +215,7 @@ def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunCom
         left_out=dict(common.left_out) if common else {},
         differs=Differences(
             options=find_changes(first.config, second.config),
-            prompts=_compare_values(_digest_prompts(first.prompt_set), _digest_prompts(second.prompt_set)),
+            prompts=_compare_values(_describe_prompts(first.prompt_set), _describe_prompts(second.prompt_set)),
             tools=_compare_values(_join_tools(first), _join_tools(second)),
         ),
         notes=(
@@ -238,17 +231,12 @@ def _compare_values(before: Mapping[str, str], now: Mapping[str, str]) -> dict[s
     return {key: f"{old} → {new}" for key, (old, new) in pairs.items() if old != new}
 
 
-def _digest_prompts(prompts: PromptSet | None) -> dict[str, str]:
-    """Return agent → digest of its text, and the number of its demos."""
+def _describe_prompts(prompts: PromptSet | None) -> dict[str, str]:
+    """Return agent → digest of its text and its demos."""
     if prompts is None:
         return {}
-    return {agent: _digest_prompt(text, prompts.demos.get(agent, [])) for agent, text in prompts.texts.items()}
-
-
-def _digest_prompt(text: str, demos: list[dict[str, object]]) -> str:
-    content = text + ("\n" + json.dumps(demos) if demos else "")
-    with_demos = f" with {len(demos)} demos" if demos else ""
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS] + with_demos
+    contents = {agent: json.dumps([text, prompts.demos.get(agent, [])]) for agent, text in prompts.texts.items()}
+    return {agent: hashlib.sha256(each.encode("ascii")).hexdigest()[:_DIGEST_CHARS] for agent, each in contents.items()}
 
 
 def _join_tools(run: ReadRun) -> dict[str, str]:
@@ -312,8 +300,6 @@ def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
         yield f"{run.label} holds the answers of {run.rescored_from}, scored again"
     if run.n_prompt_sets > 1:
         yield f"{run.label} was resumed with other prompts; those used last are shown"
-    if not run.tools_are_seen:
-        yield f"{run.label} did not record which tools were offered; those configured are shown"
 
 
 def describe_answers(flip: Flip) -> tuple[list[str], list[str]]:

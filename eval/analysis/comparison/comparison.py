@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from eval.analysis.comparison.answers import Answers, GivenAnswer
-from eval.analysis.comparison.pairing import pair_scores
+from eval.analysis.comparison.answers import Answers, GivenAnswer, pair_scores
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_means import MeanDifference, compare_means
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test

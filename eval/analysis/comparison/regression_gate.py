@@ -9,13 +9,11 @@ so has a wrong *pass*. One fails: the build fails. All pass: it passes. See `eva
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from eval.analysis.comparison.answers import Answers, GivenAnswer
+from eval.analysis.comparison.answers import Answers, GivenAnswer, find_obstacle, pair_scores
 from eval.analysis.comparison.compare_runs import ReadRun, explain_refusal
-from eval.analysis.comparison.pairing import find_obstacle, pair_scores
-from eval.analysis.statistics.macro_f1 import Cell, measure_macro_f1
 from eval.analysis.statistics.paired_tests import Pair
 from eval.analysis.statistics.regression import (
     FAIL,
@@ -29,16 +27,13 @@ from eval.analysis.statistics.regression import (
     measure_ratio,
     measure_shares,
 )
-from eval.analysis.summary.rows import find_given_label
-from eval.analysis.summary.summary import OTHER_TARGET
-from eval.scorers.labels import LabelSet
 from eval.scorers.score import ACCURACY, join_metrics, name_metric, read_scorer_name
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 
 GATE_VERSION = 1  # of the JSON; increased whenever a field changes its name or its meaning
-SCORE, F1, COST, LATENCY = "score", "f1", "cost", "latency"
-SHARES, RELATIVE = (SCORE, ACCURACY, F1), (COST, LATENCY)
+SCORE, COST, LATENCY = "score", "cost", "latency"
+SHARES, RELATIVE = (SCORE, ACCURACY), (COST, LATENCY)
 METRICS = (*SHARES, *RELATIVE)
 DEFAULT_MARGINS = {**dict.fromkeys(SHARES, 0.02), **dict.fromkeys(RELATIVE, 0.1)}
 DEFAULT_ALPHA = 0.05
@@ -75,9 +70,7 @@ class JudgedMetric:
     margin: float
     by_chance: bool  # worse than the margin, but equal programs would differ so much too often
     n_questions: int
-    epochs: int
     questions_needed: int | None  # to pass in 80 of 100 comparisons if nothing has changed
-    epochs_needed: int | None  # the same with the same questions
 
 
 @dataclass(frozen=True)
@@ -132,15 +125,13 @@ def read_gate_settings(
     Raises:
         UserError: a name, a margin or alpha is not valid.
     """
-    names = [SCORE] if metrics is None else [each.strip() for each in metrics.split(",")]
+    names = [SCORE] if metrics is None else list(dict.fromkeys(each.strip() for each in metrics.split(",")))
     alpha = DEFAULT_ALPHA if alpha is None else alpha
     for name in names:
         if name not in METRICS:
             raise UserError(
                 f"--metrics has {name!r}; expected one or more of {', '.join(METRICS)}, with commas between."
             )
-        if names.count(name) > 1:
-            raise UserError(f"--metrics names {name} twice; name each metric once.")
     if not 0 < alpha < 0.5:
         raise UserError(f"--alpha is {alpha:g}; expected a probability above 0 and below 0.5, such as 0.05.")
     given: dict[str, float] = {}
@@ -150,8 +141,6 @@ def read_gate_settings(
             raise UserError(f"--margin {part.strip()}: {name!r} does not decide; add it to --metrics, or leave it out.")
         if not equals and not set(names) & set(SHARES):
             raise UserError(f"--margin {number} is one for shares; name the metric, such as {names[0]}=0.10.")
-        if name in given:
-            raise UserError(f"--margin is given twice{f' for {name}' if name else ''}; give each margin once.")
         given[name] = _read_margin(number)
     usual = {**DEFAULT_MARGINS, **(dict.fromkeys(SHARES, given[""]) if "" in given else {})}
     return GateSettings(tuple(names), {name: given.get(name, usual[name]) for name in names}, alpha)
@@ -193,8 +182,8 @@ def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResul
         verdict=FAIL if FAIL in found else PASS if found == {PASS} else INCONCLUSIVE,
         alpha=settings.alpha,
         level=settings.level,
-        base=_describe_run(base, ids),
-        new=_describe_run(new, ids),
+        base=_describe_run(pair, base),
+        new=_describe_run(pair, new),
         metrics=metrics,
         n_questions=len(ids),
         n_left_out=n_left_out,
@@ -219,6 +208,9 @@ class _Pair:
     def list_scores(self) -> list[Pair]:
         return pair_scores(*self.sides, self.ids)
 
+    def list_answers(self, run: ReadRun) -> list[GivenAnswer]:
+        return [each for id in self.ids for each in run.answers.list_given(id)]
+
     def list_amounts(self, amount: Callable[[GivenAnswer], float]) -> list[Pair]:
         return [Pair(*([amount(each) for each in side.list_given(id)] for side in self.sides)) for id in self.ids]
 
@@ -242,9 +234,7 @@ def _judge(pair: _Pair, metric: str, settings: GateSettings) -> JudgedMetric:
         margin=margin,
         by_chance=found.by_chance,
         n_questions=effect.n_questions,
-        epochs=effect.epochs,
         questions_needed=found.questions_needed,
-        epochs_needed=found.epochs_needed,
     )
 
 
@@ -262,29 +252,9 @@ def _measure_accuracy(pair: _Pair) -> _Measured:
     return ACCURACY, measure_shares(pair.list_amounts(lambda each: float(each.correct)))
 
 
-def _measure_f1(pair: _Pair) -> _Measured:
-    first, second = (LabelSet(side.labels) for side in pair.sides)
-    if not first or first != second:
-        have = "the two runs have different labels" if first or second else "the targets are answers, not labels"
-        raise UserError(f"f1 cannot be compared: {have}; leave f1 out of --metrics, or name the labels in data.labels.")
-    cells = [(_list_cells(pair.base.answers, id, first), _list_cells(pair.new.answers, id, first)) for id in pair.ids]
-    if not any(cell[0][0] != OTHER_TARGET for cell, _ in cells):
-        raise UserError("f1 cannot be compared: no question has a label as its target; leave f1 out of --metrics.")
-    return "macro F1", measure_macro_f1(cells, first.names)
-
-
-def _list_cells(answers: Answers, sample_id: str, labels: LabelSet) -> list[Cell]:
-    target = answers.questions[sample_id].target
-    named = labels.find(target) or OTHER_TARGET
-    return [
-        (named, find_given_label(None if each.error_class else each.text, target, each.correct, labels))
-        for each in answers.list_given(sample_id)
-    ]
-
-
 def _measure_cost(pair: _Pair) -> _Measured:
     for run in (pair.base, pair.new):
-        answers = [each for id in pair.ids for each in run.answers.list_given(id)]
+        answers = pair.list_answers(run)
         if unknown := sum(each.cost_usd is None for each in answers):
             raise UserError(
                 f"cost cannot be compared: that of {format_count(unknown, 'answer')} of {run} is unknown; "
@@ -296,7 +266,7 @@ def _measure_cost(pair: _Pair) -> _Measured:
 
 def _measure_latency(pair: _Pair) -> _Measured:
     for run in (pair.base, pair.new):
-        answers = [each for id in pair.ids for each in run.answers.list_given(id)]
+        answers = pair.list_answers(run)
         _refuse_cached(run, LATENCY, sum(each.cached_calls for each in answers), "calls", "cache.lm=off")
         n_tools = sum(each.cached_tool_calls for each in answers)
         _refuse_cached(run, LATENCY, n_tools, "tool calls", "cache.tools=off")
@@ -323,21 +293,15 @@ def _refuse_cached(run: ReadRun, metric: str, n: int, calls: str, option: str) -
 _MEASURES: dict[str, Callable[[_Pair], _Measured]] = {
     SCORE: _measure_score,
     ACCURACY: _measure_accuracy,
-    F1: _measure_f1,
     COST: _measure_cost,
     LATENCY: _measure_latency,
 }
 
 
-def _describe_run(run: ReadRun, ids: Iterable[str]) -> GatedRun:
-    answers = [each for id in ids for each in run.answers.list_given(id)]
+def _describe_run(pair: _Pair, run: ReadRun) -> GatedRun:
+    answers, same = pair.list_answers(run), ("name", "folder", "run_id", "system", "model", "prompts")
     return GatedRun(
-        name=run.name,
-        folder=run.folder,
-        run_id=run.run_id,
-        system=run.system,
-        model=run.model,
-        prompts=run.prompts,
+        **{name: getattr(run, name) for name in same},
         n_answers=len(answers),
         n_errors=sum(each.error_class is not None for each in answers),
     )

@@ -2,12 +2,10 @@
 
 Pass: the lower bound is above −margin, so the change is no worse than allowed (non-inferiority). Fail: the upper bound
 is below −margin, and the difference is one that two runs of the same program would show in at most 1 of 100
-comparisons. Anything else is inconclusive, with an estimate of the questions or epochs that would decide.
+comparisons. Anything else is inconclusive, with an estimate of the questions that would decide.
 
-All differences are oriented so that more is better. That of a share is in shares; that of cost or time is minus the
-logarithm of the ratio of the means. Every metric is written as contributions of single answers. For shares they are the
-scores, and the interval is that of the paired tests; for the others the variance of their differences is that of the
-metric's difference, and the interval is Student's t.
+All differences are oriented so that more is better. That of a share is in shares, with the interval of the paired
+tests; that of cost or time is minus the logarithm of the ratio of the means, with Student's interval.
 
     effect = measure_shares(pairs)
     judge_effect(effect, margin=0.02, level=0.05)       # Judgement(verdict="inconclusive", bounds=(-0.08, 0.03), …)
@@ -16,7 +14,7 @@ metric's difference, and the interval is Student's t.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, variance
 from typing import Literal
 
 from eval.analysis.statistics.intervals import Interval, compute_t_quantile
@@ -27,8 +25,7 @@ PASS: Verdict = "pass"
 FAIL: Verdict = "fail"
 INCONCLUSIVE: Verdict = "inconclusive"
 SAME_PROGRAM = 0.005  # level at which equal programs must differ to fail: half of 1 %, since intervals are approximate
-DECIDED = 0.8  # of the comparisons, which the estimated numbers of questions and epochs would decide
-MAX_EPOCHS = 100  # that are worth a suggestion
+DECIDED = 0.8  # of the comparisons, which the estimated number of questions would decide
 MIN_QUESTIONS = 2  # below it there is no interval
 
 
@@ -39,30 +36,15 @@ class Effect:
     first: float  # as shown
     second: float
     gain: float
-    contributions: Sequence[Pair]  # of each answer; their differences vary as the gain does
+    n_questions: int
+    variance: float  # of one question's difference
     paired: PairedResult | None = None  # of shares: their paired test
-    extra: float = 0.0  # sum of squares of answers that did not differ but might have
-
-    @property
-    def n_questions(self) -> int:
-        return len(self.contributions)
-
-    @property
-    def epochs(self) -> int:
-        return min(pair.epochs for pair in self.contributions)
-
-    def compute_variance(self) -> float:
-        """Return the variance of one question's difference."""
-        if self.paired:
-            return (self.paired.standard_error or 0.0) ** 2 * self.n_questions
-        differences = [fmean(pair.second) - fmean(pair.first) for pair in self.contributions]
-        return _compute_variance(differences) + self.extra / (len(differences) - 1)
 
     def compute_bounds(self, level: float) -> Interval:
         """Return both bounds, each of which is wrong with this probability; there are two questions at least."""
         if self.paired and (found := self.paired.compute_interval(2 * level)):
             return found
-        half = compute_t_quantile(1 - level, self.n_questions) * math.sqrt(self.compute_variance() / self.n_questions)
+        half = compute_t_quantile(1 - level, self.n_questions) * math.sqrt(self.variance / self.n_questions)
         return self.gain - half, self.gain + half
 
 
@@ -74,14 +56,13 @@ class Judgement:
     bounds: Interval
     by_chance: bool  # the upper bound is below −margin, but equal programs would differ so much too often
     questions_needed: int | None  # to pass in 80 of 100 comparisons if nothing has changed; None: no number would do
-    epochs_needed: int | None  # the same with the same questions; None: unknown, or no number would do
 
 
 def measure_shares(pairs: Sequence[Pair]) -> Effect:
     """Return the difference of the mean scores, from 0 to 1, of two runs."""
     first, second = (fmean([fmean(pair[side]) for pair in pairs]) for side in (0, 1))
-    paired = run_paired_test(pairs)
-    return Effect(first, second, paired.difference, pairs, paired)
+    paired, n = run_paired_test(pairs), len(pairs)
+    return Effect(first, second, paired.difference, n, (paired.standard_error or 0.0) ** 2 * n, paired)
 
 
 def measure_ratio(pairs: Sequence[Pair]) -> Effect:
@@ -93,22 +74,12 @@ def measure_ratio(pairs: Sequence[Pair]) -> Effect:
     Raises:
         ValueError: a mean is not positive, or one question takes all of an amount.
     """
-    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    first, second = (fmean([fmean(values) for values in side]) for side in sides)
+    n, sides = len(pairs), [[fmean(pair[side]) for pair in pairs] for side in (0, 1)]
+    first, second = map(fmean, sides)
     if first <= 0 or second <= 0:
         raise ValueError(f"the means are {first} and {second}; expected positive amounts")
-    less = [_leave_out(side, mean) for side, mean in zip(sides, (first, second), strict=True)]
-    return Effect(first, second, -math.log(second / first), [Pair(*each) for each in zip(*less, strict=True)])
-
-
-def _leave_out(questions: Sequence[Sequence[float]], mean: float) -> list[list[float]]:
-    """Return each answer's part of the change of minus the logarithm of the mean; log1p raises where all is taken."""
-    n, found = len(questions), list[list[float]]()
-    for values in questions:
-        own = fmean(values)
-        change = (n - 1) * math.log1p(-own / (n * mean))
-        found.append([change * value / own if own else 0.0 for value in values])
-    return found
+    less = [[(n - 1) * math.log1p(-own / (n * fmean(side))) for own in side] for side in sides]
+    return Effect(first, second, -math.log(second / first), n, variance([b - a for a, b in zip(*less, strict=True)]))
 
 
 def judge_effect(effect: Effect, margin: float, level: float, same_program: float = SAME_PROGRAM) -> Judgement:
@@ -124,27 +95,14 @@ def judge_effect(effect: Effect, margin: float, level: float, same_program: floa
     is_below = bounds[1] < -margin
     differs = is_below and effect.compute_bounds(min(level, same_program))[1] < 0
     verdict = PASS if bounds[0] > -margin else FAIL if differs else INCONCLUSIVE
-    return Judgement(verdict, bounds, is_below and not differs, *_estimate_sizes(effect, margin, level))
+    return Judgement(verdict, bounds, is_below and not differs, _estimate_questions(effect, margin, level))
 
 
-def _estimate_sizes(effect: Effect, margin: float, level: float) -> tuple[int | None, int | None]:
-    """Return the numbers of questions, and of epochs, that let an unchanged program pass in 80 of 100 comparisons."""
+def _estimate_questions(effect: Effect, margin: float, level: float) -> int | None:
+    """Return the number of questions that lets an unchanged program pass in 80 of 100 comparisons."""
     if margin <= 0:
-        return None, None
+        return None
     z = NormalDist().inv_cdf(1 - level)
     wanted = (margin / (z + NormalDist().inv_cdf(DECIDED))) ** 2  # variance of the difference
-    total, n = effect.compute_variance(), effect.n_questions
     least = z**2 * (1 - margin) / margin if effect.paired else 0.0  # score interval without any difference
-    questions = math.ceil(max(total / wanted, least, MIN_QUESTIONS))
-    if effect.epochs < 2 or n < least:
-        return questions, None
-    within = fmean([_compute_variance(side) for pair in effect.contributions for side in pair]) * 2  # of one answer
-    between = max(total - within / effect.epochs, 0.0)
-    left = n * wanted - between
-    epochs = math.ceil(max(within / left, 1.0)) if left > 0 else math.inf
-    return questions, int(epochs) if epochs <= MAX_EPOCHS else None
-
-
-def _compute_variance(values: Sequence[float]) -> float:
-    mean = fmean(values)
-    return math.fsum((each - mean) ** 2 for each in values) / (len(values) - 1)
+    return math.ceil(max(effect.variance / wanted, least, MIN_QUESTIONS))

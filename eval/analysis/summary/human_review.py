@@ -1,29 +1,20 @@
 """Numbers of what people have said of a run: corrected targets, overruled verdicts, a judge's agreement with them.
 
 People mostly look at failures, so their labels are no random sample: the answers that the judge accepted and those that
-it rejected are estimated apart, and weighted by how many of each the run has. Without labels of both there is no
-estimate (J. Cohen, Educational and Psychological Measurement 20, 1960; the weighting is that of M. Begg and R. Greenes
-for verification bias, Biometrics 39, 1983). The interval holds the middle 95% of draws from the two shares' Beta
-distributions with Jeffreys' prior; labels are taken as independent.
+it rejected are counted apart.
 
     summarise_review(rows, incomplete=False).n_corrected
-    compare_with_people(judged_rows).kappa
-    estimate_agreement(accepted=(18, 20), rejected=(3, 30), n_accepted=400, n_rejected=100)
-    # HumanAgreement(n=50, share=0.9, kappa=0.72, kappa_ci95=(0.42, 0.89), …)
+    compare_with_people(judged_rows).rejected.score        # share of its rejections that people confirm
 """
 
-import random
-from collections.abc import Sequence
-from dataclasses import fields
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-from eval.analysis.statistics.intervals import CONFIDENCE, Interval, Tally
-from eval.analysis.summary.rows import Row, measure_without
-from eval.analysis.summary.summary import Correction, HumanAgreement, HumanReview
+from eval.analysis.summary.rows import Row, measure_share, measure_without
+from eval.analysis.summary.summary import HumanAgreement, HumanReview, PartNumbers
 from eval.runs.record import HumanVerdict
 from eval.scorers.score import read_value
 
-_DRAWS = 4_000
-_SEED = 7
 # As in `eval.analysis.human_review.labels`, which writes them.
 _RIGHT, _WRONG, _WRONG_GOLD, _AMBIGUOUS, _BAD_QUESTION = "right", "wrong", "wrong_gold", "ambiguous", "bad_question"
 
@@ -50,7 +41,7 @@ def summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | No
         n_bad_questions=len(_select_ids(applied, _BAD_QUESTION)),
         n_pending=len(reviewed) - len(applied),
         score_before=sum(before) / len(before) if before and applied else None,
-        corrections=tuple(_list_corrections(applied)),
+        corrections=_list_corrections(applied),
         **vars(measure_without(final, unfair, incomplete)),
     )
 
@@ -63,16 +54,13 @@ def _select_ids(rows: Sequence[Row], label: str) -> set[str]:
     return {each.sample_id for each in rows if _has(each, label)}
 
 
-def _list_corrections(rows: Sequence[Row]) -> list[Correction]:
-    found: dict[str, tuple[str, HumanVerdict]] = {}
+def _list_corrections(rows: Sequence[Row]) -> dict[str, list[HumanVerdict]]:
+    """Return the labels by sample, each once: one on a question is on all answers to it."""
+    found: defaultdict[str, dict[str, HumanVerdict]] = defaultdict(dict)
     for row in rows:
         for verdict in row.human:
-            found.setdefault(verdict.id, (row.sample_id, verdict))
-    names = [each.name for each in fields(Correction) if each.name != "sample_id"]
-    return [
-        Correction(sample_id=sample_id, **{name: getattr(verdict, name) for name in names})
-        for sample_id, verdict in found.values()
-    ]
+            found[row.sample_id].setdefault(verdict.id, verdict)
+    return {sample_id: list(verdicts.values()) for sample_id, verdicts in found.items()}
 
 
 def read_original_value(row: Row) -> float:
@@ -94,64 +82,21 @@ def compare_with_people(judged: Sequence[Row]) -> HumanAgreement | None:
     Args:
         judged: final answers that a judge has scored.
     """
-    labelled = {}
+    confirmed: dict[tuple[str, int | None], tuple[bool, bool]] = {}  # answer → was it accepted, and do people agree
     for row in judged:
         label = next((each.label for each in row.human if each.label in (_RIGHT, _WRONG)), None)
         if label is not None and not _has(row, _WRONG_GOLD):
-            labelled[row.sample_id, row.vote] = (was_accepted(row), label == _RIGHT)
-    pairs = list(labelled.values())
-    right_of = {verdict: [right for accepted, right in pairs if accepted is verdict] for verdict in (True, False)}
-    n_accepted = sum(map(was_accepted, judged))
-    return estimate_agreement(
-        accepted=(sum(right_of[True]), len(right_of[True])),
-        rejected=(sum(right_of[False]), len(right_of[False])),
-        n_accepted=n_accepted,
-        n_rejected=len(judged) - n_accepted,
-    )
-
-
-def estimate_agreement(accepted: Tally, rejected: Tally, n_accepted: int, n_rejected: int) -> HumanAgreement | None:
-    """Return the agreement; None without any label.
-
-    Args:
-        accepted: labelled answers that the judge accepted: right by people's labels, and all.
-        rejected: the same of those that it rejected.
-        n_accepted: answers that the judge accepted, labelled or not.
-        n_rejected: the same of those that it rejected.
-    """
-    n = accepted[1] + rejected[1]
-    if not n:
+            confirmed[row.sample_id, row.vote] = was_accepted(row), was_accepted(row) == (label == _RIGHT)
+    if not confirmed:
         return None
-    n_confirmed = accepted[0] + rejected[1] - rejected[0]
-    share = kappa = interval = None
-    if accepted[1] and rejected[1]:
-        weight = n_accepted / (n_accepted + n_rejected)
-        right, missed = accepted[0] / accepted[1], rejected[0] / rejected[1]
-        share = round(weight * right + (1 - weight) * (1 - missed), 4)
-        kappa = round(_compute_kappa(weight, right, missed), 4)
-        interval = _draw_interval(weight, accepted, rejected)
-    return HumanAgreement(
-        n=n, n_accepted=accepted[1], n_confirmed=n_confirmed, share=share, kappa=kappa, kappa_ci95=interval
-    )
+    return HumanAgreement(accepted=_count_confirmed(confirmed, True), rejected=_count_confirmed(confirmed, False))
 
 
-def _compute_kappa(weight: float, right: float, missed: float) -> float:
-    """Return kappa from the share of accepted answers, and the shares of right ones among accepted and rejected."""
-    agreed = weight * right + (1 - weight) * (1 - missed)
-    all_right = weight * right + (1 - weight) * missed
-    by_chance = weight * all_right + (1 - weight) * (1 - all_right)
-    return (agreed - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
-
-
-def _draw_interval(weight: float, accepted: Tally, rejected: Tally) -> Interval:
-    draw = random.Random(_SEED)
-    found = sorted(
-        _compute_kappa(weight, _draw_share(draw, accepted), _draw_share(draw, rejected)) for _ in range(_DRAWS)
-    )
-    cut = round(_DRAWS * (1 - CONFIDENCE) / 2)
-    return round(found[cut], 4), round(found[-cut - 1], 4)
-
-
-def _draw_share(draw: random.Random, tally: Tally) -> float:
-    n_right, n = tally
-    return draw.betavariate(n_right + 0.5, n - n_right + 0.5)
+def _count_confirmed(confirmed: Mapping[tuple[str, int | None], tuple[bool, bool]], accepted: bool) -> PartNumbers:
+    by_sample: defaultdict[str, list[bool]] = defaultdict(list)
+    for (sample_id, _), (was_so, agrees) in confirmed.items():
+        if was_so is accepted:
+            by_sample[sample_id].append(agrees)
+    tallies = [(sum(each), len(each)) for each in by_sample.values()]
+    share, interval = measure_share(tallies, incomplete=False)
+    return PartNumbers(score=share or 0.0, score_ci95=interval, n=sum(n for _, n in tallies))

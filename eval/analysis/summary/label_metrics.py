@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 
 from eval.analysis.statistics.intervals import (
     Interval,
+    Tally,
     compute_clustered_interval,
     compute_share_interval,
 )
-from eval.analysis.summary.rows import Row, group_by_sample
+from eval.analysis.summary.rows import Row, group_by_sample, measure_share
 from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET, LabelNumbers, LabelSummary
 
 _EXTRA_ANSWERS = 0.5
@@ -68,16 +69,17 @@ def _count_confusion(cells: Counter[_Cell], names: Sequence[str]) -> dict[str, d
 
 
 def _summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
-    precision, n_given, precision_ci95 = _compute_share(name, samples, lambda cell: cell[1] == name)
-    recall, n, recall_ci95 = _compute_share(name, samples, lambda cell: cell[0] == name)
-    overlap, _, _ = _compute_share(name, samples, lambda cell: name in cell)
+    given = _tally(name, samples, lambda cell: cell[1] == name)
+    targets = _tally(name, samples, lambda cell: cell[0] == name)
+    precision, recall = measure_share(given, incomplete), measure_share(targets, incomplete)
+    overlap, _ = measure_share(_tally(name, samples, lambda cell: name in cell), incomplete)
     return LabelNumbers(
-        n=n,
-        n_given=n_given,
-        precision=precision,
-        precision_ci95=None if incomplete else precision_ci95,
-        recall=recall,
-        recall_ci95=None if incomplete else recall_ci95,
+        n=sum(n for _, n in targets),
+        n_given=sum(n for _, n in given),
+        precision=precision[0],
+        precision_ci95=precision[1],
+        recall=recall[0],
+        recall_ci95=recall[1],
         f1=None if overlap is None else _convert_to_f1(overlap),
         f1_ci95=None if incomplete else compute_f1_interval(name, samples),
     )
@@ -85,18 +87,14 @@ def _summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNum
 
 def compute_f1_interval(name: str, samples: Sequence[Sequence[_Cell]]) -> Interval | None:
     """Return the bounds of a label's F1; None if the label is neither a target nor an answer."""
-    _, _, bounds = _compute_share(name, samples, lambda cell: name in cell)
+    bounds = compute_clustered_interval(_tally(name, samples, lambda cell: name in cell))
     return bounds and (_convert_to_f1(bounds[0]), _convert_to_f1(bounds[1]))
 
 
-def _compute_share(
-    name: str, samples: _Samples, is_counted: Callable[[_Cell], bool]
-) -> tuple[float | None, int, Interval | None]:
-    """Return the share of right answers among those that count, their number, and its interval."""
+def _tally(name: str, samples: _Samples, is_counted: Callable[[_Cell], bool]) -> list[Tally]:
+    """Return the right answers to each sample among those that count, and their number."""
     counted = [[cell for cell in sample if is_counted(cell)] for sample in samples]
-    tallies = [(cells.count((name, name)), len(cells)) for cells in counted if cells]
-    n = sum(size for _, size in tallies)
-    return sum(right for right, _ in tallies) / n if n else None, n, compute_clustered_interval(tallies)
+    return [(cells.count((name, name)), len(cells)) for cells in counted if cells]
 
 
 def _convert_to_f1(overlap: float) -> float:

@@ -10,10 +10,10 @@ spending.usage.total().cost_usd                      # 0.0132
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from sys import intern
 
-from eval.analysis.statistics.intervals import Interval, Tally, compute_metric_interval
+from eval.analysis.statistics.intervals import Interval, Tally, compute_clustered_interval, compute_metric_interval
 from eval.analysis.summary.summary import NO_ANSWER, OTHER, ScoreWithout
 from eval.runs.record import HumanVerdict, Record, Usage
 from eval.scorers.labels import LabelSet
@@ -21,6 +21,7 @@ from eval.scorers.score import normalise_answer
 
 MAX_ERROR_CHARS = 300
 NO_LABELS = LabelSet()
+Key = tuple[str, int]  # sample id and epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class Row:
     given_label: str  # that the answer is; else NO_ANSWER or OTHER
     human: tuple[HumanVerdict, ...]  # labels of people
     vote: int | None  # equal for equal answers within this process; None: in error, or without an answer
+
+    @property
+    def key(self) -> Key:
+        return self.sample_id, self.epoch
 
 
 _REMARKS = ("format_loss", "safety")  # parts that are no shares of the score
@@ -130,6 +135,14 @@ def measure_correct(rows: Iterable[Row], incomplete: bool) -> tuple[float | None
     return measure(rows, incomplete, lambda row: float(row.correct))
 
 
+def measure_share(tallies: Iterable[Tally], incomplete: bool) -> tuple[float | None, Interval | None]:
+    """Return the share of hits over each sample's (hits, all), and its interval, clustered by sample."""
+    counted = [each for each in tallies if each[1]]
+    n = sum(size for _, size in counted)
+    share = sum(hits for hits, _ in counted) / n if n else None
+    return share, None if incomplete else compute_clustered_interval(counted)
+
+
 def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> ScoreWithout:
     """Return the metric without some of the samples.
 
@@ -150,30 +163,23 @@ class UsageTotal:
     """Sums of `Usage`. The cost is None as soon as one is unknown, for a partial sum would look like the whole."""
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys(_COUNTS, 0)
-        self._known_cost_usd = 0.0
+        self._total = Usage()
         self._known = self._unknown = False
-        self._oldest: str | None = None
 
     def add(self, usage: Usage) -> None:
+        total = self._total
         for name in _COUNTS:
-            self._counts[name] += getattr(usage, name)
-        self._known_cost_usd += usage.at_least_usd
-        self._oldest = min(filter(None, (self._oldest, usage.oldest_cached_tool_result)), default=None)
-        if usage.cost_usd is None:
-            self._unknown |= usage.lm_calls > 0  # a sample that failed before its first call cost nothing
-        else:
-            self._known = True
+            setattr(total, name, getattr(total, name) + getattr(usage, name))
+        total.known_cost_usd += usage.at_least_usd
+        oldest = (total.oldest_cached_tool_result, usage.oldest_cached_tool_result)
+        total.oldest_cached_tool_result = min(filter(None, oldest), default=None)
+        self._known |= usage.cost_usd is not None
+        self._unknown |= usage.cost_usd is None and usage.lm_calls > 0  # else it failed before its first call
 
     def total(self) -> Usage:
         """Return the sum so far."""
-        known = self._known_cost_usd
-        return Usage(
-            **self._counts,
-            cost_usd=known if self._known and not self._unknown else None,
-            known_cost_usd=known,
-            oldest_cached_tool_result=self._oldest,
-        )
+        cost = self._total.known_cost_usd if self._known and not self._unknown else None
+        return replace(self._total, cost_usd=cost)
 
 
 class Spending:

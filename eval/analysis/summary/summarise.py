@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from eval.analysis.summary.rows import (
     NO_LABELS,
+    Key,
     Row,
     Spending,
     build_row,
     measure,
     measure_correct,
+    measure_share,
     measure_without,
 )
 from eval.analysis.summary.summary import (
@@ -43,12 +45,13 @@ from eval.scorers.score import JUDGE, name_metric, read_value
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
+    from eval.analysis.attribution.broken_link import BrokenLink
+    from eval.analysis.attribution.critics import CriticCount
     from eval.analysis.attribution.run_attribution import RunAttribution
     from eval.analysis.tuned_on import UsedToTune
 
-MAX_TAG_VALUES = 30  # of one tag; the others are one row
+MAX_TAG_VALUES = 30  # of one tag: those with the most questions
 MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
-FOLDED = " other values)"  # end of its name
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
 MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming runs, or runs again
 
@@ -86,6 +89,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
     final = select_final_attempts(attempts)
     epochs = run.epochs or len({each.epoch for each in final})
     incomplete = any(each.error_class in MISSING for each in final)
+    found, critics = run.attribution, run.attribution.critics if run.attribution else {}
     facts: dict[str, Any] = {each.name: getattr(run, each.name) for each in fields(RunFacts)}
     facts |= {"incomplete": incomplete, "wall_seconds": round(run.wall_seconds, 3)}
     facts["notice"] = SIMULATED_NOTICE if run.simulated else None
@@ -113,8 +117,8 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         parts=_summarise_parts(final, incomplete),
         judge_agreement=_compare_with_people(final) if run.scorer == JUDGE else None,
         human_review=_summarise_review(final, incomplete),
-        attribution=_count_lost_points(final, run.attribution, incomplete),
-        critics=_summarise_critics(run.attribution, incomplete),
+        attribution=tuple(_count_lost_points(final, found.links, incomplete)) if found else None,
+        critics={name: _summarise_critic(critics[name], incomplete) for name in sorted(critics)},
         used_to_tune=_summarise_tuning(final, run.used, incomplete),
         leaks=_summarise_leaks(final, incomplete),
         blocked_pages=_count_blocked(attempts),
@@ -137,11 +141,10 @@ def is_planned(attempt: Record | Row, epochs: int | None, sample_ids: Collection
 
 def select_final_attempts(attempts: Iterable[Row]) -> list[Row]:
     """Return the last attempt at each (sample, epoch), in the order in which these first appear."""
-    final: dict[tuple[str, int], Row] = {}
+    final: dict[Key, Row] = {}
     for each in attempts:
-        key = (each.sample_id, each.epoch)
-        if key not in final or each.attempt > final[key].attempt:
-            final[key] = each
+        if each.key not in final or each.attempt > final[each.key].attempt:
+            final[each.key] = each
     return list(final.values())
 
 
@@ -180,7 +183,7 @@ def _count_by_level(rows: Sequence[Row], incomplete: bool) -> dict[str, Counts]:
 def _count_by_tag(
     rows: Sequence[Row], tags: Mapping[str, Mapping[str, str]], incomplete: bool
 ) -> dict[str, dict[str, Counts]]:
-    """Return the counts of each value of each tag that has several; the rarest of very many values are one row."""
+    """Return the counts of each value of each tag that has several; of very many values those of the most frequent."""
     groups: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for each in rows:
         for tag, value in tags.get(each.sample_id, {}).items():
@@ -188,19 +191,15 @@ def _count_by_tag(
                 continue
             groups[tag][value].append(each)
     return {
-        tag: {value: _count(found, incomplete) for value, found in _fold_values(values).items()}
+        tag: {value: _count(found, incomplete) for value, found in _keep_most(values).items()}
         for tag, values in groups.items()
         if len(values) > 1
     }
 
 
-def _fold_values(values: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
-    if len(values) <= MAX_TAG_VALUES:
-        return {value: values[value] for value in sorted(values)}
-    by_size = sorted(values, key=lambda value: (-len(values[value]), value))
-    kept, others = by_size[:MAX_TAG_VALUES], by_size[MAX_TAG_VALUES:]
-    folded = [each for value in others for each in values[value]]
-    return {**{value: values[value] for value in sorted(kept)}, f"({len(others)}{FOLDED}": folded}
+def _keep_most(values: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    kept = sorted(values, key=lambda value: (-len(values[value]), value))[:MAX_TAG_VALUES]
+    return {value: values[value] for value in sorted(kept)}
 
 
 def _tally(names: Iterable[str | None]) -> dict[str, int]:
@@ -218,18 +217,11 @@ def _find_first_errors(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried:
-    first: dict[tuple[str, int], Row] = {}
+    first: dict[Key, int] = {}  # number of the first attempt
     for each in attempts:
-        key = (each.sample_id, each.epoch)
-        if key not in first or each.attempt < first[key].attempt:
-            first[key] = each
-    again = [each for each in final if each is not first[each.sample_id, each.epoch]]
-    scored = [each for each in first.values() if each.scored]
-    return Retried(
-        n=len(again),
-        recovered=sum(each.error_class is None for each in again),
-        score_first_tries=measure(scored, incomplete=True)[0],
-    )
+        first[each.key] = min(each.attempt, first.get(each.key, each.attempt))
+    again = [each for each in final if each.attempt > first[each.key]]
+    return Retried(n=len(again), recovered=sum(each.error_class is None for each in again))
 
 
 def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomplete: bool) -> ExtraNumbers:
@@ -290,22 +282,45 @@ def _summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | N
     return summarise_review(final, incomplete)
 
 
-def _count_lost_points(
-    final: Sequence[Row], found: "RunAttribution | None", incomplete: bool
-) -> tuple[LostPoints, ...] | None:
-    if found is None:
-        return None
-    from eval.analysis.summary.lost_points import count_lost_points
+def _count_lost_points(final: Sequence[Row], links: "Mapping[Key, BrokenLink]", incomplete: bool) -> list[LostPoints]:
+    """Return the points lost at each link, the most first. Together they are what the metric lacks to 1."""
+    scored = [each for each in final if each.scored]
+    lost: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)  # kind and name of a link → answers
+    for each in scored:
+        if each.value < 1:
+            link = links.get(each.key)
+            lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)].add(each.key)
+    numbers = [_count_link(*link, keys, scored, incomplete) for link, keys in lost.items()]
+    return sorted(numbers, key=lambda each: (-each.points, each.kind, each.name))
 
-    return count_lost_points(final, found.links, incomplete)
+
+def _count_link(kind: str, name: str, keys: Collection[Key], scored: Sequence[Row], incomplete: bool) -> LostPoints:
+    points, interval = measure(scored, incomplete, lambda row: 1.0 - row.value if row.key in keys else 0.0)
+    return LostPoints(kind=kind, name=name, n=len(keys), points=points or 0.0, points_ci95=interval)
 
 
-def _summarise_critics(found: "RunAttribution | None", incomplete: bool) -> dict[str, CriticNumbers]:
-    if found is None or not found.critics:
-        return {}
-    from eval.analysis.summary.critics import summarise_critics
-
-    return summarise_critics(found.critics, incomplete)
+def _summarise_critic(count: "CriticCount", incomplete: bool) -> CriticNumbers:
+    reviews = list(count.by_sample.values())
+    justified = [(each.rejected_wrong, each.rejected_wrong + each.rejected_right) for each in reviews]
+    found = [(each.rejected_wrong, each.rejected_wrong + each.approved_wrong) for each in reviews]
+    precision, recall = measure_share(justified, incomplete), measure_share(found, incomplete)
+    return CriticNumbers(
+        judges=tuple(sorted(count.judges)),
+        n_reviews=count.n_reviews,
+        approved_right=sum(each.approved_right for each in reviews),
+        misses=sum(each.approved_wrong for each in reviews),
+        false_alarms=sum(each.rejected_right for each in reviews),
+        hits=sum(each.rejected_wrong for each in reviews),
+        n_unknown=count.n_unknown,
+        precision=precision[0],
+        precision_ci95=precision[1],
+        recall=recall[0],
+        recall_ci95=recall[1],
+        n_rejections=count.n_rejections,
+        n_quoting=count.n_quoting,
+        n_rejecting=count.n_rejecting,
+        n_recovered=count.n_recovered,
+    )
 
 
 def _compare_with_people(final: Sequence[Row]) -> HumanAgreement | None:

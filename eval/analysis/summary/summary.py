@@ -10,13 +10,17 @@ epoch) the last attempt counts; usage and the agents' seconds add up over all at
 
 import json
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eval.analysis.statistics.intervals import Interval
-from eval.runs.record import Usage
+from eval.runs.record import NOT_RUN, HumanVerdict, Usage
 from eval.runs.run_info import SessionInfo
 from eval.scorers.score import ACCURACY
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 OTHER, NO_ANSWER, OTHER_TARGET = "(another answer)", "(no answer)", "(another target)"  # keys of the confusion
 SUMMARY_VERSION = 3  # increased whenever a field changes its name or its meaning
@@ -66,19 +70,6 @@ class Retried:
 
     n: int
     recovered: int
-    score_first_tries: float | None  # the metric had nothing been run again
-
-
-@dataclass(frozen=True, kw_only=True)
-class HumanAgreement:
-    """Agreement of a judge with people."""
-
-    n: int  # labelled answers
-    n_accepted: int  # of which: accepted by the judge
-    n_confirmed: int  # labels that say the same as the judge
-    share: float | None  # of all the judge's verdicts with which people would agree; None: see `kappa`
-    kappa: float | None  # None: only accepted, or only rejected answers are labelled
-    kappa_ci95: Interval | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +91,14 @@ class PartNumbers:
     score: float  # mean; an answer in error is expected to have every part, and counts as 0
     score_ci95: Interval | None
     n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HumanAgreement:
+    """Shares of a judge's verdicts that people's labels confirm, over the labelled answers."""
+
+    accepted: PartNumbers  # of the answers that it accepted
+    rejected: PartNumbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,21 +168,6 @@ class Leaks(ScoreWithout):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Correction:
-    """A label of a person that changed a target or a score, or that says that a question cannot be scored fairly."""
-
-    sample_id: str
-    label: str  # right, wrong, wrong_gold, ambiguous, bad_question
-    who: str
-    when: str  # UTC, ISO 8601
-    run: str  # in which the person saw the answer
-    note: str
-    target_before: str | None
-    target: str | None  # the corrected one
-    score_before: float | None  # of the first answer to the question
-
-
-@dataclass(frozen=True, kw_only=True)
 class HumanReview(ScoreWithout):
     """Labels of people on a run. Ambiguous and bad questions stay in the metric; `score_without` leaves them out."""
 
@@ -194,7 +178,7 @@ class HumanReview(ScoreWithout):
     n_bad_questions: int
     n_pending: int  # answers with a label that was not applied: `eval/rescore.py` applies it
     score_before: float | None  # the metric as the run was scored without people
-    corrections: tuple[Correction, ...]  # that were applied, one a question and label
+    corrections: dict[str, list[HumanVerdict]]  # sample id → labels that were applied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +190,17 @@ class LostPoints:
     n: int  # answers
     points: float  # 0 to 1: what the metric would gain if none had been lost there
     points_ci95: Interval | None
+
+    @property
+    def title(self) -> str:
+        return name_link(self.kind, self.name)
+
+
+def name_link(kind: str, name: str) -> str:
+    """Return a link's name where links of all kinds are listed: an agent's alone, others with their kind."""
+    if kind == "agent":
+        return name
+    return "not run" if name == NOT_RUN else f"{kind} {name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,11 +222,6 @@ class CriticNumbers:
     n_quoting: int  # of which: with a feedback that repeats the critic's own instructions
     n_rejecting: int  # answers in which it rejected something
     n_recovered: int  # of which: right in the end, after it had rejected wrong or unknown work
-    lm_calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None  # None: the cost of a call is unknown
-    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,6 +311,12 @@ def build_from_json(kind: type[T], data: object) -> T:
     Raises:
         ValueError: a field is missing, or has another type.
     """
+    found: T = _make_adapter(kind).validate_python(data)  # type: ignore[arg-type]  # classes are hashable
+    return found
+
+
+@cache
+def _make_adapter(kind: type) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter  # not for an evaluation, which reads no summary
 
-    return TypeAdapter(kind).validate_python(data)
+    return TypeAdapter(kind)

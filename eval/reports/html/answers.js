@@ -4,7 +4,6 @@ const Answers = (() => {
   const { make, mark } = RowTables;
   const GONE = "There was no room on this page for it: whole texts, steps and prompts are in the run's records.jsonl.";
   const ONCE = ["question", "target", "steps", "answer", "extra", "broken", "evidence"]; // of the details: drawn apart from the other facts
-  const isWrong = (answer) => answer.mark === "wrong" || answer.mark === "partial";
 
   function group(values, key) {
     const groups = new Map();
@@ -29,8 +28,6 @@ const Answers = (() => {
       if (same.length > 1) box.append(" ", make("span", "small", `×${same.length}`));
       if (first.line) box.append(" ", make("span", kind, first.line));
       if (first.mark !== "right" && first.why) box.append(make("span", `clip small${first.mark === "error" ? " error" : ""}`, first.why));
-      const approved = same.find((each) => each.approved_by)?.approved_by;
-      if (approved) box.append(make("span", "badge wrong", `${approved} approved a wrong answer`), " ");
       for (const note of [first.people && `people: ${first.people}`, first.limit && `ended by ${first.limit}`, first.attempt > 1 && `try ${first.attempt}`]) {
         if (note) box.append(make("span", "badge", note), " ");
       }
@@ -45,7 +42,6 @@ const Answers = (() => {
   // Everything about an answer but its text and its steps; without details what its row knows.
   function drawFacts(answer, details) {
     const facts = make("dl", "facts");
-    if (answer.approved_by) addFact(facts, "critic", make("span", "wrong", `${answer.approved_by} approved this wrong answer`));
     if (answer.lost) addFact(facts, "lost at", make("strong", "", answer.lost), details?.evidence ? `: ${details.evidence}` : "");
     if (!details && answer.why) addFact(facts, "why", answer.why);
     for (const [name, text] of details?.extra ?? []) addFact(facts, name, text);
@@ -55,12 +51,7 @@ const Answers = (() => {
 
   // `more`: options that differ, such as the words of the steps that are marked.
   const drawSteps = (steps, answer, details, more = {}) =>
-    Steps.draw(steps, { prompts: () => Blocks.get("prompts", answer.key), missing: GONE, broken: details?.broken, wrong: isWrong(answer), ...more });
+    Steps.draw(steps, { prompts: () => Blocks.get("prompts", answer.key), missing: GONE, broken: details?.broken, ...more });
 
-  const TITLES = ["id", "epoch", "question", "gold answer", "answer", "verdict", "why", "lost at", "critic that approved", "level", "attachment", "file", "seconds", "tokens", "cost", "people"];
-  const list = (row, each) => [
-    row.id, each.epoch, row.question, row.target, each.line, each.mark, each.why, each.lost, each.approved_by, row.level, row.kind, row.file,
-    each.seconds, each.tokens, each.cost_usd, each.people,
-  ];
-  return { group, drawQuestion, drawTarget, drawAll, addFact, drawFacts, drawSteps, GONE, TITLES, list };
+  return { group, drawQuestion, drawTarget, drawAll, addFact, drawFacts, drawSteps, GONE };
 })();

@@ -23,7 +23,7 @@ const Charts = (() => {
     const color = (each) =>
       TONES.has(each.tone) ? `var(--${each.tone})` : `var(--series-${1 + (groups.indexOf(each.group || "") % N_SERIES)})`;
     const [x, y] = [FORMATS[data.x_format] || number, FORMATS[data.y_format] || number];
-    const upright = data.kind === "scatter" || data.kind === "lines";
+    const upright = data.kind === "lines";
     const bounds = upright ? y : x;
     const tip = (each) =>
       [
@@ -77,50 +77,22 @@ const Charts = (() => {
     });
   }
 
-  // A stroke for each point, in a row for each group: many points stay apart, and none is moved from its value.
-  function drawStrip(chart, width) {
-    const counted = (group) => `${group} (${chart.points.filter((each) => each.group === group).length})`;
-    const left = Math.max(...chart.groups.map((each) => counted(each).length)) * 7 + 14;
-    return Plot.plot({
-      width,
-      height: chart.groups.length * 34 + 52,
-      marginLeft: left, marginRight: 20, marginTop: 6, marginBottom: 40,
-      x: { label: chart.x_label || null, labelAnchor: "center", labelArrow: "none", tickFormat: chart.x, ticks: Math.max(Math.floor((width - left) / 90), 2), grid: true, nice: true },
-      y: { label: null, tickSize: 0, tickFormat: counted, domain: chart.groups },
-      marks: [
-        Plot.tickX(chart.points, { x: "x", y: "group", stroke: chart.color, strokeWidth: 1.5, strokeOpacity: 0.65, insetTop: 4, insetBottom: 4 }),
-        Plot.tip(chart.points, Plot.pointer({ x: "x", y: "group", title: chart.tip, fill: "var(--card)", stroke: "var(--line)" })),
-      ],
-    });
-  }
-
-  function drawPlane(chart, width) {
-    const marks = [];
+  function drawLines(chart, width) {
     const points = chart.points.filter((each) => each.y !== undefined);
-    if (chart.x_mark !== undefined) marks.push(Plot.ruleX([chart.x_mark], { stroke: "var(--quiet)", strokeDasharray: "3,3" }));
     const bounded = points.filter((each) => each.low !== undefined);
-    if (chart.kind === "lines") {
-      marks.push(Plot.areaY(bounded, { x: "x", y1: "low", y2: "high", z: "group", fill: chart.color, fillOpacity: 0.15 }));
-      marks.push(Plot.lineY(points, { x: "x", y: "y", z: "group", stroke: chart.color, strokeWidth: 2 }));
-      marks.push(Plot.dot(points.length <= 60 ? points : [], { x: "x", y: "y", r: 2.5, fill: chart.color }));
-    } else {
-      const SYMBOLS = { wrong: "times", error: "triangle" };
-      marks.push(Plot.ruleX(bounded, { x: "x", y1: "low", y2: "high", stroke: chart.color, strokeOpacity: 0.55, strokeWidth: 2 }));
-      marks.push(Plot.dot(points, { x: "x", y: "y", r: 4, symbol: (each) => SYMBOLS[each.tone] || "circle", stroke: chart.color, strokeWidth: 1.5, fill: chart.color, fillOpacity: 0.3 }));
-      if (points.length <= 30) {
-        marks.push(Plot.text(points, { x: "x", y: "y", text: (each) => cut(each.label, 24), dx: 8, textAnchor: "start", fill: "var(--quiet)", fontSize: 11.5 }));
-      }
-    }
-    marks.push(Plot.tip(points, Plot.pointer({ x: "x", y: "y", title: chart.tip, fill: "var(--card)", stroke: "var(--line)" })));
     const axis = (label, format, domain, n) => ({ label: label || null, labelArrow: "none", tickFormat: format, ticks: n, grid: true, nice: !domain, ...(domain ? { domain } : {}) });
     return Plot.plot({
       width,
       height: Math.max(Math.min(width * 0.5, 340), 200),
-      marginLeft: 58, marginRight: points.length <= 30 && chart.kind === "scatter" ? Math.min(120, width * 0.25) : 20, marginTop: 26, marginBottom: 42,
+      marginLeft: 58, marginRight: 20, marginTop: 26, marginBottom: 42,
       x: { ...axis(chart.x_label, chart.x, chart.x_domain, Math.max(Math.floor(width / 110), 2)), labelAnchor: "center" },
       y: axis(chart.y_label, chart.y, chart.y_domain, 5),
-      symbol: { type: "identity" },
-      marks,
+      marks: [
+        Plot.areaY(bounded, { x: "x", y1: "low", y2: "high", z: "group", fill: chart.color, fillOpacity: 0.15 }),
+        Plot.lineY(points, { x: "x", y: "y", z: "group", stroke: chart.color, strokeWidth: 2 }),
+        Plot.dot(points.length <= 60 ? points : [], { x: "x", y: "y", r: 2.5, fill: chart.color }),
+        Plot.tip(points, Plot.pointer({ x: "x", y: "y", title: chart.tip, fill: "var(--card)", stroke: "var(--line)" })),
+      ],
     });
   }
 
@@ -144,7 +116,7 @@ const Charts = (() => {
     const width = Math.floor(place.clientWidth);
     if (width < 60 || !data.points.length) return;
     const chart = prepare(data);
-    const drawn = { bars: drawRows, dots: drawRows, strip: drawStrip }[data.kind]?.(chart, width) ?? drawPlane(chart, width);
+    const drawn = data.kind === "lines" ? drawLines(chart, width) : drawRows(chart, width);
     drawn.setAttribute("role", "img");
     drawn.setAttribute("aria-label", `${data.title}: chart of ${data.points.length} values; the table below has them`);
     for (const part of drawn.querySelectorAll("[aria-label]")) {
@@ -156,7 +128,7 @@ const Charts = (() => {
       if (href.startsWith("#") && typeof RowTables !== "undefined") RowTables.visit(href);
     });
     if (data.points.some((each) => each.href)) drawn.style.cursor = "pointer";
-    place.replaceChildren(...[data.kind === "strip" ? null : legend(chart), drawn].filter(Boolean));
+    place.replaceChildren(...[legend(chart), drawn].filter(Boolean));
   }
 
   const widths = new WeakMap();

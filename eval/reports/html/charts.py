@@ -7,10 +7,11 @@ A template that imports `parts.html.jinja` draws it with `parts.chart (lost)`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlencode
 
 from eval.reports.html.templates import FOLDER
 
-Kind = Literal["bars", "dots", "strip", "scatter", "lines"]
+Kind = Literal["bars", "dots", "lines"]
 Format = Literal["number", "percent", "points", "usd", "seconds"]  # points: percentage points with their sign
 Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
 
@@ -19,14 +20,14 @@ CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js"
 
 @dataclass(frozen=True)
 class Point:
-    """One bar, dot or corner of a line. `low` and `high` bound `x` in bars and dots, `y` in scatter and lines."""
+    """One bar, dot or corner of a line. `low` and `high` bound `x` in bars and dots, `y` in lines."""
 
     label: str
     x: float
-    y: float | None = None  # of scatter and lines
+    y: float | None = None  # of lines
     low: float | None = None
     high: float | None = None
-    group: str = ""  # bars and dots of one label are below each other, lines and scatter get a colour, strips a row
+    group: str = ""  # bars and dots of one label are below each other, lines get a colour
     tone: Tone = ""  # colour by meaning; empty: by group
     note: str = ""  # shown behind the bar, and when the pointer is over it
     href: str = ""  # "#id" opens a row, "#?cause=expert" filters the rows
@@ -66,10 +67,15 @@ class Chart:
         return [(titles[at], "") for at in filled], [[row[at] for at in filled] for row in cells]
 
     def _format_bounds(self, point: Point) -> str:
-        form = self.y_format if self.kind in ("scatter", "lines") else self.x_format
+        form = self.y_format if self.kind == "lines" else self.x_format
         if point.low is None or point.high is None:
             return ""
         return f"{format_number(point.low, form)} to {format_number(point.high, form)}"
+
+
+def link(**filters: str) -> str:
+    """Return the address of the rows that have these values."""
+    return f"#?{urlencode(filters)}"
 
 
 def _drop_empty(values: dict[str, object]) -> dict[str, object]:

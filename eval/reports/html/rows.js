@@ -1,10 +1,10 @@
 "use strict";
-// Rows of a page (rows.py): find, filter, sort, page, open, next and previous, deep links, export. Only one page of rows is
+// Rows of a page (rows.py): find, filter, sort, page, open, next and previous, deep links. Only one page of rows is
 // in the document, so that 10,000 rows are filtered at once. A page's own script, after this one, may say how a row looks:
 //
-//   RowTables.mount("questions", { cell(row, column) → Node | string, open(row, box) (may be async), export(row) → lines });
+//   RowTables.mount("questions", { cell(row, column) → Node | string, open(row, box) (may be async) });
 //
-// With `href(row) → address` a row is a link; one without an address opens as usual. `row._place` is the place of the row in the data; `export(null)` is the line of titles.
+// With `href(row) → address` a row is a link; one without an address opens as usual. `row._place` is the place of the row in the data.
 //
 // Links: `#ID` opens a row, `#?KEY=VALUE&…` filters. Keys: j or ↓, k or ↑, Enter, Esc, /.
 const RowTables = (() => {
@@ -30,15 +30,6 @@ const RowTables = (() => {
     seconds: (value) => `${value.toFixed(1)} s`,
   };
   const format = (value, kind) => (typeof value === "number" && FORMATS[kind] ? FORMATS[kind](value) : String(value ?? ""));
-
-  // A cell that a spreadsheet would take for a formula gets an apostrophe; numbers stay numbers.
-  const toCsv = (lines) =>
-    lines.map((line) => line.map((value) => {
-      if (typeof value === "number") return String(value);
-      const text = list(value).join("; ");
-      const safe = /^[\s]*[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-      return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-    }).join(",")).join("\r\n") + "\r\n";
 
   class RowTable {
     constructor(box, options, data) {
@@ -72,20 +63,9 @@ const RowTables = (() => {
         this.menus.set(column.key, menu);
         tools.append(menu);
       }
-      const sorting = make("select", "sorting", new Option("order: as listed", ""));
-      sorting.setAttribute("aria-label", "order");
-      for (const { key, title } of this.drawn) sorting.append(new Option(`${title} ▲`, `up ${key}`), new Option(`${title} ▼`, `down ${key}`));
-      sorting.addEventListener("input", () => {
-        const [direction, ...key] = sorting.value.split(" ");
-        this.sort(key.join(" "), direction);
-      });
-      const csv = make("button", "csv", "CSV");
-      csv.type = "button";
-      csv.title = `save the ${this.noun}s that are shown as a table`;
-      csv.addEventListener("click", () => this.save());
       this.found = make("span", "found small");
       this.found.setAttribute("role", "status");
-      tools.append(sorting, csv, this.found);
+      tools.append(this.found);
 
       this.heads = new Map();
       const cells = make("div", "cells");
@@ -259,18 +239,6 @@ const RowTables = (() => {
       }
       this.filter();
       this.box.scrollIntoView();
-    }
-
-    save() {
-      const columns = this.columns.filter((each) => each.export);
-      const lines = this.options.export
-        ? [this.options.export(null), ...this.shown.flatMap((row) => this.options.export(row))]
-        : [["id", ...columns.map((each) => each.title)], ...this.shown.map((row) => [row.id, ...columns.map((each) => row[each.key])])];
-      const link = make("a");
-      link.href = URL.createObjectURL(new Blob(["\ufeff", toCsv(lines)], { type: "text/csv" }));
-      link.download = `${this.name}.csv`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     }
   }
 

@@ -1,4 +1,4 @@
-"""Rows of a page that are filtered, sorted, opened and exported by `rows.js`.
+"""Rows of a page that are filtered, sorted and opened by `rows.js`.
 
 columns = [Column("question", "question", width="3fr"), Column("cause", "lost at", menu=True, read=find_cause)]
 Rows("questions", columns, [{"id": "q1", "question": "…"}])
@@ -25,7 +25,7 @@ class Column:
     """One column. A value is text, a number, None, or a list of texts (a row of several answers, or tags).
 
     `mark` draws a verdict (right, partial, wrong, error, not run, unscored) with its sign; `hidden` is not drawn, but
-    is filtered by, searched and exported.
+    is filtered by and searched.
     """
 
     key: str
@@ -34,7 +34,6 @@ class Column:
     width: str = "1fr"  # of CSS grid
     menu: bool = False  # filtered by a menu of its values
     find: bool = True  # texts are searched
-    export: bool = True
     read: Callable[[Any], object] | None = None  # the value of a row; None: the row's own, by the key
 
 

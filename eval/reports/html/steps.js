@@ -61,9 +61,7 @@ const Steps = (() => {
   function drawStep(step, options) {
     const item = make("li", step.kind, make("b", "", step.title), " ");
     if (step.decision) {
-      const misled = options.wrong && step.misled;
-      const kind = step.decision === "reject" ? "error" : misled ? "wrong" : "";
-      item.append(make("span", kind, misled ? "approved a wrong answer" : step.decision), " ");
+      item.append(make("span", step.decision === "reject" ? "error" : "", step.decision), " ");
     }
     if (options.broken !== undefined && step.span === options.broken) {
       item.classList.add("broken");

@@ -3,7 +3,7 @@
     print_gate(result, Console())
     write_files(result, notes, markdown=Path("comment.md"), junit=Path("gate.xml"), json_file=Path("gate.json"))
 
-Markdown is for a pull request, JUnit XML for a build server, JSON (gate.schema.json) for scripts. No file holds a
+Markdown is for a pull request, JUnit XML for a build server, JSON for scripts. No file holds a
 question, an answer or a target. Names and ids are data: in Markdown they are code, so that they neither format the page
 nor notify anybody.
 """
@@ -102,9 +102,6 @@ def _render_junit(result: GateResult) -> str:
     values = {"name": "eval/compare.py --gate", **{name: str(count) for name, count in counts.items()}}
     root = ElementTree.Element("testsuites", values)
     suite = ElementTree.SubElement(root, "testsuite", {**values, "skipped": "0"})
-    properties = ElementTree.SubElement(suite, "properties")
-    for name, run in (("base", result.base), ("new", result.new)):
-        ElementTree.SubElement(properties, "property", {"name": name, "value": _clean_xml(run.folder)})
     for each in result.metrics:
         case = ElementTree.SubElement(suite, "testcase", {"classname": "gate", "name": each.metric, "time": "0"})
         sentence = _clean_xml(_describe_metric(each, result))
@@ -137,30 +134,20 @@ def _list_remarks(result: GateResult) -> Iterator[str]:
 
 
 def _explain(judged: JudgedMetric) -> str:
-    needed = judged.questions_needed
+    needed, n = judged.questions_needed, judged.n_questions
     if needed is None:
         return "with a margin of 0 only a gain can pass; allow a loss with --margin"
+    why = "the change is too close to the limit" if needed <= n else "too few answers to decide"
     if judged.by_chance:
         why = "worse than allowed, but equal programs might well differ so much"
-    elif needed <= judged.n_questions:
-        return (
-            f"the change is too close to the limit: if nothing had changed, {needed:,} questions {_DECIDES}, "
-            f"and there are {judged.n_questions:,}"
-        )
-    else:
-        why = "too few answers to decide"
-    ways = [f"about {_round(needed):,} questions (now {judged.n_questions:,})"]
-    if judged.epochs_needed:
-        ways.append(f"about {judged.epochs_needed} answers to each question (run.epochs, now {judged.epochs})")
-    return f"{why}; if nothing has changed, {' or '.join(ways)} {_DECIDES}"
+    return f"{why}; if nothing has changed, about {_round(needed):,} questions (now {n:,}) {_DECIDES}"
 
 
 def _describe_basis(result: GateResult) -> Iterator[str]:
     """Yield sentences about what the verdict rests on."""
-    n, epochs = result.n_questions, min(each.epochs for each in result.metrics)
-    times = f", each answered {epochs} times" if epochs > 1 else ""
     several = f", shared by {len(result.metrics)} metrics (Bonferroni)" if len(result.metrics) > 1 else ""
-    yield f"{format_count(n, 'question')}{times}: score worse on {len(result.worse)}, better on {len(result.better)}"
+    questions = format_count(result.n_questions, "question")
+    yield f"{questions}: score worse on {len(result.worse)}, better on {len(result.better)}"
     if result.n_left_out:
         were = "question is" if result.n_left_out == 1 else "questions are"
         yield f"{result.n_left_out} {were} left out: prompts were tuned on them"

@@ -4,7 +4,6 @@
   const { make, mark, list } = RowTables;
   const WITH_TEXTS = 3; // MAX_WITH_TEXTS
   const SHORT = 3000; // characters of answers whose words are compared
-  let picked = -1; // run whose cell was clicked last
 
   // One sign for all answers of a run; where they differ, the share that is right.
   function drawSign(answers) {
@@ -20,9 +19,7 @@
     if (column.key === "target") return Answers.drawTarget(row);
     if (!column.key.startsWith("run ")) return undefined;
     const run = row.labels.indexOf(column.key.slice(4));
-    const drawn = make("span", "answers", ...(row.labels.length <= WITH_TEXTS ? Answers.drawAll(row.answers[run], "said clip") : drawSign(row.answers[run])));
-    drawn.dataset.run = run;
-    return [drawn];
+    return row.labels.length <= WITH_TEXTS ? Answers.drawAll(row.answers[run], "said clip") : drawSign(row.answers[run]);
   }
 
   // Steps of two answers in rows: equal names next to each other, in the order of both.
@@ -41,49 +38,15 @@
     for (const [a, b] of align(first.inner ?? [], second.inner ?? [])) if (a && b) compareSteps(a, b, words);
   }
 
-  function drawText(nodes, length) {
-    const box = make("div", "said code", ...nodes);
-    if (length > 900) {
-      box.classList.add("tall");
-      box.tabIndex = 0;
-      requestAnimationFrame(() => { // the first word that differs is in sight
-        const word = box.querySelector("del, ins");
-        if (word) box.scrollTop = word.offsetTop - 30;
-      });
-    }
-    return box;
-  }
-
-  function drawTexts(title, texts, names) {
-    const [before, after] = texts.map((each) => each ?? "");
-    const equal = before === after;
-    const sides = equal ? [[before || "–"]] : Words.compare(before, after);
-    const box = make("div", "pair");
-    sides.forEach((nodes, place) => {
-      const name = equal ? `${title}: the same in both` : `${title} of ${names[place]}`;
-      box.append(make("div", "", make("div", "side", name), equal ? Steps.fold("show", () => drawText(nodes, before.length)) : drawText(nodes, [before, after][place].length)));
+  // Two prompts next to each other, with the words that differ.
+  function drawPrompts(texts, names) {
+    const sides = Words.compare(...texts).map((nodes, place) => {
+      const tall = texts[place].length > 900;
+      const box = make("div", `said code${tall ? " tall" : ""}`, ...nodes);
+      if (tall) box.tabIndex = 0;
+      return make("div", "", make("div", "side", `prompt of ${names[place]}`), box);
     });
-    return box;
-  }
-
-  function drawPrompts(steps, answers, names) {
-    if (!steps.some((each) => each.calls?.length)) return [];
-    return [Steps.fold("prompts and replies: what differs", async () => {
-      const read = await Promise.all(answers.map((each) => Blocks.get("prompts", each.key)));
-      if (read.some((each) => !each)) return make("p", "small", Answers.GONE);
-      const calls = steps.map((step, side) => step.calls.map((id) => read[side][id]).filter(Boolean));
-      const drawn = [];
-      for (let n = 0; n < Math.max(...calls.map((each) => each.length)); n += 1) {
-        const [a, b] = calls.map((each) => each[n]);
-        drawn.push(make("div", "small", `call ${n + 1}${a && b ? "" : `: of ${names[a ? 0 : 1]} alone`}`));
-        const most = Math.max(a?.messages.length ?? 0, b?.messages.length ?? 0);
-        for (let place = 0; place < most; place += 1) {
-          drawn.push(drawTexts((a ?? b).messages[place]?.[0] ?? "message", [a?.messages[place]?.[1], b?.messages[place]?.[1]], names));
-        }
-        drawn.push(drawTexts("reply", [a?.reply, b?.reply], names));
-      }
-      return drawn;
-    }, "prompts")];
+    return make("div", "pair", ...sides);
   }
 
   // Side by side: both answers, then their steps. `sides` are [label, answer, details] each.
@@ -104,12 +67,12 @@
       const line = make("div", "pair steps-of");
       pair.forEach((step, place) => {
         const side = make("div", "", make("div", "side", names[place]));
-        const more = { words: (of, text) => compared.get(of)?.get(text), ...(a && b ? { prompts: undefined } : {}) };
+        const more = { words: (of, text) => compared.get(of)?.get(text) };
         if (step) side.append(draw(place, [step], more));
         else side.append(make("p", "small", "– no such step"));
         line.append(side);
       });
-      return make("div", "", line, ...(a && b ? drawPrompts(pair, sides.map(([, answer]) => answer), names) : []));
+      return line;
     });
     return [box, make("h3", "", "Steps, next to each other"), ...drawn];
   }
@@ -150,42 +113,24 @@
       box.append(...await drawRuns(row.labels, runs));
       return;
     }
-    const shown = picked >= 0 ? picked : Math.max(runs.findIndex((answers) => answers.some((each) => each.mark !== "right")), 0);
+    const shown = Math.max(runs.findIndex((answers) => answers.some((each) => each.mark !== "right")), 0);
     runs.forEach((answers, run) => {
       const marks = answers.length ? answers.flatMap((each) => [mark(each.mark), " "]) : ["– not answered "];
       const title = make("span", "", `${row.labels[run]}: `, ...marks, answers[0]?.line.slice(0, 80) ?? "");
       if (run) title.append(make("span", "small", ` next to ${row.labels[0]}`));
       const both = run ? [[row.labels[0], row.labels[run]], [runs[0], answers]] : [[row.labels[0]], [answers]];
-      const fold = Steps.fold(title, () => drawRuns(...both), "epoch of-run");
-      fold.dataset.run = run;
+      const fold = Steps.fold(title, () => drawRuns(...both), "epoch");
       box.append(fold);
       fold.open = run === shown;
     });
-    picked = -1;
   }
 
-  // A cell of the matrix opens its answer; in a row that is open, that answer alone.
-  document.addEventListener("click", (event) => {
-    const place = event.target.closest?.("[data-run]:not(.of-run)");
-    picked = place ? Number(place.dataset.run) : -1;
-    const row = place?.closest("details.row");
-    if (!row?.open) return;
-    const folds = row.querySelectorAll(".of-run");
-    if (!folds.length) return;
-    event.preventDefault();
-    for (const each of folds) each.open = Number(each.dataset.run) === picked;
-  }, true);
-
-  const exportRows = (row) =>
-    row === null ? ["run", "outcome", ...Answers.TITLES]
-      : row.answers.flatMap((answers, run) => answers.map((each) => [row.labels[run], list(row.outcome)[0], ...Answers.list(row, each)]));
-
-  RowTables.mount("questions", { cell, open, export: exportRows });
+  RowTables.mount("questions", { cell, open });
 
   const prompts = JSON.parse(document.getElementById("prompts").textContent);
   for (const place of document.querySelectorAll(".prompts-compared")) {
     for (const { agent, runs, texts } of prompts) {
-      place.append(Steps.fold(`${agent}: ${runs[0]} and ${runs[1]}`, () => drawTexts("prompt", texts, runs)));
+      place.append(Steps.fold(`${agent}: ${runs[0]} and ${runs[1]}`, () => drawPrompts(texts, runs)));
     }
   }
 })();

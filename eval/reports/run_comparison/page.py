@@ -7,19 +7,25 @@ questions and runs.
     write_comparison(Path("comparison.html"), compare_read_runs(runs, intersection=False), runs)
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from eval.analysis.comparison.answers import find_common, find_obstacle, pair_scores
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
+from eval.analysis.statistics.paired_tests import PairedResult, run_paired_test
+from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.formats import format_p_value, format_points
-from eval.reports.html.charts import CHARTS
+from eval.reports.html.charts import CHARTS, Chart, Point, Tone, link
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
-from eval.reports.run_comparison.charts import build_charts, chart_losses, describe_losses, list_compared
-from eval.reports.run_comparison.rows import ComparedQuestion, gather_runs, list_outcomes
+from eval.reports.run_comparison.rows import ComparedQuestion, GatheredRuns, gather_runs, list_outcomes
+from eval.runs.record import PlannedQuestion
 from mas.runtime.text import format_count
 
+MIN_GROUP = 2  # questions of a group that has an interval
+MAX_GROUPS = 14  # of one kind, such as the values of a tag
 MAX_ANSWERS = 20_000  # rows of (run, sample, epoch)
 MAX_WITH_TEXTS = 3  # runs whose answers are written into the table; of more, their signs
 _HERE = Path(__file__).parent
@@ -47,8 +53,7 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         "runs": list(map(describe_run, result.runs)),
         "verdicts": [describe_result(each, n) for each in result.comparisons],
         "comparisons": [_build_section(each, n) for each in result.comparisons],
-        "charts": [*build_charts(result, runs), chart_losses(gathered, labels)],
-        "losses": describe_losses(gathered, labels) if n == 1 else "",
+        "charts": [chart_differences(result, runs), chart_losses(gathered, labels)],
         "prompts": list(_list_prompts(runs)),
         "rows": Rows("questions", _list_columns(labels), gathered.questions),
         "n_shown": len(gathered.questions),
@@ -94,28 +99,14 @@ def _describe_price(pair: RunComparison) -> str:
 
 
 def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]:
-    differing = list(list_differences(pair))
     n = len(pair.differs.options) + len(pair.differs.prompts) + len(pair.differs.tools)
     return {
         "pair": pair,
         "numbers": build_numbers(pair),
         "lines": [*describe_verdict(pair, n_comparisons), *pair.notes],
-        "differing": differing,
-        "differ": "nothing" if not n else format_count(n, "setting"),
-        "names": ", ".join(_name_differences(pair)),
+        "differing": list(list_differences(pair)),
+        "differ": format_count(n, "setting"),
     }
-
-
-def _name_differences(pair: RunComparison) -> Iterator[str]:
-    """Yield what differs in a few words: names of prompts, tools and the first options."""
-    differs = pair.differs
-    if differs.prompts:
-        yield f"prompts of {', '.join(differs.prompts)}"
-    if differs.tools:
-        yield f"tools of {', '.join(differs.tools)}"
-    yield from list(differs.options)[:4]
-    if len(differs.options) > 4:
-        yield f"{len(differs.options) - 4} more options"
 
 
 def _list_prompts(runs: Sequence[ReadRun]) -> Iterator[dict[str, object]]:
@@ -149,8 +140,8 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
         Column("level", "level", kind="hidden", menu=True, find=False, read=lambda row: row.question.level),
         Column("kind", "attachment", kind="hidden", menu=True, find=False, read=lambda row: row.question.kind),
         Column("file", "file", kind="hidden", read=lambda row: row.question.file),
-        Column("labels", "runs", kind="hidden", find=False, export=False, read=lambda row: labels),
-        Column("answers", "answers", "hidden", find=False, export=False, read=_list_all_answers),
+        Column("labels", "runs", kind="hidden", find=False, read=lambda row: labels),
+        Column("answers", "answers", "hidden", find=False, read=_list_all_answers),
     ]
 
 
@@ -163,4 +154,83 @@ def _list_lost(place: int) -> Callable[[ComparedQuestion], list[str]]:
 
 
 def _list_all_answers(row: ComparedQuestion) -> list[list[dict[str, object]]]:
-    return [[each.to_dict() for each in answers] for answers in row.answers]
+    return [list(map(vars, answers)) for answers in row.answers]
+
+
+def list_compared(first: ReadRun, second: ReadRun) -> list[str]:
+    """Return the ids of the samples that two runs are compared on."""
+    if find_obstacle(first.answers, second.answers) is None:
+        return list(first.answers.questions)
+    return list(find_common(first.answers, second.answers).ids)
+
+
+def chart_differences(result: ComparisonResult, runs: Sequence[ReadRun]) -> Chart:
+    """Return the chart of the differences of two runs or more."""
+    return _chart_pair(result.comparisons[0], *runs) if len(runs) == 2 else _chart_against_first(result)
+
+
+def _chart_pair(pair: RunComparison, first: ReadRun, second: ReadRun) -> Chart:
+    comparison = pair.comparison
+    points = [_point(f"all: {comparison.metric}", comparison.score)]
+    if pair.used_to_tune and pair.used_to_tune.without:
+        points.append(_point("not used to tune", pair.used_to_tune.without))
+    points += [_point(f"{name}: {each.metric}", each.result) for name, each in comparison.extra.items()]
+    ids = list_compared(first, second)
+    is_whole = find_obstacle(first.answers, second.answers) is None  # then missing answers count as wrong
+    scores = dict(zip(ids, pair_scores(first.answers, second.answers, None if is_whole else ids), strict=True))
+    for name, group in _list_groups([first.answers.questions[each] for each in ids]):
+        points.append(_point(name, run_paired_test([scores[each] for each in group])))
+    title = f"{pair.run} - {pair.against} in points, with 95% intervals; groups are not adjusted for their number"
+    return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
+
+
+def _chart_against_first(result: ComparisonResult) -> Chart:
+    first = result.runs[0].label
+    points = [_point(f"{pair.run} - {first}", pair.comparison.score) for pair in result.comparisons]
+    title = f"Difference to {first} in points, with 95% intervals, each as if it were the only one"
+    return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
+
+
+def _point(label: str, result: PairedResult) -> Point:
+    low, high = result.ci95 or (None, None)
+    tone: Tone = "quiet"
+    if low is not None and high is not None and not low <= 0 <= high:
+        tone = "right" if low > 0 else "wrong"
+    note = format_count(result.n_questions, "question")
+    return Point(label, result.difference, low=low, high=high, tone=tone, note=note)
+
+
+def _list_groups(questions: Sequence[PlannedQuestion]) -> Iterator[tuple[str, list[str]]]:
+    """Yield levels, kinds of attachment and tags with their questions, where there are several."""
+    kinds: list[tuple[str, Callable[[PlannedQuestion], str]]] = [
+        ("level", lambda each: each.level or ""),
+        ("attachment", lambda each: classify_attachment(each.file)),
+    ]
+    tags = sorted({tag for each in questions for tag in each.tags if tag != EXPECTED})
+    kinds += [(tag, lambda each, tag=tag: each.tags.get(tag, "")) for tag in tags]  # type: ignore[misc]
+    for name, read in kinds:
+        groups: dict[str, list[str]] = defaultdict(list)
+        for each in questions:
+            groups[read(each)].append(each.id)
+        shown = {value: ids for value, ids in groups.items() if value and len(ids) >= MIN_GROUP}
+        if len(groups) >= 2 and len(shown) <= MAX_GROUPS:
+            yield from ((f"{name} {value}", shown[value]) for value in sorted(shown))
+
+
+def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
+    """Chart the points that each run lost by the first cause, as shares of its questions."""
+    n = max(len(gathered.questions), 1)
+    lost: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(labels, 0.0))
+    for compared in gathered.questions:
+        for label, answers in zip(labels, compared.answers, strict=True):
+            for each in answers:
+                if each.lost:
+                    lost[each.lost][label] += (1 - each.value) / len(answers)
+    order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_GROUPS]
+    points = []
+    for name in order:
+        for label in labels:
+            href = link(**{f"lost {label}": name}) if lost[name][label] else ""
+            points.append(Point(name, lost[name][label] / n, group=label, href=href))
+    title = "Points lost, by the first cause"
+    return Chart("bars", title, points, x_label="share of the questions", x_format="percent")

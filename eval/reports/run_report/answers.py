@@ -9,30 +9,30 @@ Only short texts and numbers of an answer are kept; steps and prompts are compre
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
+from eval.analysis.summary.summary import name_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.blocks import Blocks, BlockWriter
-from eval.reports.step_tree import build_calls, cut_text, describe_steps, format_cost, mark_answer
+from eval.reports.step_tree import build_calls, build_steps, cut_text, format_cost, mark_answer
 from eval.runs.record import ExtraScore, PlannedQuestion, Record
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
+
+if TYPE_CHECKING:
+    from eval.analysis.attribution.broken_link import BrokenLink
 
 MAX_BLOCK_BYTES = 6_500_000  # of steps and prompts of all answers, as they are written
 MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away
 RIGHT = "right"
 STEPS, PROMPTS = "steps", "prompts"  # names of blocks
 
-_DRAWN = (
-    *("key", "epoch", "attempt", "mark", "line", "why", "lost", "limit", "approved_by"),
-    *("seconds", "tokens", "cost_usd", "people"),
-)
-Links = Mapping[tuple[str, int], BrokenLink]  # by sample id and epoch
+Links = Mapping[tuple[str, int], "BrokenLink"]  # by sample id and epoch
 
 
-@dataclass(slots=True)
+@dataclass
 class AnswerRow:
-    """One answer, as far as the table and the charts need it."""
+    """One answer, as the script of a page draws it."""
 
     key: int  # of its blocks
     epoch: int
@@ -41,29 +41,13 @@ class AnswerRow:
     value: float
     line: str
     why: str
-    link: BrokenLink | None  # None: no point was lost
+    lost: str  # name of the link that broke first; empty: no point was lost
     error_class: str
     limit: str
-    approved_by: str  # critic that approved a wrong answer
     seconds: float
     tokens: int
     cost_usd: float | None
-    seconds_by_agent: dict[str, float]
-    error: str  # all of its message, once in memory for each message
     people: str = ""  # labels of people on it and on its question
-
-    @property
-    def lost(self) -> str:
-        """Return the name of the link that broke first, as the table and the chart show it."""
-        return self.link.title if self.link else ""
-
-    @property
-    def lost_kind(self) -> str:
-        return self.link.kind if self.link else ""
-
-    def to_dict(self) -> dict[str, object]:
-        """Return what the script of a page draws."""
-        return {name: getattr(self, name) for name in _DRAWN}
 
 
 @dataclass(slots=True)
@@ -126,7 +110,6 @@ class AnswerGatherer:
         self.writer = writer
         self._kept_first = kept_first
         self._key = 0  # of the last answer
-        self._messages: dict[str, str] = {}  # each once: a run may fail ten thousand times in the same way
 
     def gather(
         self, records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int, links: Links | None = None
@@ -144,14 +127,47 @@ class AnswerGatherer:
             if before is not None and before.attempt >= record.attempt:
                 continue
             self._key += 1
-            steps, misled = describe_steps(record)
-            link = (links or {}).get((record.sample_id, record.epoch)) or find_broken_link(record)
-            answer = _build_answer(record, self._key, misled, link)
-            answer.error = self._messages.setdefault(answer.error, answer.error)
+            link = (links or {}).get((record.sample_id, record.epoch)) or _find_link(record)
+            answer = _build_answer(record, self._key, link)
             question.answers[record.epoch] = answer
             matters = answer.mark != RIGHT or record.sample_id in self._kept_first
-            _write_blocks(self.writer, record, answer, steps, matters)
+            self._write_blocks(record, answer, link, matters)
         return [rows[at] for at in sorted(rows)]
+
+    def _write_blocks(self, record: Record, answer: AnswerRow, link: "BrokenLink | None", matters: bool) -> None:
+        """Add the answer's texts, steps and prompts. What matters is kept where there is no room for all."""
+        details: dict[str, object] = {
+            "question": cut_text(record.question),
+            "target": None if record.target is None else cut_text(record.target),
+            "answer": "" if record.answer is None else cut_text(str(record.answer)),
+            "scorer": cut_text(_describe_score(record)),
+            "people": _describe_people(record),
+            "extra": [
+                (f"scorer {name}", cut_text(_describe_verdict(each))) for name, each in record.extra_scores.items()
+            ],
+            "error": cut_text(_describe_error(record)),
+            "failed in": _describe_place(record),
+            "stack": cut_text(record.error_details.stack) if record.error_details else "",
+            "ended by": record.limit or "",
+            "evidence": link.evidence.for_people if link else "",
+            "reasoning": cut_text(record.reasoning_trace),
+            "spent": _describe_spending(record, answer),
+            "thread id": record.thread_id,
+            "broken": link.step if link else None,
+            "steps": [each.to_dict() for each in build_steps(record.trajectory)],
+        }
+        known = {name: value for name, value in details.items() if value not in ("", None, [])}
+        self.writer.add(STEPS, answer.key, known, 0 if matters else 2)
+        if calls := build_calls(record.trajectory):
+            self.writer.add(PROMPTS, answer.key, calls, 1 if matters else 3)
+
+
+def _find_link(record: Record) -> "BrokenLink | None":
+    if record.correct or (record.error is None and not record.scored):
+        return None
+    from eval.analysis.attribution.broken_link import find_broken_link  # for an answer that lost points
+
+    return find_broken_link(record)
 
 
 def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
@@ -160,54 +176,24 @@ def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
     return QuestionRow(record.sample_id, record.level or "", line, record.file or "", target, tags)
 
 
-def _build_answer(record: Record, key: int, misled: str, link: BrokenLink | None) -> AnswerRow:
+def _build_answer(record: Record, key: int, link: "BrokenLink | None") -> AnswerRow:
     usage = record.usage
-    mark = mark_answer(record)
     return AnswerRow(
         key=key,
         epoch=record.epoch,
         attempt=record.attempt,
-        mark=mark,
+        mark=mark_answer(record),
         value=record.value if record.error is None else 0.0,
         line="" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
         why=shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
-        link=link,
+        lost=name_link(link.kind, link.name) if link else "",
         error_class=(record.error_class or "unknown") if record.error is not None else "",
         limit=record.limit or "",
-        approved_by=misled if mark in ("wrong", "partial") else "",
         seconds=round(record.wall_seconds, 3),
         tokens=usage.input_tokens + usage.output_tokens,
         cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
-        seconds_by_agent=record.seconds_by_agent,
-        error=record.error or "",
         people=", ".join(each.label.replace("_", " ") for each in record.human),
     )
-
-
-def _write_blocks(writer: BlockWriter, record: Record, answer: AnswerRow, steps: object, matters: bool) -> None:
-    """Add the answer's texts, steps and prompts. What matters is kept where there is no room for all."""
-    details: dict[str, object] = {
-        "question": cut_text(record.question),
-        "target": None if record.target is None else cut_text(record.target),
-        "answer": "" if record.answer is None else cut_text(str(record.answer)),
-        "scorer": cut_text(_describe_score(record)),
-        "people": _describe_people(record),
-        "extra": [(f"scorer {name}", cut_text(_describe_verdict(each))) for name, each in record.extra_scores.items()],
-        "error": cut_text(_describe_error(record)),
-        "failed in": _describe_place(record),
-        "stack": cut_text(record.error_details.stack) if record.error_details else "",
-        "ended by": record.limit or "",
-        "evidence": answer.link.evidence.for_people if answer.link else "",
-        "reasoning": cut_text(record.reasoning_trace),
-        "spent": _describe_spending(record, answer),
-        "thread id": record.thread_id,
-        "broken": answer.link.step if answer.link else None,
-        "steps": steps,
-    }
-    known = {name: value for name, value in details.items() if value not in ("", None, [])}
-    writer.add(STEPS, answer.key, known, 0 if matters else 2)
-    if calls := build_calls(record.trajectory):
-        writer.add(PROMPTS, answer.key, calls, 1 if matters else 3)
 
 
 def _describe_people(record: Record) -> str:

@@ -8,24 +8,27 @@ there is room, are compressed and read when they are opened: 1,000 answers with 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
-from eval.analysis.summary.summary import Summary
-from eval.reports.formats import format_floor, format_interval
-from eval.reports.html.charts import CHARTS
+from eval.analysis.summary.summary import LostPoints, Summary
+from eval.execution.projection import format_duration
+from eval.reports.formats import format_floor, format_interval, format_usd, shorten_number
+from eval.reports.html.charts import CHARTS, Chart, Point, Tone, format_number, link
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
-from eval.reports.notes import format_title, list_notes
-from eval.reports.run_report import overview
+from eval.reports.notes import describe_critic, format_title, list_notes
 from eval.reports.run_report.answers import RIGHT, AnswerRow, Gathered, Links, QuestionRow, gather_answers
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.reports.summary_table import PASS_LEGEND, build_counts, build_epochs
 from eval.reports.tables import Table
-from eval.runs.record import PlannedQuestion, Record
+from eval.runs.record import NOT_RUN, PlannedQuestion, Record
+from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
 
+MAX_CAUSES = 15
+MAX_VALUES = 15  # of a level, kind or tag in a chart
 MAX_ANSWERS = 10_000  # rows of (sample, epoch)
 MAX_LEAKS = 200  # web results
-MAX_ERROR_GROUPS = 5  # that are shown at the top; the others are folded
 CAVEATS = (
     *("tuned on", "benchmark leaks", "the judge and people", "reviewed by people"),
     *("unscored", "left out", "skipped", "answers"),
@@ -75,20 +78,20 @@ def _write_banner(summary: Summary) -> str:
 
 
 def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str]]) -> dict[str, object]:
-    notes, errors = dict(list_notes(summary)), overview.group_errors(gathered.answers)
+    notes, errors = dict(list_notes(summary)), _list_errors(summary)
     page: dict[str, object] = {
         "summary": summary,
         "title": format_title(summary),
         "about": [*facts, *notes.items()],
         "banner": _write_banner(summary),
-        "tiles": list(overview.build_tiles(summary, gathered.answers)),
+        "tiles": list(_build_tiles(summary, gathered.answers)),
         "caveats": _list_caveats(summary, notes, facts),
         "errors": errors,
-        "n_errors": MAX_ERROR_GROUPS,
         "all_failed": bool(errors) and summary.n_error == summary.n,
-        "score_charts": list(overview.build_score_charts(summary)),
-        "losses": overview.describe_losses(summary),
-        "loss_charts": list(overview.build_loss_charts(summary, gathered)),
+        "score_charts": list(_build_score_charts(summary)),
+        "losses": notes.get("points lost", ""),
+        "loss_charts": list(_build_loss_charts(summary)),
+        "critics": {name: describe_critic(each) for name, each in summary.critics.items()},
         "folds": list(_list_tables(summary)),
         "rows": Rows("questions", _list_columns(gathered.tags), gathered.questions),
         "n_shown": len(gathered.answers),
@@ -97,11 +100,6 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "max_chars": MAX_TEXT_CHARS,
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
-    if summary.critics:
-        from eval.reports import critics
-
-        page |= {"critics": critics.build_critics(summary), "critic_sentences": critics.describe_critics(summary)}
-        page["critic_charts"] = list(critics.build_critic_charts(summary))
     if (labels := summary.labels) is not None:
         from eval.reports.labels import build_confusion, build_labels
 
@@ -145,9 +143,7 @@ def _list_columns(tags: Sequence[str]) -> list[Column]:
         Column("cost", "cost", kind="usd", width="74px", read=_add(lambda answer: answer.cost_usd)),
         Column("seconds", "time", kind="seconds", width="70px", read=_add(lambda answer: answer.seconds)),
         Column("mark", "verdict", kind="hidden", menu=True, find=False, read=_list_marks),
-        Column("cause", "cause", "hidden", menu=True, find=False, read=_list_names(lambda each: each.lost_kind)),
         Column("error", "error", kind="hidden", menu=True, read=_list_names(lambda answer: answer.error_class)),
-        Column("critic", "critic", kind="hidden", menu=True, read=_list_names(_describe_approval)),
         Column("people", "people", "hidden", menu=True, find=False, read=_list_names(lambda each: each.people)),
         Column("level", "level", kind="hidden", menu=True, find=False),
         Column("kind", "attachment", kind="hidden", menu=True, find=False),
@@ -155,13 +151,8 @@ def _list_columns(tags: Sequence[str]) -> list[Column]:
         Column("file", "file", kind="hidden"),
         Column("why", "why", kind="hidden", read=_list_names(lambda answer: answer.why)),
         Column("tokens", "tokens", kind="hidden", find=False, read=_add(lambda answer: answer.tokens)),
-        Column("answers", "answers", "hidden", find=False, export=False, read=lambda row: list_answers(row.in_order)),
+        Column("answers", "answers", "hidden", find=False, read=lambda row: list(map(vars, row.in_order))),
     ]
-
-
-def list_answers(answers: Iterable[AnswerRow]) -> list[dict[str, object]]:
-    """Return what the page's script draws of answers."""
-    return [each.to_dict() for each in answers]
 
 
 def _get_tag(tag: str) -> Callable[[QuestionRow], str]:
@@ -178,10 +169,6 @@ def _list_marks(row: QuestionRow) -> list[str]:
     return [*marks, *(["not right"] if set(marks) - {RIGHT} else [])]
 
 
-def _describe_approval(answer: AnswerRow) -> str:
-    return f"{answer.approved_by} approved a wrong answer" if answer.approved_by else ""
-
-
 def _add(read: Callable[[AnswerRow], float | None]) -> Callable[[QuestionRow], float | None]:
     """Return a function that adds up an amount of all answers; None if it is not known of one."""
 
@@ -191,3 +178,81 @@ def _add(read: Callable[[AnswerRow], float | None]) -> Callable[[QuestionRow], f
         return round(sum(known), 6) if len(known) == len(amounts) else None
 
     return add
+
+
+def _build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[tuple[str, str, str]]:
+    """Yield value, name and remark of the score, what it cost, and how long it took."""
+    interval = f"95% interval {format_interval(summary.score_ci95)}"
+    remark = "not complete: no interval" if summary.incomplete else interval
+    yield format_floor(summary.score, summary.incomplete), summary.metric, remark
+    over = f" over {summary.epochs} epochs" if summary.epochs > 1 else ""
+    right = "right" if summary.metric == ACCURACY else "fully right"
+    yield f"{summary.n_correct:,} of {summary.n_scored:,}", right + over, _count_failures(summary)
+    usage = summary.usage
+    known = f"at least {format_usd(usage.known_cost_usd)}" if usage.known_cost_usd else format_usd(None)
+    cost = known if usage.cost_usd is None else format_usd(usage.cost_usd)
+    yield cost, "cost", "simulated model" if summary.simulated else ""
+    n_in, n_out = usage.input_tokens, usage.output_tokens
+    yield shorten_number(n_in + n_out), "tokens", f"{shorten_number(n_in)} in, {shorten_number(n_out)} out"
+    seconds = [each.seconds for each in answers if each.mark != "not run"]
+    typical = f"{format_number(median(seconds), 'seconds')} for a typical answer" if seconds else ""
+    yield format_duration(summary.wall_seconds), "time", typical
+
+
+def _count_failures(summary: Summary) -> str:
+    wrong = "answered wrongly" if summary.metric == ACCURACY else "answered, not fully right"
+    n_failed = summary.n_error - summary.n_not_run
+    infrastructure = f", {summary.n_infrastructure} by infrastructure" if summary.n_infrastructure else ""
+    parts = [
+        f"{summary.n_wrong:,} {wrong}" if summary.n_wrong else "",
+        f"{n_failed:,} in error{infrastructure}" if n_failed else "",
+        f"{summary.n_not_run:,} not run" if summary.n_not_run else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _list_errors(summary: Summary) -> list[tuple[int, str, str, str]]:
+    """Return number, class, first message and address of the rows of each kind of error, the most frequent first."""
+    return [
+        (n, name, summary.first_errors.get(name, ""), link(error=name))
+        for name, n in summary.errors_by_class.items()
+        if name != NOT_RUN
+    ]
+
+
+def _build_score_charts(summary: Summary) -> Iterator[Chart]:
+    """Yield the score by level and by tag, such as the kind of the attachment, as far as there are several."""
+    floor, metric = ", so far" if summary.incomplete else "", summary.metric
+    for name, counts in {"level": summary.by_level, **summary.by_tag}.items():
+        scored = [(value, each) for value, each in counts.items() if each.score is not None]
+        few = f" (the first {MAX_VALUES} of {len(scored)})" if len(scored) > MAX_VALUES else ""
+        points = []
+        for value, each in scored[:MAX_VALUES]:
+            label, key = (f"level {value}", "level") if name == "level" else (value, f"tag {name}")
+            low, high = each.score_ci95 or (None, None)
+            share, href = each.score or 0.0, link(**{key: value})
+            note = f"{share:.0%} of {each.n_scored:,}"
+            points.append(Point(label, share, low=low, high=high, tone="accent", note=note, href=href))
+        if len(points) > 1:
+            title = f"{metric[0].upper()}{metric[1:]} by {name}{few}{floor}"
+            yield Chart("dots", title, points, metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
+
+
+def _build_loss_charts(summary: Summary) -> Iterator[Chart]:
+    """Yield where points are lost, then how long each agent takes."""
+    if lost := summary.attribution:
+        rest = f" (the {MAX_CAUSES} largest of {len(lost)})" if len(lost) > MAX_CAUSES else ""
+        title = f"Points lost of 100, by the first broken link{rest}"
+        yield Chart("bars", title, list(map(_build_loss, lost[:MAX_CAUSES])), x_label="points lost")
+    n = summary.n - summary.n_not_run
+    if summary.by_agent and n:
+        by_agent = sorted(summary.by_agent.items(), key=lambda item: -item[1])
+        points = [Point(agent, round(seconds / n, 4), tone="accent") for agent, seconds in by_agent]
+        yield Chart("bars", "Seconds of each agent, mean of all answers", points, "seconds", x_format="seconds")
+
+
+def _build_loss(lost: LostPoints) -> Point:
+    low, high = (round(100 * bound, 2) for bound in lost.points_ci95) if lost.points_ci95 else (None, None)
+    tone: Tone = "error" if lost.kind == "error" else "wrong"
+    note, href = format_count(lost.n, "answer"), link(lost=lost.title)
+    return Point(lost.title, round(100 * lost.points, 2), low=low, high=high, tone=tone, note=note, href=href)

@@ -46,6 +46,5 @@
     });
   }
 
-  const exportRows = (row) => (row === null ? Answers.TITLES : row.answers.map((each) => Answers.list(row, each)));
-  RowTables.mount("questions", { cell, open, export: exportRows });
+  RowTables.mount("questions", { cell, open });
 })();

@@ -78,11 +78,6 @@ def test_a_run_is_a_row_with_its_interval_and_a_broken_one_says_so(tmp_path: Pat
     assert frame.loc["bad", "status"] == "unreadable" and "version" in str(frame.loc["bad", "error"])
 
 
-def test_an_empty_run_has_the_columns(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / "a", [], planned=[])
-    assert list(samples_df(folder).columns) == list(SAMPLE_COLUMNS) and len(calls_df(folder)) == 0
-
-
 def test_a_foreign_folder_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is imported or resolved, a link in it is refused, and values of wrong types are a sentence."""
     (tmp_path / "evil.py").write_text("from pathlib import Path\nPath('was_here').touch()\n")

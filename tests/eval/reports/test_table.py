@@ -56,16 +56,6 @@ def test_a_run_that_is_not_complete_shows_a_floor_and_how_far_it_came(record: Ma
     assert not [each for each in ("interval", "ICC", "pass@k:", "majority vote:") if each in text]
 
 
-def test_the_table_fits_a_narrow_terminal(record: Make) -> None:
-    right = [record(f"{n}-{epoch}", score=1.0) for n in range(69) for epoch in range(5)]
-    for records in (right, [*right, record("z", **NOT_RUN)]):
-        lines = shown(records, width=60).splitlines()
-        rows = [line for line in lines if line.startswith("│")]
-        assert len(rows) == 2, "of all, and of level 1; a cell that does not fit makes another line"
-        heading = next(line for line in lines if line.startswith("┃"))
-        assert "accuracy" in heading and "errors" in heading and "…" not in heading
-
-
 def test_a_cost_says_why_it_is_unknown_or_zero(record: Make) -> None:
     unpriced = record("a", usage=Usage(lm_calls=1))
     assert "cost: n/a (price of odd-1 unknown)" in shown([unpriced], model="odd-1")
@@ -103,13 +93,6 @@ def test_epochs_have_a_table_of_their_own(record: Make) -> None:
     assert row(many, "64")[0] == "64"
     assert row(many, "100")[0] == "100"
     assert " 65 " not in many
-
-
-def test_errors_are_listed_by_class_and_are_not_markup(record: Make) -> None:
-    failed = {"score": None, "error": "x"}
-    text = shown([record("a", error_class="[red]Odd[/]", **failed), record("b", error_class=None, **failed)])
-    assert "errors: [red]Odd[/] 1, unknown 1" in text
-    assert "errors: none" in shown([record("a")])
 
 
 def test_wrong_answers_are_one_plain_line_each_cleaned_and_cut(record: Make) -> None:

@@ -36,13 +36,6 @@ def find(made: Record) -> BrokenLink:
     return link
 
 
-def test_an_answer_that_lost_no_point_has_none() -> None:
-    right = record("17", "17", [expert("17"), finalizer("17")])
-
-    assert find_broken_link(right) is None
-    assert find_broken_link(replace(right, target=None, score=None)) is None
-
-
 def test_the_agent_is_named_with_its_step_its_words_and_the_critic_that_approved_them() -> None:
     link = find(record("17", "18", [expert("18"), APPROVED, finalizer("18")]))
 

@@ -5,7 +5,7 @@ from dataclasses import astuple, replace
 import pytest
 
 from eval.analysis.attribution.agent_steps import INPUTS
-from eval.analysis.attribution.critics import CriticCount, CriticTally, was_last_approval_right
+from eval.analysis.attribution.critics import CriticCount, CriticTally
 from eval.runs.record import Record
 from tests.optimize.simulated_runs import lm, record, step
 
@@ -98,31 +98,3 @@ def test_only_declared_critics_count_and_none_of_a_users_own_program() -> None:
     assert count(made, critics=("critic",)).n_reviews == 1
     assert count(made, critics=("other",)).n_reviews == 0
     assert count(replace(made, state={INPUTS: {}})).n_reviews == 0
-
-
-def test_the_cost_is_that_of_the_critics_own_steps_and_requests() -> None:
-    def request(cost: float | None) -> dict[str, object]:
-        return {**lm(), "attributes": {"input_tokens": 10, "output_tokens": 3, "cost_usd": cost}}
-
-    review = step("critic", request(0.5), request(None), **APPROVED)
-    review[0] |= {"start_seconds": 2.0, "end_seconds": 3.5}
-    unended = step("critic", request(0.25), **APPROVED)
-    unended[0] |= {"start_seconds": 9.0}
-    found = count(record("17", "17", [step("expert", request(7.0), result="17"), review, unended, LAST]))
-    assert (found.lm_calls, found.input_tokens, found.output_tokens) == (3, 30, 9)
-    assert (found.known_cost_usd, found.unknown_cost_calls, found.seconds) == (0.75, 1, 1.5)
-
-
-@pytest.mark.parametrize(
-    ("steps", "expected"),
-    [
-        ([RIGHT, step("critic", **APPROVED), LAST], True),
-        ([WRONG, step("critic", **APPROVED), LAST], False),
-        ([RIGHT, step("critic", **REJECTED), LAST], False),
-        ([RIGHT, step("critic", **APPROVED), WRONG, step("critic", **APPROVED), LAST], False),
-        ([step("researcher", report="17"), step("critic", **APPROVED), WRONG, LAST], False),
-        ([RIGHT, LAST], False),
-    ],
-)
-def test_the_last_approval_was_right_only_of_a_right_draft(steps: list, expected: bool) -> None:  # type: ignore[type-arg]
-    assert was_last_approval_right(record("17", "18", steps)) is expected

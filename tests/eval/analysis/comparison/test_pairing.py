@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.comparison.answers import Answers, collect_answers, read_answers
-from eval.analysis.comparison.pairing import (
+from eval.analysis.comparison.answers import (
     OTHER_CONTENT,
+    Answers,
+    collect_answers,
     find_common,
     find_obstacle,
     pair_scores,
+    read_answers,
 )
 from eval.benchmarks.dataset import Sample
 from eval.runs.record import Usage

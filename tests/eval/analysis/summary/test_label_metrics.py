@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from random import Random
 
-import numpy as np
 import pytest
 
 from eval.analysis.summary.label_metrics import (
     NO_ANSWER,
     OTHER,
     OTHER_TARGET,
-    compute_macro_interval,
 )
 from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import LabelSummary
@@ -89,29 +87,6 @@ def test_the_figures_are_those_of_the_textbook(labels_of: Callable[..., LabelSum
         expected.append(2 * precision * recall / (precision + recall))
         assert found.by_label[name].f1 == pytest.approx(expected[-1])
     assert found.macro_f1 == pytest.approx(sum(expected) / 3)
-
-
-@pytest.mark.parametrize(("n", "right"), [(20, 0.35), (53, 0.35), (53, 0.85)])
-def test_the_interval_of_the_macro_f1_contains_it(n: int, right: float) -> None:
-    """Where the bootstrap's had it in 86 of 100 cases (20 questions)."""
-    random, priors, held = np.random.default_rng(n), (0.5, 0.3, 0.2), 0
-    wrong = sum(priors) - np.array(priors)
-    true = np.mean([2 * p * right / (p + p * right + (1 - right) * q / 2) for p, q in zip(priors, wrong, strict=True)])
-    for _ in range(300):
-        targets = random.choice(3, n, p=priors)
-        answers = np.where(random.random(n) < right, targets, (targets + random.integers(1, 3, n)) % 3)
-        cells = [[(NAMES[a], NAMES[b])] for a, b in zip(targets.tolist(), answers.tolist(), strict=True)]
-        bounds = compute_macro_interval(cells, NAMES)
-        assert bounds
-        held += bounds[0] <= true <= bounds[1]
-    assert held >= 0.93 * 300
-
-
-def test_all_right_is_no_certainty_and_repeats_add_none(labels_of: Callable[..., LabelSummary]) -> None:
-    once, thrice = (labels_of(*[(name, name) for name in NAMES] * 5, epochs=epochs) for epochs in (1, 3))
-    for found in (once, thrice):
-        assert (found.macro_f1, found.macro_f1_ci95) == (1.0, (pytest.approx(0.735, abs=1e-3), 1.0))
-        assert found.by_label["login"].f1_ci95 == (pytest.approx(0.647, abs=1e-3), 1.0)
 
 
 def test_without_labels_or_before_the_end_there_is_less_to_say(record: Make) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.summary.rows import MAX_ERROR_CHARS
-from eval.analysis.summary.summarise import RunDetails, select_final_attempts, summarise
+from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import (
     Leaks,
     Retried,
@@ -59,19 +58,6 @@ def test_remarks_a_single_part_and_parts_that_are_no_shares_are_not_summarised(
     assert summarise([record("a", score=1.0, parts=parts)], RunDetails(run_id="run-1")).parts == {}
 
 
-def test_the_first_message_of_each_error_class_is_kept(record: Make) -> None:
-    records = [
-        record("a", **{**FAILED, "error": "the first"}),
-        record("b", **{**FAILED, "error": "the second"}),
-        record("c", **{**FAILED, "error": "x" * 5_000, "error_class": "tool"}),
-        record("d", **{**FAILED, "error": "not asked", "error_class": "not_run"}),
-        record("e", **{**FAILED, "error": "it passed", "error_class": "limit"}),
-        record("e", attempt=2, score=1.0),
-    ]
-    first = summarise(records, RunDetails(run_id="run-1")).first_errors
-    assert first == {"LMServerError": "the first", "tool": "x" * MAX_ERROR_CHARS}
-
-
 def test_agents_that_have_tools_and_never_called_one_are_named(record: Make) -> None:
     details = RunDetails(run_id="run-1", agents_with_tools=("researcher", "expert"))
     asked = record("a", usage=Usage(lm_calls=3), seconds_by_agent={"planner": 1.0, "researcher": 2.0})
@@ -79,15 +65,6 @@ def test_agents_that_have_tools_and_never_called_one_are_named(record: Make) -> 
     assert said.startswith("researcher has tools"), "and not the expert, which never worked"
     called = summarise([asked, record("b", calls_by_tool={"calculator": 1})], details)
     assert "no tool was called" not in dict(list_notes(called))
-
-
-def test_the_memory_of_the_run_is_that_of_its_largest_session() -> None:
-    sessions = tuple(SessionInfo("", peak_memory_mb=each) for each in (120.5, None, 300.0))
-    summary = summarise([], RunDetails(run_id="run-1", sessions=sessions))
-    assert summary.peak_memory_mb == 300.0
-    assert dict(list_notes(summary))["memory"].startswith("300 MB at most")
-    unknown = summarise([], RunDetails(run_id="run-1", sessions=sessions[1:2]))
-    assert unknown.peak_memory_mb is None and "memory" not in dict(list_notes(unknown))
 
 
 @pytest.mark.parametrize("error_class", ["not_run", "quota_or_key"])
@@ -127,19 +104,6 @@ def test_unscored_questions_stay_outside_the_accuracy(record: Make) -> None:
     assert (alone.accuracy, alone.accuracy_ci95) == (None, None)
 
 
-def test_levels_are_summed_up_apart(record: Make) -> None:
-    records = [record("a", score=1.0), record("b", level="2", **FAILED), record("c", level=None)]
-    levels = summarise(records, RunDetails(run_id="run-1")).by_level
-    assert list(levels) == ["1", "2"]
-    assert asdict(levels["1"]) == {
-        "n": 1, "n_scored": 1, "n_correct": 1, "n_wrong": 0, "accuracy": 1.0,
-        "accuracy_ci95": (pytest.approx(0.025, abs=1e-4), 1.0), "score": 1.0,
-        "score_ci95": levels["1"].accuracy_ci95, "n_error": 0, "n_infrastructure": 0,
-        "n_not_run": 0,
-    }  # fmt: skip
-    assert (levels["2"].accuracy, levels["2"].n_error) == (0.0, 1)
-
-
 def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) -> None:
     usage = Usage(
         lm_calls=3, retries=1, tool_calls=2, input_tokens=100, cached_input_tokens=4, output_tokens=10, cost_usd=0.5
@@ -155,7 +119,6 @@ def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) 
         "replayed_tool_calls": 0, "cached_tool_calls": 0, "oldest_cached_tool_result": None,
     }  # fmt: skip
     assert summary.by_agent == {"planner": 2.0, "expert": 1.0}
-    assert select_final_attempts([second, first]) == [second]
 
 
 def test_what_is_outside_the_plan_is_paid_for_and_nothing_else(record: Make) -> None:
@@ -176,10 +139,6 @@ def test_one_unknown_cost_makes_the_total_unknown(record: Make) -> None:
     assert cost_of(record("a", usage=Usage())) is None
 
 
-def test_a_question_that_never_came_to_a_call_cost_nothing(record: Make) -> None:
-    assert cost_of(record("a", usage=Usage(lm_calls=1, cost_usd=0.5)), record("b", usage=Usage(), **FAILED)) == 0.5
-
-
 def cost_of(*records: Record) -> float | None:
     cost: float | None = summarise(records, RunDetails(run_id="run-1")).usage.cost_usd
     return cost
@@ -192,38 +151,6 @@ def test_only_a_simulated_run_carries_the_notice(record: Make) -> None:
 
     assert notice_of(True) == SIMULATED_NOTICE
     assert notice_of(False) is None
-
-
-def test_a_run_without_records_has_a_summary() -> None:
-    summary = summarise(
-        [], RunDetails(run_id="run-1", simulated=False, wall_seconds=0.0, bad_rows=("x.jsonl:3: no question",))
-    )
-    assert (summary.n, summary.accuracy, summary.by_level, len(summary.bad_rows)) == (0, None, {}, 1)
-
-
-def test_format_losses_are_counted(record: Make) -> None:
-    records = [record("a", parts={"format_loss": 1.0}), record("b", parts={"format_loss": 0.0}), record("c")]
-    assert summarise(records, RunDetails(run_id="run-1")).format_loss == 1
-
-
-def test_partial_credit_shows_in_the_mean_alone(record: Make) -> None:
-    records = [
-        record("a", score=1.0),
-        record("b", score=0.5),
-        record("c", **FAILED),
-        record("d", target=None, score=None),
-    ]
-    summary = summarise(records, RunDetails(run_id="run-1"))
-    assert (summary.n_correct, summary.score) == (1, 0.5), "an error is 0, no gold is outside"
-
-
-def test_what_judging_cost_is_no_part_of_the_usage(record: Make) -> None:
-    usage, judging = Usage(lm_calls=3, input_tokens=100), Usage(lm_calls=1, input_tokens=7, output_tokens=2)
-    records = [record("a", usage=usage, scorer_usage=judging), record("b", usage=usage, scorer_usage=judging)]
-    summary = summarise(records, RunDetails(run_id="run-1"))
-    assert (summary.usage.lm_calls, summary.usage.input_tokens) == (6, 200)
-    scored = summary.scorer_usage
-    assert (scored.lm_calls, scored.input_tokens, scored.output_tokens) == (2, 14, 4)
 
 
 def test_wrong_answers_and_errors_are_told_apart(record: Make) -> None:
@@ -253,9 +180,9 @@ def test_what_trying_again_changed_is_told_apart(record: Make) -> None:
     ]
     summary = summarise(records, RunDetails(run_id="run-1"))
     assert summary.accuracy == pytest.approx(2 / 3)
-    assert summary.retried == Retried(n=2, recovered=1, score_first_tries=pytest.approx(1 / 3))
+    assert summary.retried == Retried(n=2, recovered=1)
     untouched = summarise(records[2:3], RunDetails(run_id="run-1")).retried
-    assert untouched == Retried(n=0, recovered=0, score_first_tries=1.0)
+    assert untouched == Retried(n=0, recovered=0)
 
 
 def test_repeats_of_a_question_do_not_narrow_the_interval_by_agreeing(record: Make) -> None:
@@ -271,14 +198,6 @@ def test_repeats_of_a_question_do_not_narrow_the_interval_by_agreeing(record: Ma
         return found
 
     assert interval(5) == pytest.approx(interval(1))
-
-
-def test_waiting_is_added_up(record: Make) -> None:
-    summary = summarise(
-        [record("a", waited_seconds=1.25), record("a", attempt=2, waited_seconds=0.5)],
-        RunDetails(run_id="run-1"),
-    )
-    assert summary.waited_seconds == 1.75
 
 
 def test_a_summary_reads_back_as_it_was(tmp_path: Path, record: Make) -> None:
@@ -317,7 +236,7 @@ def test_ten_thousand_records_leave_little_in_memory(record: Make) -> None:
     assert peak_bytes < 20_000_000  # the stream's texts have 200 MB
 
 
-def test_tags_have_numbers_of_their_own_and_very_many_values_are_one_row(record: Make) -> None:
+def test_tags_have_numbers_of_their_own_and_of_very_many_values_some_are_kept(record: Make) -> None:
     tags = {
         **{f"q{n}": {"kind": "xlsx" if n % 2 else "pdf", "source": f"s{min(n, 40)}", "same": "x"} for n in range(42)},
         "outside": {"kind": "csv"},
@@ -330,6 +249,4 @@ def test_tags_have_numbers_of_their_own_and_very_many_values_are_one_row(record:
     xlsx, pdf = found["kind"]["xlsx"], found["kind"]["pdf"]
     assert (xlsx.n, xlsx.n_correct, xlsx.n_error, pdf.n_correct) == (21, 20, 1, 0), "what was not run counts as wrong"
     assert xlsx.score_ci95 is None, "the run is not complete"
-    assert len(found["source"]) == 31
-    assert found["source"]["s40"].n == 2, "the most frequent are kept"
-    assert found["source"]["(11 other values)"].n == 11
+    assert (len(found["source"]), found["source"]["s40"].n) == (30, 2), "the most frequent are kept"

@@ -35,7 +35,7 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
     name, line = next(list_notes(summary))
     assert (name, line) == (
         "tuned on",
-        "2 of the 4 questions were used to tune mine (1 for training, 1 for validation), so the accuracy is inflated; "
+        "2 of 4 questions were used to tune mine (1 for training, 1 for validation), so the accuracy is inflated; "
         "accuracy without them: 50.0% of 4 (0.3% to 99.7%)",
     )
 
@@ -44,18 +44,18 @@ def test_where_all_were_used_nothing_is_left_to_count(record: Make) -> None:
     summary = summary_of(record("a", score=1.0), picked_by="a")
     assert summary.used_to_tune and summary.used_to_tune.score_without is None
     assert dict(list_notes(summary))["tuned on"] == (
-        "the one question was used to tune mine (0 for training, 1 for validation), so the accuracy is inflated"
+        "1 of 1 question was used to tune mine (0 for training, 1 for validation), so the accuracy is inflated"
     )
 
 
 def test_only_questions_with_a_gold_answer_count(record: Make) -> None:
     summary = summary_of(record("a", target=None), record("b", score=1.0), record("c"), learnt_from="ab")
     assert dict(list_notes(summary))["tuned on"].startswith(
-        "1 of the 2 questions with a gold answer was used to tune mine (1 for training, 0 for validation), so the "
+        "1 of 2 questions with a gold answer was used to tune mine (1 for training, 0 for validation), so the "
         "accuracy is inflated; accuracy without it: 0.0% of 1"
     )
     clean = summary_of(record("a", target=None), record("b"), learnt_from="a")
-    assert dict(list_notes(clean))["tuned on"] == "the one question with a gold answer was not used to tune mine"
+    assert dict(list_notes(clean))["tuned on"] == "none of 1 question with a gold answer was used to tune mine"
     assert summary_of(record("a", target=None), learnt_from="a").used_to_tune is None
 
 
@@ -67,7 +67,7 @@ def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
     assert "tuned_on/questions" not in build_page(RunInfo(), summary).metrics
     some_left = summary_of(record("a"), record("b"), used=replace(nothing_left, learnt_from=frozenset("a")))
     line = dict(list_notes(some_left))["tuned on"]
-    assert line.startswith("1 of the 2 questions was used")
+    assert line.startswith("1 of 2 questions was used")
     assert line.endswith(f"; {told}")
 
 

@@ -11,8 +11,7 @@ import pytest
 from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.analysis.comparison.comparison import HeldOut
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
-from eval.reports.run_comparison.charts import chart_losses, describe_losses
-from eval.reports.run_comparison.page import describe_result, write_comparison
+from eval.reports.run_comparison.page import chart_losses, describe_result, write_comparison
 from eval.reports.run_comparison.rows import gather_runs, list_outcomes
 from tests.eval.stored_run import answered, stored_run
 from tests.report_file import decode_data
@@ -126,8 +125,3 @@ def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_pat
         (cause, "A", 0.0, ""),
         (cause, "B", 1.0, f"#?lost+B={cause}"),
     ]
-    said = describe_losses(gathered, ["A", "B"])
-    assert said.startswith(f"By the first broken link, B lost 100.0 of 100 points more at {cause}, than A")
-    assert "100.0 fewer at" in describe_losses(
-        gather_runs(read_runs(folders[::-1]), ["a"], max_questions=5), ["A", "B"]
-    )
