@@ -85,7 +85,7 @@ CHOICES = [
     (["cache.tools=shared"], ["cache is not an option"]),
     (["debug=one"], ["debug is not a config group of this command", "model, optimizer, scorer, system"]),
     (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa, halving, mipro"]),
-    (["--multirun", "--info"], ["--multirun and --info cannot be given together"]),
+    (["--multirun", "--cfg=job"], ["--multirun and --cfg cannot be given together"]),
 ]
 AGENTS = [
     (["agents=[nobody]"], ["agents: nobody is no agent", "planner", "finalizer"]),
