@@ -86,7 +86,9 @@ UNCOMPUTED = [
 ]
 
 
-@pytest.mark.parametrize("formula", UNCOMPUTED, ids=str)
+@pytest.mark.parametrize(
+    "formula", UNCOMPUTED, ids=lambda given: type(given).__name__ if not isinstance(given, str) else given
+)
 def test_a_formula_of_any_kind_without_a_value_is_refused(tmp_path: Path, formula: object) -> None:
     with pytest.raises(UserError, match="row 2: 'answer' holds a formula without a value"):
         load(["a", "q?", formula], ["b", "q2?", "x"], folder=tmp_path)
