@@ -35,7 +35,6 @@ SILENT = "its process ended without notice"
 VERSION = 7  # of RunInfo and RunState
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
-TUNING_PROGRESS = "logs/progress.json"  # spend and time left of a tuning run, while a phase goes on
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
 
 

@@ -8,16 +8,14 @@ folder that every other command can read: report, compare, sync. An arm that was
     read_arm_records(arms[0])
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.console import Console, RunProgress
-from eval.execution.executors.contract import Executor
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
@@ -31,9 +29,6 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.system import Program, Resources
 
-if TYPE_CHECKING:
-    from eval.execution.executors.cluster.connection import RunCluster
-
 
 @dataclass(frozen=True)
 class Arm:
@@ -43,8 +38,6 @@ class Arm:
     resources: Resources
     change_program: Callable[[Program], None] | None = None  # called before the first sample
     gold_informed: str = ""  # as in RunInfo
-    resolved: Mapping[str, object] = field(default_factory=dict)  # configuration, for workers
-    cluster: "RunCluster | None" = None  # where workers answer, which the arms share; None: this process answers
 
 
 def evaluate_pairs(
@@ -79,7 +72,7 @@ def evaluate_pairs(
         total = sum(len(each.pending) for each in sessions)
         traffic = config.list_traffic
         progress = stack.enter_context(RunProgress(total, console, at_once=at_once * len(arms), list_traffic=traffic))
-        work = [stack.enter_context(each.open_execution(progress, len(arms))) for each in sessions]
+        work = [stack.enter_context(each.open_execution(progress)) for each in sessions]
         stopped = run_to_end(work, stop) if total else None
         for each in sessions:
             each.end(stopped)
@@ -132,22 +125,12 @@ class _ArmSession:
         self.logs = stack.enter_context(RunLogs(arm.folder, config.secrets(), config.log))
         self.run = RunSession(config, self.recorder, arm.folder, self.logs, console, stop)
 
-    def open_execution(
-        self, progress: RunProgress, n_arms: int
-    ) -> AbstractContextManager[Coroutine[object, object, None]]:
-        executor = self._create_executor(n_arms)
+    def open_execution(self, progress: RunProgress) -> AbstractContextManager[Coroutine[object, object, None]]:
+        executor = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
         if self.arm.change_program is not None:
             self.arm.change_program(executor.program)
         log_parts(self.logs.entry_point, self.recorder.info.config, self.arm.prompts, executor.program)
         return self.run.open_execution(executor, self.pending, progress.update)
-
-    def _create_executor(self, n_arms: int) -> Executor:
-        local = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
-        if (cluster := self.arm.cluster) is None or self.arm.change_program is not None:
-            return local  # no other process has a program that was changed in this one
-        from eval.execution.executors.cluster.ray_executor import RayExecutor
-
-        return RayExecutor(local, self.config, self.arm.prompts, self.arm.resolved, cluster, n_arms)
 
     def end(self, stopped: str | None) -> None:
         self.recorder.end(stopped)

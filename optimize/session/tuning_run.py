@@ -6,11 +6,10 @@ with open_tuning_run(config, splits, folder, console) as run:
 """
 
 import functools
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,14 +29,13 @@ from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults
 from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.own_runs import is_own_run
-from eval.runs.run_info import TUNING_PROGRESS, RunInfo, TuningTask, describe_task
+from eval.runs.run_info import RunInfo, TuningTask, describe_task
 from eval.runs.store import RunStore, StoreError, read_run_info
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.runtime.security.private_file import write_atomically
 from mas.system import Program, list_critics, read_program_digest
 from optimize.gate.gate import MAX_FAILED_SHARE
 from optimize.gate.verdict import EarlyVerdictError
@@ -193,14 +191,10 @@ class TuningRun:
                 reporter.join()
 
     def _report_progress(self, live: Status | None, ended: threading.Event) -> None:
-        """Show a line below what the phase prints, and write `logs/progress.json` for a page that follows the run."""
+        """Show a line below what the phase prints."""
         shown_at, is_over = time.monotonic(), False
         while not is_over:
             is_over = ended.wait(_PROGRESS_SECONDS)
-            rest = self.budget.project_rest(self.config.run.concurrency)
-            found = {"spend": self.budget.spend().to_dict(), "eta_seconds": rest.eta_seconds}
-            with suppress(OSError), write_atomically(self.files.folder / TUNING_PROGRESS) as file:
-                json.dump({**found, "projected_cost_usd": rest.cost_usd}, file)  # a full disk stops the run elsewhere
             if live:
                 live.update(Text(self._format_progress()))
             elif not is_over and time.monotonic() - shown_at >= _LINE_SECONDS:

@@ -26,7 +26,6 @@ def create_executor(
     resolved: Mapping[str, object],
     samples: Sequence[Sample],
     stack: ExitStack,
-    n_runs: int = 1,
 ) -> "tuple[Executor, RunCluster | None]":
     """Return what answers the samples of a run, with its program built, and the cluster whose workers do.
 
@@ -37,7 +36,6 @@ def create_executor(
         resolved: the configuration as plain dictionaries, from which workers build the program.
         samples: all that the run may answer.
         stack: ends the connection to a cluster.
-        n_runs: that share the cluster at the same time.
 
     Raises:
         UserError: the program cannot be built, or not where the executor needs it.
@@ -48,5 +46,5 @@ def create_executor(
     from eval.execution.executors.cluster.connection import open_cluster
     from eval.execution.executors.cluster.ray_executor import RayExecutor
 
-    cluster = stack.enter_context(open_cluster(config, resolved, samples, n_runs))
+    cluster = stack.enter_context(open_cluster(config, resolved, samples))
     return RayExecutor(local, config, prompts, resolved, cluster), cluster

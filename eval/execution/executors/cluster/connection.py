@@ -58,16 +58,13 @@ class RunCluster:
 
 
 @contextmanager
-def open_cluster(
-    config: EvalConfig, resolved: Mapping[str, object], samples: Sequence[Sample], n_runs: int = 1
-) -> Iterator[RunCluster]:
+def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Sequence[Sample]) -> Iterator[RunCluster]:
     """Connect to the cluster of a run, once its program has been built in this process.
 
     Args:
         config: of the run, with `executor=ray`.
         resolved: the same as plain dictionaries, from which workers build the program.
         samples: all that the run may answer, with their attachments.
-        n_runs: that share the cluster at the same time.
 
     Yields:
         The cluster.
@@ -80,7 +77,7 @@ def open_cluster(
     with ExitStack() as stack:
         if settings.address is None:
             n_workers = settings.workers or os.cpu_count() or 1
-            stack.enter_context(_start_ray(max(n_runs, min(n_workers, config.run.concurrency))))
+            stack.enter_context(_start_ray(min(n_workers, config.run.concurrency)))
             yield RunCluster(n_workers)
             return
         package = stack.enter_context(open_package(config, resolved, samples, settings.files))
@@ -90,11 +87,6 @@ def open_cluster(
                 "records; name an environment variable instead."
             )
         n_cpus = int(stack.enter_context(_join_ray(settings.address, package)))
-        if n_cpus < n_runs:
-            raise UserError(
-                f"the cluster at executor.address={settings.address} has {n_cpus} CPUs, and {n_runs} programs are "
-                f"compared at the same time; add nodes until it has {n_runs} CPUs, or use executor=local."
-            )
         yield RunCluster(settings.workers or max(1, min(n_cpus, MAX_WORKERS)), package)
 
 

@@ -69,7 +69,6 @@ class RayExecutor:
         prompts: PromptSet | None,
         resolved: Mapping[str, object],
         cluster: RunCluster,
-        n_runs: int = 1,
     ) -> None:
         """Take over a run.
 
@@ -79,12 +78,11 @@ class RayExecutor:
             prompts: of the program.
             resolved: the configuration as plain dictionaries, from which workers build the program.
             cluster: where the workers run.
-            n_runs: that share the cluster at the same time.
         """
         self.program = local.program
         self._local, self._hooks = local, SampleHooks()
         self._config, self._prompts, self._resolved = config, prompts, resolved
-        self._cluster, self._n_runs = cluster, n_runs
+        self._cluster = cluster
 
     def with_hooks(self, hooks: SampleHooks) -> Self:
         """Return an executor of the same program for one session."""
@@ -108,7 +106,7 @@ class RayExecutor:
         start = describe_start(self._resolved, self._prompts, run_info, hooks)
         workers = Workers(self._cluster, start, list_profiles(config), hooks, stop)
         workers.queue.extend(Job(*each, hooks.open_context, hooks.read_replies, keep) for each in pending)
-        keepers = workers.open(min(config.run.concurrency, len(pending)), self._cluster.n_workers // self._n_runs)
+        keepers = workers.open(min(config.run.concurrency, len(pending)), self._cluster.n_workers)
         with stop.in_flight(workers.refuse_requests):
             await stop.supervise(keepers)
         return None
