@@ -4,7 +4,7 @@ They say what a session is made of, when each answer begins and ends, what happe
 
     with RunLogs(folder, redact=config.secrets(), settings=config.log) as logs:
         logs.entry_point.info("run started", questions=66)
-        log_parts(logs.entry_point, info.config, prompts, program)
+        log_parts(logs.entry_point, info.system, info.config, prompts, program)
         answers = AnswerLog(logs, stop_for_logs)
         listen = answers.begin(thread_id, sample_key)      # of the sample's trace
         answers.finish(record)
@@ -310,12 +310,13 @@ def _name_sample(sample_id: str, epoch: int, attempt: int) -> dict[str, str | in
 
 
 def log_parts(
-    log: FilteringBoundLogger, config: Mapping[str, Any], prompts: PromptSet | None, program: Program
+    log: FilteringBoundLogger, system: str, config: Mapping[str, Any], prompts: PromptSet | None, program: Program
 ) -> None:
     """Log what a session is made of.
 
     Args:
         log: of the entry point.
+        system: its name.
         config: resolved, without secrets; each part is a line of the level `debug`.
         prompts: that the program has; None: none of ours.
         program: as built.
@@ -323,7 +324,7 @@ def log_parts(
     parts = {name: value for name, value in config.items() if isinstance(value, Mapping)}
     chosen = {name: part["name"] for name, part in parts.items() if isinstance(part.get("name"), str)}
     log.info("application started")
-    log.info("configuration loaded", **chosen, agents=len(list(program.named_predictors())))
+    log.info("configuration loaded", **{**chosen, "system": system}, agents=len(list(program.named_predictors())))
     for name, part in parts.items():
         log.debug("configuration", part=name, values=part)
     if prompts is not None:

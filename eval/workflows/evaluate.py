@@ -207,7 +207,7 @@ class _Evaluation:
         with self.open_exporter() or nullcontext() as exporter:
             with RunLogs(folder, config.secrets(), config.log) as logs:
                 session = RunSession(config, recorder, folder, logs, self.output.console, self.stop)
-                log_parts(logs.entry_point, info.config, self.request.prompts, executor.program)
+                log_parts(logs.entry_point, info.system, info.config, self.request.prompts, executor.program)
                 pending = self.list_pending(config.run.retry_errors)
                 self.missing.report(self.output.print)
                 self.announce(len(pending), notes)

@@ -129,7 +129,8 @@ class _ArmSession:
         executor = LocalExecutor(self.config, self.arm.prompts, self.arm.resources)
         if self.arm.change_program is not None:
             self.arm.change_program(executor.program)
-        log_parts(self.logs.entry_point, self.recorder.info.config, self.arm.prompts, executor.program)
+        info = self.recorder.info
+        log_parts(self.logs.entry_point, info.system, info.config, self.arm.prompts, executor.program)
         return self.run.open_execution(executor, self.pending, progress.update)
 
     def end(self, stopped: str | None) -> None:

@@ -80,7 +80,7 @@ class TuningRun:
         missing.note_broken(resources.broken)
         missing.note_server(base.model)
         missing.print_notes()
-        log_parts(logs.entry_point, config.stored_config, self.parent, self._program)
+        log_parts(logs.entry_point, config.base.system.name, config.stored_config, self.parent, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
         task = self.recorder.info
         hooks = SampleHooks(

@@ -47,7 +47,7 @@ def read_fields(body: Body) -> AskedFields:
 class FunctionServer(ScriptedLlm):
     def __init__(self, reply: Reply, rule: Callable[[AskedFields], str] = lambda asked: "Be precise.") -> None:
         super().__init__()
-        self.reply, self.rule = reply, rule
+        self.function, self.rule = reply, rule
         self.asked: list[AskedFields] = []
 
     @property
@@ -61,7 +61,7 @@ class FunctionServer(ScriptedLlm):
             present = asked.inputs.get("current_instruction", "").strip()
             given: Mapping[str, object] = {"new_instruction": f"{present}\n\n{self.rule(asked)}".strip()}
         else:
-            given = self.reply(asked)
+            given = self.function(asked)
         values = {name: given.get(name, "") for name in asked.outputs}
         return complete(write_fields(values, wants_json(asked.system)))
 

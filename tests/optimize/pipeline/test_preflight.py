@@ -65,7 +65,8 @@ class Terminal(io.StringIO):
 def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console) -> None:
     before = make_splits(ToyDataset(), SplitSettings(seed=1), "val")
     asked = request("data=toy", "split=val", "splits.seed=2")
-    splits = prepare_splits(replace(asked, prompts=replace(asked.prompts, tuned_on=before.tuned_on)), console)
+    asked.parent = replace(asked.parent, tuned_on=before.tuned_on)
+    splits = prepare_splits(asked, console)
     tuned_on = {each.id for each in (*before.train, *before.val)}
     known = sum(each.id in tuned_on for each in splits.sealed)
     assert 0 < known < len(splits.sealed)

@@ -28,7 +28,7 @@ NOT_TOLD_APART = {
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_that_is_down_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_is_down_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planted_faults, "broken_tool", break_tool(TOOLS[name]), raising=False)
     needed = inspect.signature(load_function(TOOLS[name])).parameters.values()
     call = Call(name, {each.name: "x" for each in needed if each.default is inspect.Parameter.empty})
@@ -38,7 +38,10 @@ def test_a_tool_that_is_down_is_named(name: str, monkeypatch: pytest.MonkeyPatch
     script = answering(planner=plan("look it up"), researcher=in_turn([call], {"result": "I found nothing."}))
     program: Any = system.build(ScriptedModel(script), None, Resources(ToolSettings()))  # type: ignore[arg-type]
     runner = SampleRunner("r", program, GaiaScorer(), deadline_seconds=60, redact=str)
-    record = run_blocking(runner.run_sample(Sample("q1", "How many?", target="43"), SampleKey("q1")))
+    file = tmp_path / "x"
+    file.write_text("42")
+    sample = Sample("q1", "How many?", target="43", file=file)
+    record = run_blocking(runner.run_sample(sample, SampleKey("q1")))
 
     link = find_broken_link(record)
 
