@@ -5,14 +5,14 @@
 One process writes, any number may read meanwhile. WAL with synchronous=FULL: what a transaction has committed survives
 the death of the process and of the machine. `records.jsonl` has each row as a line; `run.jsonl` has the facts about the
 run, and then each planned question. A damaged file is named when it is opened (by a reader: at its first look) and made
-again from these copies.
+again from these copies and from what can still be read of it.
 """
 
 import json
 import os
 import socket
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -21,7 +21,7 @@ from threading import RLock
 from typing import Self
 
 from eval.runs.folder import FACTS, RECORDS, RunInUseError, RunLock, is_in_use, write_lines
-from eval.runs.record import Record, Row, build_row, join_line
+from eval.runs.record import Record, Row, build_row, escape, join_line
 from eval.runs.sqlite_file import ForeignDatabaseError, check_files, check_schema
 from mas.runtime.terminal import print_warning
 
@@ -48,6 +48,7 @@ PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
 _ROWS = "SELECT records.data, details.data FROM records NOT INDEXED JOIN details USING(row)"
+_NUMBERS = "SELECT row FROM details ORDER BY row"
 _SUSPECTS = """
 SELECT row, records.data, details.data FROM records NOT INDEXED LEFT JOIN details USING(row)
 WHERE details.data IS NULL OR NOT json_valid(records.data) OR NOT json_valid(details.data)
@@ -56,11 +57,13 @@ _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the wri
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
+_NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
 _NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
 
 INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
 HOLDER = "holder"  # the process that writes; not copied
 SqlValue = str | int | float | None
+_Key = tuple[str, str, int, int]  # columns of a row that no other row has
 
 
 class StoreError(Exception):
@@ -188,7 +191,7 @@ class RunDatabase:
             DamagedError: it cannot.
         """
         self._is_checked = True
-        (result,) = self._fetch("PRAGMA quick_check(1)")[0]
+        (result,) = self._fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
             raise DamagedError(f"{self.path} is damaged ({' '.join(str(result).split())[:200]})")
         part = "the facts about the run"
@@ -201,7 +204,9 @@ class RunDatabase:
         except _NO_JSON as error:
             raise DamagedError(f"{self.path} is damaged ({part} cannot be read)") from error
         if self._count_lines() > (n_rows := self._count_rows()):  # a row is written to the database first
-            raise DamagedError(f"{self.path} is damaged (it has {n_rows} rows, and {RECORDS} has more)")
+            keys = set(self._fetch("SELECT variant, sample_id, epoch, attempt FROM records"))
+            if any(key not in keys for key, _ in _parse_records(_read_lines(self.path.parent))):
+                raise DamagedError(f"{self.path} is damaged (it has {n_rows} rows, and {RECORDS} has more)")
 
     def _check_once(self) -> None:
         """Check what a reader is about to read; if it is damaged, go on with a private copy of what is left."""
@@ -232,7 +237,7 @@ class RunDatabase:
         return n_lines
 
     def _restore(self, reason: str) -> None:
-        """Go on with a new database made from the copies; the damaged one is kept under another name.
+        """Go on with a new database that holds all that is left; the damaged one is kept under another name.
 
         Raises:
             StoreError: nothing is left, or the disk refuses the new one.
@@ -244,7 +249,7 @@ class RunDatabase:
             target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
             try:
                 target.executescript(_SCHEMA)
-                n_rows = _rebuild(self.path.parent, target)
+                n_rows = _rebuild(self._database, self.path.parent, target)
                 if n_rows is None:
                     raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
             except BaseException:
@@ -408,8 +413,13 @@ def _is_damage(error: Exception) -> bool:
     return code == _SHORT_READ or code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-def _rebuild(folder: Path, target: sqlite3.Connection) -> int | None:
-    """Fill a new database, with empty tables, from the copies in the run's folder.
+def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
+    """Fill a new database, with empty tables, from the copies in the run's folder and with what only the old one has.
+
+    Args:
+        damaged: the old one; None: it is not there, or is no run's database.
+        folder: of the run.
+        target: the new one.
 
     Returns:
         Number of rows; None if nothing at all is left of the run.
@@ -417,27 +427,60 @@ def _rebuild(folder: Path, target: sqlite3.Connection) -> int | None:
     Raises:
         sqlite3.Error: the new one cannot be written.
     """
+    if damaged is not None:
+        try:
+            check_schema(damaged, _SCHEMA)
+        except _NO_SQLITE:
+            damaged = None
     target.execute("BEGIN")
-    known: set[tuple[str, str, int, int]] = set()
-    for line in _read_lines(folder):
+    known: set[_Key] = set()
+    for key, record in _parse_records(chain(_read_lines(folder), _read_whole_rows(damaged))):
         with suppress(*_NO_JSON):
-            record = Record.from_dict(json.loads(line))
-            key = (record.variant, record.sample_id, record.epoch, record.attempt)
             if key not in known:
                 row, details, _ = build_row(record, len(known) + 1, _estimate_end(record))
                 _insert_row(target, row, details)
                 known.add(key)
     meta, plan = _read_copied_facts(folder)
+    if damaged is not None:
+        with suppress(*_NO_SQLITE, *_NO_JSON):
+            found = damaged.execute("SELECT key, value FROM meta")
+            meta = {**{key: json.dumps(json.loads(value)) for key, value in found}, **meta}
+        with suppress(*_NO_SQLITE, *_NO_JSON):
+            found = damaged.execute("SELECT id, data FROM questions ORDER BY place")
+            plan = plan or [(sample_id, json.dumps(json.loads(data))) for sample_id, data in found]
     target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
     target.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
     target.execute("COMMIT")
     return len(known) if known or meta or plan else None
 
 
+def _parse_records(lines: Iterable[bytes | str]) -> Iterator[tuple[_Key, Record]]:
+    """Yield the records among lines of any kind, with their keys."""
+    for line in lines:
+        with suppress(*_NO_JSON):
+            record = Record.from_dict(json.loads(line))
+            key = (record.variant, escape(record.sample_id), record.epoch, record.attempt)
+            hash(key)
+            yield key, record
+
+
 def _read_lines(folder: Path) -> Iterator[bytes]:
     """Yield the lines of `records.jsonl`; the last one may be cut off."""
     with suppress(OSError), (folder / RECORDS).open("rb") as file:
         yield from file
+
+
+def _read_whole_rows(damaged: sqlite3.Connection | None) -> Iterator[str]:
+    """Yield the rows of a damaged database that can still be read, as lines of `records.jsonl`."""
+    if damaged is None:
+        return
+    numbers: dict[int, None] = {}
+    for order in ("ASC", "DESC"):  # from both ends up to a page that cannot be read
+        with suppress(*_NO_SQLITE):
+            numbers.update((number, None) for (number,) in damaged.execute(f"{_NUMBERS} {order}"))
+    for number in numbers:
+        with suppress(*_NO_SQLITE, *_NO_JSON):
+            yield from (join_line(*row) for row in damaged.execute(f"{_ROWS} WHERE row = ?", (number,)))
 
 
 def _estimate_end(record: Record) -> str:

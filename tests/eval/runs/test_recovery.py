@@ -1,5 +1,6 @@
 """Bytes that go bad in a run's folder: everything is found again or named, and nothing ends in a traceback."""
 
+import json
 import random
 import shutil
 import tempfile
@@ -127,3 +128,53 @@ def test_what_is_in_neither_is_asked_again(closed: Path, tmp_path: Path) -> None
         assert left.sample_id == "q5"
         store.write(make("q5"))
     assert check_nothing_is_lost(folder) == []
+
+
+@pytest.mark.parametrize("how", ["indented", "removed", "with a line of a reader's own"])
+def test_a_whole_database_is_kept_whatever_becomes_of_its_copy(how: str, closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    copy = folder / "records.jsonl"
+    lines = copy.read_text("ascii").splitlines()
+    if how == "indented":
+        copy.write_text("\n".join(json.dumps(json.loads(line), indent=1) for line in lines) + "\n")
+    elif how == "removed":
+        copy.unlink()
+    else:
+        copy.write_text("\n".join([*lines, lines[0], "", '{"note": 1}', ""]))
+    assert check_nothing_is_lost(folder) == []
+    assert copy.read_bytes() == (closed / "records.jsonl").read_bytes()
+
+
+def make_damaged(folder: Path, n_lines: int) -> list[str]:
+    """Damage q5's row, and keep so many lines of the copy, of the last questions; return what is read then."""
+    content = (folder / "run.db").read_bytes()
+    assert content.count(b"Which is q5?") == 2  # its row, and its place in the plan
+    at = content.index(b'"sample_id": "q5"')
+    (folder / "run.db").write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+    lines = (folder / "records.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "records.jsonl").write_bytes(b"".join(lines[len(lines) - n_lines :]))
+    if not n_lines:
+        (folder / "records.jsonl").unlink()
+    with RunStore(folder / "run.db", warn=lambda message: None) as store:
+        records, info, state, planned = read_all(store)
+        assert all(record in RECORDS for record in records)
+        assert (info, state, planned) == WHOLE[1:]
+        return [record.sample_id for record in records]
+
+
+@pytest.mark.parametrize("n_lines", [0, 2])
+def test_rows_that_only_a_damaged_database_has_are_kept(n_lines: int, closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    assert make_damaged(folder, n_lines) == [sample_id for sample_id in IDS if sample_id != "q5"]
+
+
+def test_a_row_whose_id_contradicts_its_index_is_noticed(closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    content = (folder / "run.db").read_bytes()
+    assert content.count(b"q5t-q5") == 1  # in the row: epoch and attempt, which are 1, take no byte
+    (folder / "run.db").write_bytes(content.replace(b"q5t-q5", b"p5t-q5"))
+    read, _ = check_nothing_is_lost(folder)
+    assert "is damaged" in read and "made again" in read
