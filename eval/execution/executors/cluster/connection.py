@@ -9,6 +9,7 @@ A Ray that is started for the run belongs to the user alone: others can reach it
 
 import os
 import secrets
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,11 +25,13 @@ from eval.config.executor import MAX_WORKERS, RaySettings
 from eval.execution.executors.cluster.messages import Start
 from eval.execution.executors.cluster.package import Package, open_package
 from mas.runtime.errors import UserError
+from mas.runtime.security.child_environment import build_child_environment
 
 if TYPE_CHECKING:
     from eval.execution.executors.cluster.actors import ActorChannel
 
 _STORE_BYTES = 80 * 2**20  # the least that Ray takes; it is for messages of more than 100 KB
+_CHECK_SECONDS = 30.0  # for a cluster to answer
 _TMP = "/tmp"  # with a longer path the addresses of Ray's sockets would be too long
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # workers see the GPUs
 
@@ -119,10 +122,26 @@ def _join_ray(address: str, package: Package) -> Iterator[float]:
     hint = "; the command must run on a node of that cluster, with the same versions of Ray and Python"
     what, files = f"the cluster at executor.address={address}", {"working_dir": str(package.folder)}
     with _set_environment(**_QUIET):
+        _check_health(address, what, hint)
         from eval.execution.executors.cluster.actors import connect
 
         with connect(what, hint, address=address, runtime_env=files) as n_cpus:
             yield n_cpus
+
+
+def _check_health(address: str, what: str, hint: str) -> None:
+    """Check that a Ray answers; in a process that can be killed, since Ray waits for ever for anything else."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    environment = build_child_environment("RAY_*")
+    try:
+        checked = subprocess.run(
+            command, capture_output=True, text=True, timeout=_CHECK_SECONDS, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{what} cannot be used: no Ray has answered within {_CHECK_SECONDS:g} s{hint}.") from None
+    if checked.returncode:
+        last = (checked.stderr.strip().splitlines() or ["it is not healthy"])[-1]
+        raise UserError(f"{what} cannot be used: {last[:300]}{hint}.")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import random
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -255,3 +256,15 @@ def test_a_run_joins_a_cluster_and_sends_it_what_it_needs(tmp_path: Path, cluste
     assert log.count('"event": "worker ready"') == 2, output
     assert log.count('"event": "question finished"') == len(records(tmp_path / "run")) == 12
     assert not [each for each in records(tmp_path / "run") if each["error_component"] == "worker"]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_no_ray_ends_the_command_with_a_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        asked = ["experiment=offline", "limit=1", "executor=ray", f"executor.address={address}"]
+        with command(tmp_path / "run", dict(os.environ), *asked) as process:
+            output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1, output
+    assert f"the cluster at executor.address={address} cannot be used: no Ray has answered within 30 s" in output
+    assert "Traceback" not in output
