@@ -25,7 +25,7 @@ from eval.analysis.human_review.labels import (
     withdraw,
 )
 from eval.reports.step_tree import build_steps, cut_text, mark_answer
-from eval.runs.folder import DATABASE, check_entries
+from eval.runs.folder import DATABASE, TUNING_FILE, check_entries
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
@@ -35,6 +35,10 @@ from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 
 _MAX_LINE_CHARS = 200
+_OF_TUNING = (
+    "It is a tuning run, whose answers are not reviewed; after its verdict, optimize/export.py RUN --answers makes its "
+    "sealed answers two evaluation runs, which are."
+)
 Json = dict[str, object]
 
 
@@ -131,7 +135,7 @@ class ReviewQueue:
     def _open(self) -> Iterator[tuple[RunStore, RunInfo]]:
         """
         Raises:
-            UserError: the run cannot be read.
+            UserError: the run cannot be read, or is a tuning run, whose sealed answers nobody reads before its verdict.
         """
         try:
             with refuse_unreadable(self.folder):
@@ -139,7 +143,10 @@ class ReviewQueue:
                     if self._store is None:
                         check_entries(self.folder)
                         self._store = RunStore(self.folder / DATABASE, read_only=True)
-                yield self._store, self._store.read_info()
+                info = self._store.read_info()
+                if info.tuning or (self.folder / TUNING_FILE).is_file():
+                    raise UserError(_OF_TUNING)
+                yield self._store, info
         except StoreError as error:
             raise UserError(f"{error}.") from error
 

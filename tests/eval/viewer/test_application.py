@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from eval.analysis.human_review.labels import read_labels
+from eval.runs.store import RunStore
 from eval.viewer.application import Desk, make_application
 from eval.viewer.catalogue import Catalogue
 from eval.viewer.protection import WRITE_HEADER, Access, Guard
@@ -158,6 +159,23 @@ def test_a_run_that_was_scored_again_is_not_reviewed(
     assert "review the answers of that run" in client.get("/runs/eval~again/review").text
     answer = client.post("/runs/eval~again/labels", json=LABEL, headers=writing)
     assert (answer.status_code, "night" in answer.json()["error"]) == (409, True)
+
+
+def test_no_answer_of_a_tuning_run_is_shown_or_labelled(
+    client: TestClient, outputs: Path, writing: dict[str, str]
+) -> None:
+    tuned = make_tuning(outputs / "optimize" / "tuned")
+    with RunStore(tuned / "run.db") as store:
+        store.write(answered("q1", "secret", variant="ab"))
+    place = "/runs/optimize~tuned"
+    for answer in (
+        client.get(f"{place}/review"),
+        client.get(f"{place}/answers/1"),
+        client.post(f"{place}/labels", json=LABEL, headers=writing),
+    ):
+        assert (answer.status_code, "is a tuning run" in answer.json()["error"]) == (409, True)
+        assert "secret" not in answer.text and "q1" not in answer.text
+    assert not (outputs / "gold").exists()
 
 
 def test_a_damaged_or_hostile_run_is_a_row_of_the_list_and_a_sentence(client: TestClient, outputs: Path) -> None:
