@@ -146,7 +146,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     """Answer the sealed questions with the parent's and the winner's prompts, until a look stops the test.
 
     Raises:
-        UserError: the log of sealed tests does not allow it.
+        UserError: the log of sealed tests does not allow it, or answers that were looked at are gone.
         EarlyVerdictError: a budget is used up (with a larger one the test continues), or too many answers could not be
             scored.
         RunStoppedError: the test was stopped, or the server fails too many answers; a resumed run repeats them.
@@ -156,6 +156,8 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
     allowance = _begin_test(run, winner, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
     lines: list[LookLine] = run.files.read(LOOKS) or []
+    if lines:
+        _read_sides(run, sides, samples[: lines[-1]["n_questions"]])
     while not lines or lines[-1]["decision"] == CONTINUE:
         look = Look(plan, len(lines) + 1)
         asked = samples[: plan.count_questions(look.number, len(samples))]
@@ -166,11 +168,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
         if plan.n_looks > 1:
             run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
     last = lines[-1]
-    parent_records, winner_records = (read_answers(run, side, samples[: last["n_questions"]]) for side in sides)
-    if len(parent_records) + len(winner_records) < 2 * run.config.gate.epochs * last["n_questions"]:
-        raise UserError(
-            f"{DATABASE} has lost answers of the sealed test, which was judged: restore it, or start a new tuning run."
-        )
+    parent_records, winner_records = _read_sides(run, sides, samples[: last["n_questions"]])
     return SealedTest(winner, parent_records, winner_records, allowance, Look(plan, last["look"]), last)
 
 
@@ -191,6 +189,21 @@ def read_answers(run: TuningRun, side: PromptSet, asked: Sequence[Sample]) -> li
     places = {sample.id: place for place, sample in enumerate(asked)}
     records = [each for each in run.store.final_records(digest(side)) if each.sample_id in places]
     return sorted(records, key=lambda each: (places[each.sample_id], each.epoch))
+
+
+def _read_sides(run: TuningRun, sides: Sequence[PromptSet], asked: Sequence[Sample]) -> list[list[Record]]:
+    """Return the answers of each side to questions that were looked at: to ask one again would be a second draw.
+
+    Raises:
+        UserError: some of them are gone.
+    """
+    records = [read_answers(run, side, asked) for side in sides]
+    if any(len(each) < run.config.gate.epochs * len(asked) for each in records):
+        raise UserError(
+            f"{run.files.folder / DATABASE} has lost the answers of the sealed test that has begun: restore the run's "
+            "folder, or start a new tuning run."
+        )
+    return records
 
 
 def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Record]) -> LookLine:

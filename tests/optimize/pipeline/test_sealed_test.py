@@ -96,14 +96,21 @@ def test_no_sealed_question_is_asked_before_the_test_is_in_the_log(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_judged_test_whose_answers_were_removed_is_not_drawn_again(tmp_path: Path) -> None:
-    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+@pytest.mark.parametrize("n_looks", [1, 4])
+def test_a_test_whose_answers_were_removed_is_not_drawn_again(n_looks: int, tmp_path: Path) -> None:
+    """Neither after its verdict nor after a look with which it goes on."""
+    looks = (f"gate.looks={n_looks}", "seed=3")
+    first = planted_run(tmp_path, *looks, texts={"finalize": SLIGHTLY})
     assert first.verdict["sealed"]["level"] == 0.03
     forget_answers(first.folder)
     forget_results(first.folder, "verdict")
+    if n_looks > 1:
+        forget_results(first.folder, "judged")
+        keep_result(first.folder, "looks", first_look := first.read("looks")[:1])
+        assert [each["decision"] for each in first_look] == ["continue"]
     model = Obedient()
-    again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
-    assert again.code == 1 and "has lost answers" in again.err
+    again = planted_run(tmp_path, *looks, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
+    assert again.code == 1 and "has lost the answers of the sealed test that has begun" in again.err
     assert model.requests == [] and read_levels(tmp_path) == [0.03]
 
 
