@@ -19,6 +19,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 import argparse
 from collections.abc import Mapping
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from eval.cli.arguments import UserErrorParser
@@ -27,6 +28,7 @@ from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.execution.console import Console
 from eval.runs.folder import DATABASE, REPORT, format_path
 from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import note_run
 from eval.runs.store import RunStore, open_run
 from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, write_prompt_set
 from mas.runtime.errors import UserError
@@ -157,18 +159,28 @@ def export_answers(tuning: TuningSnapshot, console: Console) -> None:
     """
     if not tuning.is_final or tuning.winner is None:
         raise UserError(f"{tuning.folder.name} has no verdict on a sealed test, whose answers are not read before.")
-    for side, candidate_id in (("parent", PARENT), ("winner", tuning.winner)):
-        folder = OUTPUTS / "eval" / f"{tuning.folder.name}_{side}"
+    runs, sides = OUTPUTS / "eval", (("parent", PARENT), ("winner", tuning.winner))
+    folders = {candidate_id: runs / f"{tuning.folder.name}_{side}" for side, candidate_id in sides}
+    for folder in folders.values():
         if folder.exists():
             raise UserError(f"{format_path(folder)} is there already; read it, or remove it.")
-        _write_side(tuning, tuning.get_prompts(candidate_id), folder)
-        console.print(f"written: {format_path(folder)}", soft_wrap=True)
+    runs.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".export-", dir=runs) as unfinished:
+        for candidate_id, folder in folders.items():
+            written = Path(unfinished) / folder.name
+            run_id = _write_side(tuning, tuning.get_prompts(candidate_id), written)
+            written.rename(folder)
+            note_run(run_id, folder)
+            console.print(f"written: {format_path(folder)}", soft_wrap=True)
 
 
-def _write_side(tuning: TuningSnapshot, prompts: PromptSet, folder: Path) -> None:
+def _write_side(tuning: TuningSnapshot, prompts: PromptSet, folder: Path) -> str:
+    """Write the answers of one side as a run, and return its id."""
     from eval.benchmarks.dataset import Sample
+    from eval.benchmarks.fingerprint import compute_dataset_digest
     from eval.execution.run_session import begin_session
     from eval.reports.files import write_reports
+    from eval.runs.run_info import describe_task
 
     sha256, sealed = digest(prompts), set(tuning.read_part("splits")["sealed"])
     info = replace(
@@ -187,12 +199,16 @@ def _write_side(tuning: TuningSnapshot, prompts: PromptSet, folder: Path) -> Non
             Sample(each.sample_id, each.question, Path(each.file) if each.file else None, each.target, each.level)
             for each in asked.values()
         ]
+        if len(samples) < len(sealed):  # the test stopped early
+            task = describe_task(samples, info.config.get("scorer"), info.task.data_revision, info.task.labels)
+            info = replace(info, task=replace(task, dataset_sha256=compute_dataset_digest(samples, ordered=False)))
         recorder = begin_session(folder, store, info, samples, prompts)
         for record in source.records():
             if record.variant == sha256 and record.sample_id in asked:
                 store.write(replace(record, run_id=recorder.info.run_id, variant=""))
         recorder.end(None)
         write_reports(folder, store)
+    return recorder.info.run_id
 
 
 def build_program_system(options: list[str]) -> OwnProgramSystem:

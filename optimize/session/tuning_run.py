@@ -29,7 +29,7 @@ from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults
 from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.own_runs import is_own_run
-from eval.runs.run_info import RunInfo, TuningTask, describe_task
+from eval.runs.run_info import RunInfo, TuningTask, describe_task, list_offered_tools
 from eval.runs.store import RunStore, StoreError, read_run_info
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
@@ -77,6 +77,8 @@ class TuningRun:
         evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
         executor, _ = create_executor(evaluation, self.parent, resources, config.worker_config, samples, stack)
         self._program = executor.program
+        self.recorder.info = replace(self.recorder.info, tools=list_offered_tools(self._program))
+        store.write_info(self.recorder.info)
         missing.note_broken(resources.broken)
         missing.note_server(base.model)
         missing.print_notes()
