@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Self
 
-from eval.runs.folder import FACTS, RECORDS, RunInUseError, RunLock, is_in_use, write_lines
+from eval.runs.folder import FACTS, RECORDS, TUNING_FILE, RunInUseError, RunLock, is_in_use, write_lines
 from eval.runs.record import Record, Row, build_row, escape, join_line
 from eval.runs.sqlite_file import ForeignDatabaseError, check_files, check_schema
 from mas.runtime.terminal import print_warning
@@ -244,6 +244,7 @@ class RunDatabase:
         """
         self.is_restored = self._is_checked = True
         new = self.path.with_name(f"{self.path.name}.restored")
+        is_kept = not self.read_only and self.path.is_file()
         with self._access("restored"):
             new.unlink(missing_ok=True)
             target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
@@ -266,10 +267,10 @@ class RunDatabase:
                 _set_aside(self.path)
                 new.replace(self.path)
                 self._connect()
-        kept = "" if self.read_only else f"; the damaged file is kept as {self.path.name}.damaged"
-        self._warn(
-            f"{reason}: made again from {RECORDS} with {n_rows} answers; run.resume asks again what is missing{kept}"
-        )
+        resume = "resume" if self.path.with_name(TUNING_FILE).is_file() else "run.resume"
+        self._warn(f"{reason}: made again from {RECORDS} with {n_rows} answers; {resume} asks again what is missing")
+        if is_kept:  # a warning of its own: the first is that of a process that has read the run before
+            self._warn(f"the damaged file is kept as {self.path}.damaged")
 
     @contextmanager
     def _access(self, what: str) -> Iterator[None]:

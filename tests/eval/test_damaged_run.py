@@ -43,6 +43,7 @@ def test_a_damaged_row_is_reported_and_asked_again_and_nothing_else_is(
     err = capsys.readouterr().err
     assert "made again from records.jsonl with 5 answers; run.resume asks again what is missing" in err
     assert "Traceback" not in err
+    terminal._WARNINGS.clear()  # each is printed once by a process, and this one is two commands
     resumed = eval_command(f"run.resume={whole.folder}")
     assert resumed.code == whole.code
     assert "with 5 answers" in resumed.err and "run.db.damaged" in resumed.err

@@ -88,9 +88,10 @@ def test_flipped_bytes_are_reported_and_cost_nothing(closed: Path, memory: Path)
         folder = memory / str(number)
         shutil.copytree(closed, folder)
         flip(folder / "run.db", random.Random(number), times=20)
-        read, resumed = check_nothing_is_lost(folder)
+        read, resumed, kept = check_nothing_is_lost(folder)
         assert "made again from records.jsonl with 12 answers" in read and len(read) < 500
-        assert resumed.endswith("the damaged file is kept as run.db.damaged")
+        assert read == resumed, "printed once by a process that does both"
+        assert kept == f"the damaged file is kept as {folder}/run.db.damaged"
         assert (folder / "run.db.damaged").exists()
 
 
@@ -100,7 +101,8 @@ def test_a_lost_database_is_made_again_from_its_copies(how: str, closed: Path, t
     shutil.copytree(closed, folder)
     (folder / "run.db").unlink() if how == "removed" else (folder / "run.db").write_bytes(b"")
     reason = "is gone" if how == "removed" else "is empty"
-    (read, _) = check_nothing_is_lost(folder)
+    read, resumed, *kept = check_nothing_is_lost(folder)
+    assert read == resumed and len(kept) == (how == "emptied")
     assert read.startswith(f"{folder}/run.db {reason}: made again from records.jsonl with 12 answers; run.resume asks")
 
 

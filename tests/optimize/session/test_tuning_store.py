@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from eval.runs.folder import find_run
+from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
 from optimize.session.tuning_store import find_tuning_run, read_original_arguments, read_tuning
 from tests.eval.foreign_folder import forget_run
@@ -12,11 +13,16 @@ from tests.eval.stored_run import answered, stored_run
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, verdict
 
 
-def test_a_lost_database_is_made_again_with_all_results_and_proposals(tmp_path: Path) -> None:
+def test_a_lost_database_is_made_again_with_all_results_and_proposals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
     before = read_tuning(folder)
     (folder / "run.db").unlink()
     again = read_tuning(folder)
+    RunStore(folder / "run.db").close()  # as the same command does that goes on with the run
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.endswith("; resume asks again what is missing")
     assert (again.verdict, again.proposals, again.state) == (before.verdict, before.proposals, before.state)
     assert again.get_prompts("c002").texts == before.get_prompts("c002").texts
 
