@@ -158,6 +158,6 @@ _NO_ARTICLE = r"(?! (?!because|since|while|which|with|instead|then|than|from|tha
 def remove_target(explanation: str, target: str) -> str:
     """Remove the target: optimizers read explanations, and neither a judge nor an error message always spares it."""
     pattern, flags = rf"(?<!\w){re.escape(target)}(?!\w)", re.IGNORECASE
-    if len(target) == 1 and target.isalpha():  # A, the letter of an option, is no article
+    if target.lower() in ("a", "i"):  # the letter of an option is no article and no pronoun
         pattern, flags = pattern + (_NO_ARTICLE if target == "a" else ""), re.NOFLAG
     return re.sub(pattern, "[the reference answer]", explanation, flags=flags)

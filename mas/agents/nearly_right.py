@@ -26,7 +26,7 @@ _TEMPLATE_END = re.compile(rf"(?:\s*(?:<\|(?:{_TOKENS})\|>|</s>|<end_of_turn>|<e
 _BULLET = re.compile(r"\s*(?:[-*•\u2013]|\(?\d+[.)]|\[\d+\])\s+")
 _NUMBER = re.compile(r"[=~≈$€£\s]*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)")
 _FENCED = re.compile(r"\A\s*```(?:\w+\n)?(.*?)(?:\s*```\s*)?\Z", re.DOTALL)
-_ASSIGNED = re.compile(r"\A[=:]\s*(['\"]?)(.*)\1\Z", re.DOTALL)  # = 'the value'
+_ASSIGNED = re.compile(r"\A=(?:\s+|(?=['\"]))(['\"]?)(.*)\1\Z", re.DOTALL)  # = 'the value'
 _BUT = re.compile(  # a remark that may take it back
     r"\b(?:but|not|no|never|cannot|\w+n['\u2019]t|or|if|unless|except|however)\b", re.IGNORECASE
 )

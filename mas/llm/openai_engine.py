@@ -47,11 +47,13 @@ _NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout
 # TGI, Bedrock, xAI, Cohere, Mistral, Groq, Cerebras, Moonshot, DashScope, Zhipu, Databricks, GitHub, Cloudflare.
 _OVERFLOW = re.compile(
     r"context[ _](?:length|size|window|limit)|(?:prompt|input|prompt tokens) (?:is )?too long|too many tokens"
-    r"|maximum (?:prompt|model) length|\btokens? (?:\S+ ){0,5}exceed(?:s|ed)? |inputs` (?:tokens|must have less)"
-    r"|reduce the length of|model token limit|prompt exceeds max|input length should be|max size: \d+ tokens",
+    r"|maximum (?:prompt|model) length|(?<!output )\btokens? (?:\S+ ){0,5}exceed(?:s|ed)? "
+    r"|inputs` (?:tokens|must have less)|reduce the length of|model token limit"
+    r"|prompt exceeds max|input length should be|max size: \d+ tokens",
     re.IGNORECASE,
 )
 _TOO_MANY_REQUESTS = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
+_STATUS = re.compile("[45][0-9]{2}")
 _STATUS_OF_CODE = {  # what routers call an error in a reply of the status 200
     **dict.fromkeys(("invalid_api_key", "authentication_error"), 401),
     "insufficient_quota": 402,
@@ -192,11 +194,17 @@ def _to_lm15(response: httpx2.Response) -> HttpResponse:
 
 
 def _find_refusal(response: HttpResponse) -> HttpResponse | None:
-    """Return the response that a reply of status 200 stands for if it holds an error instead of an answer."""
+    """Return the response that a reply of status 200 stands for if it holds an error instead of an answer.
+
+    Raises:
+        ServerError: the reply is nested too deeply.
+    """
     try:
         body = json.loads(response.body)
     except ValueError:
         return None
+    except RecursionError as error:
+        raise ServerError("the server's reply is nested too deeply to be read") from error
     if not isinstance(body, dict):
         return None
     choices = body.get("choices")
@@ -209,9 +217,9 @@ def _find_refusal(response: HttpResponse) -> HttpResponse | None:
     given = error if isinstance(error, dict) else {**body, "message": str(error)}
     message = str(given.get("message") or given.get("detail") or given.get("msg") or error)
     codes = [given[name] for name in ("code", "status", "type") if given.get(name) is not None]
-    named = (int(code) if str(code).isdigit() else _STATUS_OF_CODE.get(str(code), 0) for code in codes)
+    named = (int(code) if _STATUS.fullmatch(str(code)) else _STATUS_OF_CODE.get(str(code), 0) for code in codes)
     other = 429 if _TOO_MANY_REQUESTS.search(message) else 500
-    status = next((status for status in named if 400 <= status < 600), other)
+    status = next((status for status in named if status), other)
     shown = {"error": {"message": message, "code": codes[0] if codes else None}}
     return dataclasses.replace(response, status=status, body=json.dumps(shown).encode())
 

@@ -86,6 +86,7 @@ def test_the_gold_is_taken_out_of_the_explanation() -> None:
         ("a", "The answer is a because b is not.", "The answer is X because b is not."),
         ("a", "a", "X"),
         ("i", "Option I, i or (i)", "Option I, X or (X)"),
+        ("B", "The right option is b, not c.", "The right option is X, not c."),
         ("NO", "It says no.", "It says X."),
     ],
 )

@@ -94,6 +94,12 @@ def test_a_field_is_found_below_a_header_that_is_nearly_right(text: str) -> None
     }
 
 
+@pytest.mark.parametrize("value", [":-)", "==3", "=SUM(A1)", ": x"])
+def test_a_sign_that_begins_a_value_stays(value: str) -> None:
+    found = read_fields(dspy.Signature("question -> count: int, answer: str"), f"**Count:** 3\nanswer: {value}")
+    assert found == {"count": 3, "answer": value}
+
+
 def test_a_fence_of_a_value_stays() -> None:
     code = "```python\nx\n```"
     found = read_fields(dspy.Signature("question -> count: int, code: str"), f"**Count:** 3\n**Code:**\n{code}")

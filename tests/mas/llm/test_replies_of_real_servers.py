@@ -21,6 +21,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+from tests.servers.loopback import Answer, Asked, LoopbackServer, running
 from tests.servers.one_answer import server_that_answers
 
 FORM = "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]"
@@ -29,9 +30,13 @@ DRAFT = "[[ ## answer ## ]]\n41\n\nNo."
 
 def ask(body: dict[str, Any], status: int = 200) -> str:
     with server_that_answers(status, body) as base_url:
-        model = OpenAIChatModel("m", base_url=base_url, api_key_env=None, num_retries=0)
-        with dspy.context(lm=model.create_lm(AgentModel()), adapter=ChatAdapter()):
-            answer: str = run_blocking(dspy.Predict("question -> answer").acall(question="6 * 7?")).answer
+        return ask_at(base_url)
+
+
+def ask_at(base_url: str) -> str:
+    model = OpenAIChatModel("m", base_url=base_url, api_key_env=None, num_retries=0)
+    with dspy.context(lm=model.create_lm(AgentModel()), adapter=ChatAdapter()):
+        answer: str = run_blocking(dspy.Predict("question -> answer").acall(question="6 * 7?")).answer
     return answer
 
 
@@ -122,6 +127,7 @@ SAID = "Refused: one question a minute"
                 *((402, LMBillingError), ("insufficient_quota", LMBillingError), ("1113", LMBillingError)),
                 *((401, LMAuthError), (403, LMAuthError), ("invalid_api_key", LMAuthError)),
                 *((400, LMInvalidRequestError), (503, LMServerError), (None, LMServerError), ("x", LMServerError)),
+                ("\u00b2", LMServerError),
                 *((408, LMTimeoutError), ("context_length_exceeded", ContextWindowExceededError)),
             )
         ),
@@ -141,6 +147,15 @@ SAID = "Refused: one question a minute"
 def test_a_refusal_in_a_reply_of_status_200_is_that_refusal(body: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match=SAID):
         ask(body)
+
+
+def test_a_reply_that_is_nested_too_deeply_is_a_fault_of_the_server() -> None:
+    class DeepServer(LoopbackServer):
+        def answer(self, asked: Asked) -> Answer:
+            return Answer(b'{"error": ' + b"[" * 100_000, headers={"Content-Type": "application/json"})
+
+    with running(DeepServer()) as server, pytest.raises(LMServerError, match="nested"):
+        ask_at(f"{server.base_url}/v1")
 
 
 @pytest.mark.parametrize("more", [{"error": None}, {"message": "ok"}, {"detail": "ok", "code": 429}])
@@ -193,6 +208,7 @@ def test_an_overflow_is_known_by_the_words_of_many_servers(status: int, words: s
     [
         (400, "max_tokens is too large: 50000. This model supports at most 16384 completion tokens"),
         (400, "max_completion_tokens exceeds the limit of this model"),
+        (400, "The number of output tokens requested exceeds 8192"),
         (400, "The image exceeds 5 MB"),
         (429, "Request too large for m on tokens per minute (TPM): Limit 6000, Requested 9000"),
         (500, "CUDA error: out of memory"),
