@@ -12,6 +12,7 @@ from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 from mas.system import ServedSystem, ServiceOptions
 
+MAX_CONNECTIONS = 1_000  # further ones are refused with 503
 DRAIN_SECONDS = 30  # for requests in flight when the service is stopped
 
 
@@ -39,6 +40,7 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                limit_concurrency=MAX_CONNECTIONS,
                 timeout_graceful_shutdown=DRAIN_SECONDS,
             )
         )

@@ -1,4 +1,4 @@
-"""The second system behind a real server: streams of many clients, clients that misbehave, signals, and the page."""
+"""The second system behind a real server: streams of many clients, signals, and mistakes of the command line."""
 
 import asyncio
 import json

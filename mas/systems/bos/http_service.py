@@ -22,6 +22,8 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.security.redaction import Redact, build_redactor, redact_value
@@ -37,6 +39,7 @@ Work = tuple[asyncio.Task[None], Events]
 
 MAX_BODY_BYTES = 100_000
 MAX_QUESTION_CHARS = 10_000
+BODY_SECONDS = 10.0  # for a client to send its request
 RETRY_SECONDS = "2"
 KEEP_ALIVE_SECONDS = 15.0  # between two comments of a silent stream: proxies close connections that are silent
 _STATUSES = {"timeout": 504, "limit": 503}  # of errors; others: 500
@@ -68,6 +71,7 @@ def make_application(
     app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None)  # their pages load from elsewhere
     if not token:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"])
+    app.add_middleware(RefusalReporter, report=report)  # the last one sees the refusals of all others
 
     async def begin(request: Request) -> Work:
         kind, _, given = request.headers.get("authorization", "").partition(" ")
@@ -110,17 +114,24 @@ async def read_request(request: Request) -> AgentRequest:
     """Return the request in a body; a page of another site cannot send JSON without asking first.
 
     Raises:
-        HTTPException: the body is no JSON, too large, or has a wrong field.
+        HTTPException: the body is no JSON, too large, incomplete, or has a wrong field.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "The body must be JSON: send Content-Type: application/json.")
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(413, f"The body is larger than {MAX_BODY_BYTES:,} bytes.", {"Connection": "close"})
     try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > MAX_BODY_BYTES:
+                    text = f"The body is larger than {MAX_BODY_BYTES:,} bytes."
+                    raise HTTPException(413, text, {"Connection": "close"})
         found = AgentRequest.parse(body.decode("utf-8"))
+    except TimeoutError as error:
+        text = f"The body did not arrive within {BODY_SECONDS:g} seconds."
+        raise HTTPException(408, text, {"Connection": "close"}) from error
+    except ClientDisconnect as error:
+        raise HTTPException(400, "The connection was closed before the body was complete.") from error
     except ValidationError as error:
         fields = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in error.errors()]
         raise HTTPException(422, f"The request is wrong. {'; '.join(fields)[:1000]}.") from error
@@ -129,6 +140,22 @@ async def read_request(request: Request) -> AgentRequest:
     if not found.question.strip() or len(found.question) > MAX_QUESTION_CHARS:
         raise HTTPException(422, f"The question is empty or longer than {MAX_QUESTION_CHARS:,} characters.")
     return found
+
+
+@dataclass
+class RefusalReporter:
+    """Middleware that reports each request that is refused; of the others `Desk` reports how they end."""
+
+    app: ASGIApp
+    report: Callable[[str], None]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_and_report(message: Message) -> None:
+            if message["type"] == "http.response.start" and 400 <= message["status"] < 500:
+                self.report(f"refused with {message['status']}: {scope['method']} {scope['path'][:200]!r}")
+            await send(message)
+
+        await self.app(scope, receive, send_and_report)
 
 
 @dataclass

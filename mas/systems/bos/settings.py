@@ -140,7 +140,7 @@ class ServiceSettings:
     host: str = "127.0.0.1"  # another one needs a token
     port: int = 8765  # 0: any that is free
     max_requests: int = 16  # at once; others are refused with 429
-    request_seconds: float = 300.0  # of one request, until its answer has been sent
+    request_seconds: float = 300.0  # of one request, until its answer is ready to be sent
 
     @property
     def token(self) -> str:

@@ -6,9 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.types import Message, Receive
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleLimits
+from mas.systems.bos import http_service
 from mas.systems.bos.http_service import make_application
 from mas.systems.bos.settings import ServiceSettings
 from tests.mas.systems.bos.building import Behaviour, WrittenAgent, build, choose, succeed, use_agents
@@ -155,3 +157,71 @@ def test_places_are_limited_and_a_client_that_is_gone_leaves_its_own(monkeypatch
     refused = run_blocking(ask_twice())
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
     assert made.count_open() == 0
+
+
+def post_raw(made: Application, path: str, receive: Receive) -> list[Message]:
+    """What the application sends to a client that sends these messages."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST"}
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    run_blocking(made.asgi({**scope, "path": path, "query_string": b"", "headers": headers}, receive, send))
+    return sent
+
+
+@pytest.mark.parametrize("path", ["/answer", "/stream"])
+def test_the_agents_of_a_client_that_goes_away_are_cancelled(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    begun, ends, messages = asyncio.Event(), list[str](), iter([{"type": "http.request", "body": b'{"question": "q"}'}])
+
+    async def wait(question: str, context: Any) -> Any:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ends.append("cancelled")
+
+    async def receive() -> Message:
+        if message := next(messages, None):
+            return message
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    made = Application(monkeypatch, wait)
+    post_raw(made, path, receive)
+    assert made.count_open() == 0
+    assert ends == ["cancelled"]
+    assert [line.endswith("stopped") for line in made.lines] == [True]
+
+
+def test_half_a_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = iter([{"type": "http.request", "body": b'{"que', "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> Message:
+        return next(messages)
+
+    assert post_raw(Application(monkeypatch, answer_in_capitals), "/answer", receive)[0]["status"] == 400
+
+
+def test_a_body_that_does_not_arrive_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def receive() -> Message:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    monkeypatch.setattr(http_service, "BODY_SECONDS", 0.1)
+    assert post_raw(Application(monkeypatch, answer_in_capitals), "/answer", receive)[0]["status"] == 408
+
+
+def test_each_refusal_is_reported_without_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Application(monkeypatch, answer_in_capitals)
+    statuses = [
+        made.call("/answer", {"question": "q"}, host="evil.example").status_code,
+        made.call(f"/answer?token={CANARY}", {"question": CANARY, "trace": CANARY}).status_code,
+        made.call("/not%0Ahing", method="GET").status_code,
+    ]
+    assert statuses == [400, 422, 404]
+    assert len(made.lines) == 3
+    assert all(str(status) in line and "\n" not in line for status, line in zip(statuses, made.lines, strict=True))
+    assert CANARY not in "".join(made.lines)
