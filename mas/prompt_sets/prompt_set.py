@@ -357,10 +357,12 @@ def _read_set_file(file: Path) -> dict[str, str]:
     except FileNotFoundError as error:
         raise UserError(f"The prompt set {file.parent} has no {SET_FILE}; {expected} in it.") from error
     keys = dict(content) if isinstance(content, dict) else {}
+    if "description" in keys and keys["description"] is None:  # a blank one
+        keys["description"] = ""
     is_text = all(isinstance(value, str) for value in keys.values())
     if not is_text or not {"system"} <= keys.keys() <= {"system", "description"}:
         raise UserError(f"{file} cannot be used (its keys: {', '.join(map(str, keys)) or 'none'}); {expected}.")
-    return keys
+    return {**keys, "system": keys["system"].strip()}
 
 
 def _check_files(folder: Path, agents: Sequence[str]) -> None:

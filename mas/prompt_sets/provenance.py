@@ -118,7 +118,7 @@ def read_content(file: Path, expected: str) -> Any:
         raise
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, LookupError, AttributeError, RecursionError, yaml.YAMLError) as error:  # `!!bool x`: KeyError
         reason = " ".join(str(error).split())[:200]
     raise UserError(f"{file} cannot be used ({reason}); {expected}.")
 
@@ -141,5 +141,5 @@ def find_edited_files(folder: Path, provenance: Mapping[str, Any], present: Iter
 def _checksum(file: Path) -> str | None:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
+    except (OSError, ValueError):  # a name with a NUL
         return None

@@ -101,10 +101,12 @@ class BrowserSettings:
         """Check the address, which is saved with the run.
 
         Raises:
-            UserError: it is invalid, or holds a user name or password.
+            UserError: it is invalid, or holds a user name, a password or a query.
         """
         if self.url is not None and not is_web_address(self.url):
-            raise UserError(f"tools.browser.url is not a URL without a password; expected one like {EXAMPLE_URL}.")
+            raise UserError(
+                f"tools.browser.url is not a URL without a password and a query; expected one like {EXAMPLE_URL}."
+            )
 
 
 @dataclass

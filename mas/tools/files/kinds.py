@@ -26,7 +26,7 @@ _HERE = "mas.tools.files.readers"
 READERS = {
     **dict.fromkeys((".csv", ".tsv"), f"{_HERE}.structured:read_table"),
     **dict.fromkeys((".json", ".jsonld", ".geojson"), f"{_HERE}.structured:read_json"),
-    ".xml": f"{_HERE}.text:read",
+    ".xml": f"{_HERE}.text:read_xml",
     **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
     **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),
     ".xls": f"{_HERE}.old_excel:read",

@@ -35,7 +35,7 @@ _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _CHOICE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _UNWRAPPED = [
     *(f"{_WORD}{name}" for name in ("ins", "moveTo", "sdt", "sdtContent", "fldSimple", "smartTag", "customXml")),
-    *(f"{_WORD}{name}" for name in ("dir", "bdo", "rubyBase")),
+    *(f"{_WORD}{name}" for name in ("dir", "bdo")),
     f"{_MATH}oMathPara",
     "{http://schemas.microsoft.com/office/drawing/2010/main}m",
 ]
@@ -138,7 +138,8 @@ def _accept(xml: bytes) -> bytes:
         etree.SubElement(run, f"{kind}t").text = _write_equation(equation)
         _replace(equation, [run])
     for ruby in list(root.iter(f"{_WORD}ruby")):
-        _replace(ruby.getparent(), list(ruby))
+        # A run in a run is not looked for, so the content of the base's runs goes into the run around the ruby.
+        _replace(ruby, [child for run in ruby.iter(f"{_WORD}r") for child in run if child.tag != f"{_WORD}rPr"])
     for element in list(root.iter(*_UNWRAPPED)):
         _replace(element, list(element))
     text: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp.client.client import Client
     from mcp.types import Tool
 
@@ -59,7 +60,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._client: asyncio.Future[Client] = self._loop.create_future()
         self._closing = asyncio.Event()
-        self._last_words = ""  # of a process that has ended
+        self._last_words = ""  # of a process that has ended, or of a server that forbids access
         self.owner = asyncio.create_task(self._own())  # ends when the session has
 
     @classmethod
@@ -109,8 +110,8 @@ class Connection:
             from mcp.client.streamable_http import streamable_http_client
 
             # The environment's proxy is for the world outside; the caller limits the time of an action.
-            timeout = httpx2.Timeout(HTTP_SECONDS, read=None)
-            async with httpx2.AsyncClient(timeout=timeout, trust_env=False) as http:
+            timeout, hooks = httpx2.Timeout(HTTP_SECONDS, read=None), {"response": [self._record_refusal]}
+            async with httpx2.AsyncClient(timeout=timeout, trust_env=False, event_hooks=hooks) as http:
                 transport = streamable_http_client(self._server, http_client=http, max_sse_event_size=MAX_REPLY_BYTES)
                 async with Client(transport, mode="legacy", cache=None) as client:
                     yield client
@@ -126,6 +127,11 @@ class Connection:
                 errors.seek(0)
                 last_lines = errors.read()[-MAX_REASON_CHARS:].strip().split("\n")
                 self._last_words = last_lines[-1]
+
+    async def _record_refusal(self, response: "httpx2.Response") -> None:
+        if response.status_code in (401, 403):  # the SDK reports only that
+            await response.aread()
+            self._last_words = f"HTTP {response.status_code} {' '.join(response.text.split())[:200]}".strip()
 
     def _lost(self, error: Exception) -> ConnectionLostError:
         return ConnectionLostError(self._last_words or _cause(error))

@@ -68,6 +68,17 @@ def test_a_set_is_read_by_name(folder: Path) -> None:
     )
 
 
+def test_a_set_may_have_a_blank_description_and_spaces_around_its_system(folder: Path) -> None:
+    (folder / "set.yaml").write_text("system: ' toy '\ndescription:\n")
+    found = read(folder)
+    assert (found.system, found.description) == ("toy", "")
+
+
+def test_a_checksum_of_a_file_that_cannot_be_is_an_edit(folder: Path) -> None:
+    (folder / PROVENANCE_FILE).write_text('checksums: {"a\\0b": c}')
+    assert "a\0b" in read(folder).edited
+
+
 DEMO = {"question": "q", "answer": "a"}
 
 
@@ -84,6 +95,9 @@ MISTAKES = {
     "no set.yaml": (remove("set.yaml"), ["has no set.yaml", "'system'"]),
     "broken YAML": (put("set.yaml", b"a: b\nsystem: [toy"), ["set.yaml", "line 2", "'system'"]),
     "set.yaml is a list": (put("set.yaml", b"- toy\n"), ["set.yaml", "expected the keys"]),
+    "unreadable value": (put("set.yaml", b"system: !!bool foo\n"), ["set.yaml", "foo", "expected the keys"]),
+    "no number": (put(PROVENANCE_FILE, b"a: !!int ''"), [PROVENANCE_FILE, "restore it"]),
+    "no time": (put(PROVENANCE_FILE, b"a: !!timestamp x"), [PROVENANCE_FILE, "restore it"]),
     "unknown key": (put("set.yaml", b"system: toy\nmodel: m\n"), ["model", "expected the keys"]),
     "no system": (put("set.yaml", b"description: x\n"), ["system", "expected the keys"]),
     "other system": (put("set.yaml", b"system: bos\n"), ["made for the system 'bos', not for 'toy'"]),

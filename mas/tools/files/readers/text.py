@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from mas.tools.files.document import Document, Line, Part, Source, number_lines
+from mas.tools.files.paging import MAX_PIECE_CHARS
 from mas.tools.results import ToolError
 
 _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
@@ -32,6 +33,16 @@ def read(source: Source) -> Document:
     """Return the lines of a text."""
     text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     return build_text_document(text, encoding)
+
+
+def read_xml(source: Source) -> Document:
+    """Return the lines of XML; of one that is too long for search and `lines`, each tag begins a line."""
+    text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
+    lines = re.split(r"\r\n|\r|\n", text)
+    if not any(len(line) > MAX_PIECE_CHARS for line in lines):
+        return build_text_document(text, encoding)
+    broken = [line.replace("><", ">\n<") if len(line) > MAX_PIECE_CHARS else line for line in lines]
+    return build_text_document("\n".join(broken), encoding, ["long lines are shown with a line break between tags"])
 
 
 def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:

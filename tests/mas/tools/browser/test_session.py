@@ -215,6 +215,17 @@ def test_something_else_at_the_address_is_no_browser() -> None:
         assert "does not answer as an MCP server (" in describe_missing_browser(BrowserSettings(url=server.url))
 
 
+def test_a_server_that_forbids_access_says_why() -> None:
+    with running_stub("--only-host", "browser.example:3000") as server:
+        said = describe_missing_browser(BrowserSettings(url=server.url))
+    assert "403" in said and "only allowed at browser.example:3000" in said
+
+
+def test_an_address_with_a_query_is_refused_for_it() -> None:
+    with pytest.raises(UserError, match="query"):
+        BrowserSettings(url="http://127.0.0.1:3000/mcp?x=1").check()
+
+
 def test_the_list_of_tools_is_configuration_and_a_name_that_the_server_does_not_have_is_refused(
     settings: BrowserSettings,
 ) -> None:

@@ -98,6 +98,9 @@ EQUATIONS = [
         '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>REF x</w:instrText></w:r>'
         f'<w:r><w:fldChar w:fldCharType="separate"/></w:r>{run("55")}<w:r><w:fldChar w:fldCharType="end"/></w:r>',
         f"<w:r><w:ruby><w:rubyPr/><w:rt>{run('fifty')}</w:rt><w:rubyBase>{run('55')}</w:rubyBase></w:ruby></w:r>",
+        f"<w:r><w:ruby><w:rt>{run('fifty')}</w:rt><w:rubyBase>{run('5')}</w:rubyBase></w:ruby>"
+        f"<w:t></w:t><w:ruby><w:rt>{run('five')}</w:rt><w:rubyBase>{run('5')}</w:rubyBase></w:ruby></w:r>",
+        f"<w:r><w:t>5</w:t><w:ruby><w:rt>{run('five')}</w:rt><w:rubyBase>{run('5')}</w:rubyBase></w:ruby></w:r>",
         f'<w:ins w:id="1" w:author="A">{run("55")}</w:ins><w:del><w:r><w:delText>40</w:delText></w:r></w:del>',
         f'<w:ins w:id="1" w:author="A">{run("55")}</w:ins><w:moveFrom w:id="2" w:author="A">{run("40")}</w:moveFrom>',
     ],
