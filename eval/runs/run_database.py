@@ -58,7 +58,7 @@ _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
 _NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
-_NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
+NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
 
 INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
 HOLDER = "holder"  # the process that writes; not copied
@@ -201,7 +201,7 @@ class RunDatabase:
             for row, data, details in self._fetch(_SUSPECTS):
                 part = f"row {row}"
                 Record.from_dict(json.loads(join_line(data, details).encode("ascii")))
-        except _NO_JSON as error:
+        except NO_JSON as error:
             raise DamagedError(f"{self.path} is damaged ({part} cannot be read)") from error
         if self._count_lines() > (n_rows := self._count_rows()):  # a row is written to the database first
             keys = set(self._fetch("SELECT variant, sample_id, epoch, attempt FROM records"))
@@ -436,17 +436,17 @@ def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.C
     target.execute("BEGIN")
     known: set[_Key] = set()
     for key, record in _parse_records(chain(_read_lines(folder), _read_whole_rows(damaged))):
-        with suppress(*_NO_JSON):
+        with suppress(*NO_JSON):
             if key not in known:
                 row, details, _ = build_row(record, len(known) + 1, _estimate_end(record))
                 _insert_row(target, row, details)
                 known.add(key)
     meta, plan = _read_copied_facts(folder)
     if damaged is not None:
-        with suppress(*_NO_SQLITE, *_NO_JSON):
+        with suppress(*_NO_SQLITE, *NO_JSON):
             found = damaged.execute("SELECT key, value FROM meta")
             meta = {**{key: json.dumps(json.loads(value)) for key, value in found}, **meta}
-        with suppress(*_NO_SQLITE, *_NO_JSON):
+        with suppress(*_NO_SQLITE, *NO_JSON):
             found = damaged.execute("SELECT id, data FROM questions ORDER BY place")
             plan = plan or [(sample_id, json.dumps(json.loads(data))) for sample_id, data in found]
     target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
@@ -458,7 +458,7 @@ def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.C
 def _parse_records(lines: Iterable[bytes | str]) -> Iterator[tuple[_Key, Record]]:
     """Yield the records among lines of any kind, with their keys."""
     for line in lines:
-        with suppress(*_NO_JSON):
+        with suppress(*NO_JSON):
             record = Record.from_dict(json.loads(line))
             key = (record.variant, escape(record.sample_id), record.epoch, record.attempt)
             hash(key)
@@ -480,7 +480,7 @@ def _read_whole_rows(damaged: sqlite3.Connection | None) -> Iterator[str]:
         with suppress(*_NO_SQLITE):
             numbers.update((number, None) for (number,) in damaged.execute(f"{_NUMBERS} {order}"))
     for number in numbers:
-        with suppress(*_NO_SQLITE, *_NO_JSON):
+        with suppress(*_NO_SQLITE, *NO_JSON):
             yield from (join_line(*row) for row in damaged.execute(f"{_ROWS} WHERE row = ?", (number,)))
 
 
@@ -493,7 +493,7 @@ def _estimate_end(record: Record) -> str:
 
 def _read_copied_facts(folder: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Return the facts about the run and its plan; nothing if their copy is damaged or gone."""
-    with suppress(OSError, *_NO_JSON), (folder / FACTS).open("rb") as file:
+    with suppress(OSError, *NO_JSON), (folder / FACTS).open("rb") as file:
         meta = {str(name): str(value) for name, value in json.loads(next(file, b"")).items()}
         return meta, [(str(sample_id), str(data)) for sample_id, data in map(json.loads, file)]
     return {}, []

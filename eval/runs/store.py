@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.folder import DATABASE, FACTS, check_empty
+from eval.runs.folder import DATABASE, FACTS, RECORDS, check_empty
 from eval.runs.record import (
     PlannedQuestion,
     Record,
@@ -30,7 +30,7 @@ from eval.runs.record import (
     join_line,
     unescape,
 )
-from eval.runs.run_database import INFO, STATE, EmptyStoreError, RunDatabase
+from eval.runs.run_database import INFO, NO_JSON, STATE, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
 from mas.runtime.errors import UserError
@@ -83,7 +83,7 @@ class RunStore(RunDatabase):
         """
         if without_trajectory:
             return (record for _, record in self.records_after(0))
-        return (Record.from_dict(json.loads(whole)) for whole in self.lines())
+        return (self._parse(whole) for whole in self.lines())
 
     def records_after(self, row: int) -> Iterator[tuple[int, Record]]:
         """Yield number and record of each row after `row`, without trajectory and state: for a reader that follows."""
@@ -92,7 +92,16 @@ class RunStore(RunDatabase):
             "SELECT row, data FROM records WHERE row > ? ORDER BY row LIMIT ?", last_row, _PAGE_ROWS
         ):
             for last_row, data in page:
-                yield last_row, Record.from_dict(json.loads(data))
+                yield last_row, self._parse(data)
+
+    def _parse(self, line: str) -> Record:
+        try:
+            return Record.from_dict(json.loads(line))
+        except NO_JSON as error:
+            raise StoreError(
+                f"{self.path} holds an answer that cannot be read ({error}): remove that file, "
+                f"and it is made again from {RECORDS}"
+            ) from error
 
     def lines(self) -> Iterator[str]:
         """Return each whole record as one line of JSON, in the order they were written; nothing is parsed for it."""
@@ -118,7 +127,7 @@ class RunStore(RunDatabase):
             variant,
         )
         for row, _ in finals:
-            yield Record.from_dict(json.loads(self._all("SELECT data FROM records WHERE row = ?", row)[0][0]))
+            yield self._parse(self._all("SELECT data FROM records WHERE row = ?", row)[0][0])
 
     def read_last_attempts(self, variant: str = "") -> dict[tuple[str, int], tuple[int, str | None]]:
         """Return (sample id, epoch) → number of the last attempt and its error class; no record is read."""

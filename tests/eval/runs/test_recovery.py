@@ -12,7 +12,7 @@ import pytest
 from eval.benchmarks.dataset import Sample
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, RunState, SessionInfo
-from eval.runs.store import RunStore, list_pending
+from eval.runs.store import RunStore, StoreError, list_pending
 
 IDS = [f"q{n}" for n in range(1, 13)]
 INFO = RunInfo(run_id="r", command=["limit=12"], config={"name": "x" * 3000})
@@ -178,5 +178,16 @@ def test_a_row_whose_id_contradicts_its_index_is_noticed(closed: Path, tmp_path:
     content = (folder / "run.db").read_bytes()
     assert content.count(b"q5t-q5") == 1  # in the row: epoch and attempt, which are 1, take no byte
     (folder / "run.db").write_bytes(content.replace(b"q5t-q5", b"p5t-q5"))
-    read, _ = check_nothing_is_lost(folder)
+    read, *_ = check_nothing_is_lost(folder)
     assert "is damaged" in read and "made again" in read
+
+
+def test_an_answer_that_lacks_a_field_is_named_with_the_remedy(closed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(closed, folder)
+    content = (folder / "run.db").read_bytes()
+    (folder / "run.db").write_bytes(content.replace(b'"thread_id"', b'"thread_ie"', 1))
+    with RunStore(folder / "run.db", read_only=True) as store, pytest.raises(StoreError, match=r"made again from rec"):
+        read_all(store)
+    (folder / "run.db").unlink()
+    check_nothing_is_lost(folder)
