@@ -203,8 +203,8 @@ def _find_refusal(response: HttpResponse) -> HttpResponse | None:
         body = json.loads(response.body)
     except ValueError:
         return None
-    except RecursionError as error:
-        raise ServerError("the server's reply is nested too deeply to be read") from error
+    except RecursionError as nested:
+        raise ServerError("the server's reply is nested too deeply to be read") from nested
     if not isinstance(body, dict):
         return None
     choices = body.get("choices")
