@@ -11,6 +11,7 @@ certificate use the name. A redirect is checked like any other request.
 import asyncio
 import functools
 import ssl
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -116,19 +117,36 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
             raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
         about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
-        unpacked = _Capped(response, self._rules.max_bytes)
+        pieces = _unpack_gzip(response) if encoding == "gzip" else response.aiter_bytes()
+        unpacked = _Capped(pieces, response, self._rules.max_bytes)
         return httpx.Response(response.status_code, headers=headers, stream=unpacked, extensions=response.extensions)
+
+
+async def _unpack_gzip(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the pieces of all members, of which httpx unpacks the first; what follows the last is padding."""
+    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    async for packed in response.aiter_raw():
+        while packed:
+            if member.eof:
+                if not packed.startswith(b"\x1f"):
+                    return
+                member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            try:
+                yield member.decompress(packed)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+            packed = member.unused_data
 
 
 class _Capped(httpx.AsyncByteStream):
     """Unpacked bytes of a reply, until there are too many."""
 
-    def __init__(self, packed: httpx.Response, max_bytes: int) -> None:
-        self._packed, self._max_bytes = packed, max_bytes
+    def __init__(self, pieces: AsyncIterator[bytes], packed: httpx.Response, max_bytes: int) -> None:
+        self._pieces, self._packed, self._max_bytes = pieces, packed, max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for piece in self._packed.aiter_bytes():
+        async for piece in self._pieces:
             size += len(piece)
             if size > self._max_bytes:
                 raise ToolError(f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file.")

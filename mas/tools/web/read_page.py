@@ -6,7 +6,6 @@ page.description      # "Towns, dated 2024-05-01, https://example.org/"
 """
 
 import asyncio
-import mimetypes
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Document
-from mas.tools.files.kinds import READ
+from mas.tools.files.kinds import READ, READERS
 from mas.tools.files.paging import clip
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
@@ -32,6 +31,20 @@ MAX_PAGE_BYTES = 10_000_000  # after decompression
 MAX_FILE_BYTES = 30_000_000  # of a PDF or another file
 READ_HTML = "mas.tools.web.html_page:read_html"
 _HTML = ("text/html", "application/xhtml+xml")
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_SUFFIXES = {  # of what has no signature, or is shown with its name
+    **{"text/csv": ".csv", "text/tab-separated-values": ".tsv", "text/plain": ".txt", "text/markdown": ".md"},
+    **dict.fromkeys(("text/xml", "application/xml"), ".xml"),
+    **{"application/json": ".json", "application/ld+json": ".jsonld", "application/geo+json": ".geojson"},
+    **{"application/pdf": ".pdf", "application/epub+zip": ".epub", "application/zip": ".zip"},
+    **{"application/msword": ".doc", "application/vnd.ms-excel": ".xls", "application/vnd.ms-powerpoint": ".ppt"},
+    f"{_OFFICE}.wordprocessingml.document": ".docx",
+    f"{_OFFICE}.spreadsheetml.sheet": ".xlsx",
+    f"{_OFFICE}.presentationml.presentation": ".pptx",
+    **{"application/vnd.oasis.opendocument.text": ".odt", "application/vnd.oasis.opendocument.spreadsheet": ".ods"},
+    **{"application/rtf": ".rtf", "text/rtf": ".rtf", "application/vnd.apache.parquet": ".parquet"},
+    **{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tiff"},
+}
 
 
 @mark_untrusted
@@ -83,13 +96,13 @@ def _describe(url: str, title: str, described: str, document: Document) -> Fetch
 
 
 def _choose_file_name(reply: "Reply") -> str:
-    """Return a bare file name from the address, with an extension that fits the type."""
+    """Return a bare file name from the address; unless a reader knows its extension, with one that fits the type."""
     last = unquote(urlsplit(reply.url).path).rpartition("/")[2]
     stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
-    suffix = mimetypes.guess_extension(reply.content_type.replace("application/xml", "text/xml")) or ""
-    if suffix not in ("", ".bin") and not (suffix == ".txt" and Path(stem).suffix):  # servers call most texts plain
-        return stem if stem.lower().endswith(suffix) else f"{stem}{suffix}"
-    return stem
+    suffix, known = _SUFFIXES.get(reply.content_type, ""), Path(stem).suffix.lower()
+    if known in (*READERS, suffix) or (suffix == ".txt" and known):  # servers call most texts plain
+        return stem
+    return f"{stem}{suffix}"
 
 
 async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:

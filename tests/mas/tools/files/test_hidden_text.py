@@ -192,6 +192,14 @@ def test_a_form_field_of_a_pdf_shows_its_value(field: dict[str, object], shown: 
     assert read("a.pdf", written.getvalue()) == ["Order", shown, "End"]
 
 
+def test_a_damaged_comment_of_a_pdf_costs_neither_its_page_nor_the_other_comments() -> None:
+    annotations = (
+        b"/Annots [99 0 R << /Subtype /Text /Contents 98 0 R >> (no) << /Subtype /Text /Contents (caf\xe9s) >>]"
+    )
+    data = pdf_bytes([["Order"], ["End"]]).replace(b"/Type /Page /", b"/Type /Page %s /" % annotations, 1)
+    assert read("a.pdf", data) == ["Order", "[comment] caf\u00e9s", "End"]
+
+
 @needs("libreoffice")
 @pytest.mark.slow
 def test_a_tracked_change_of_an_open_document_is_accepted() -> None:

@@ -1,6 +1,7 @@
 """Word, PowerPoint, PDF, e-books, web pages, pictures and sounds: what their readers show beyond plain text."""
 
 import io
+import time
 import zipfile
 import zlib
 
@@ -8,6 +9,7 @@ import pytest
 
 from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_in_process
+from mas.tools.files.reader_process import MAX_CPU_SECONDS
 from mas.tools.files.readers import media, pdf
 from mas.tools.results import ToolError
 from scripts.sample_data.media import picture_bytes
@@ -69,6 +71,14 @@ def test_a_long_pdf_is_read_quickly_and_up_to_a_limit(monkeypatch: pytest.Monkey
     document = read("a.pdf", pdf_bytes([[f"page {number}"] for number in range(1, 5)]))
     assert texts(document) == [["page 1"], ["page 2"], ["page 3"]]
     assert "Only the first 3 of its 4 pages" in document.notes[-1]
+
+
+def test_a_pdf_of_as_many_dense_pages_as_are_read_takes_less_than_a_files_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf, "MAX_PAGES_WITH_TABLES", 1)
+    lines, count = [f"{number} {'sheep, safely, ' * 6}and a half-" for number in range(35)], 30
+    data, before = pdf_bytes([lines] * count), time.process_time()
+    assert texts(read("a.pdf", data))[-1] == lines
+    assert (time.process_time() - before) / count < MAX_CPU_SECONDS / 2 / pdf.MAX_PAGES
 
 
 def test_a_protected_pdf_is_refused() -> None:

@@ -178,3 +178,17 @@ def test_a_blocked_page_is_refused_without_its_content_also_behind_a_redirect(si
 def test_the_guard_stands_before_the_tool(url: str) -> None:
     with using(WebSettings()), pytest.raises(ToolError, match="This URL is refused"):
         asyncio.run(read_page(url))
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "shown"),
+    [
+        ("towns.csv", "application/vnd.ms-excel", "towns.csv: table"),
+        ("towns.php", "text/csv", "towns.php.csv: table"),
+    ],
+)
+def test_the_name_of_a_file_decides_what_it_is_and_its_type_where_the_name_does_not(
+    name: str, content_type: str, shown: str
+) -> None:
+    reply = Reply(f"https://example.org/{name}", 200, {"content-type": content_type}, b"town,people\nRome,3\n")
+    assert asyncio.run(read_reply(reply)).title.startswith(shown)
