@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from mas.runtime.sample_context import current_context
@@ -30,12 +30,44 @@ MAX_ERROR_CHARS = 5_000
 MAX_REPLY_BYTES = 200 * 1024 * 1024
 
 Arguments = Mapping[str, object]  # values for JSON, with the `name` that messages give the bytes
-Hook = Callable[[], None]
 _Process = subprocess.Popen[bytes]
 _processes: set[_Process] = set()
 _idle: list[_Process] = []
 _places = threading.BoundedSemaphore(WORKERS)
 _starter = ThreadPoolExecutor(1, "reader")  # the kernel ends a process with the thread that has started it
+
+
+class ReaderCall:
+    """One call of a reader, which another thread may cancel at any time: while it waits, works or has just ended."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self._process: _Process | None = None
+        self._lock = threading.Lock()
+
+    def cancel(self) -> None:
+        """End the call and its process, if it has one now."""
+        with self._lock:
+            self.is_cancelled = True
+            if self._process is not None:
+                _kill(self._process)
+
+    def hold(self, process: _Process) -> None:
+        """Use the process for this call; it is killed if the call was cancelled meanwhile."""
+        with self._lock:
+            self._process = process
+            if self.is_cancelled:
+                _kill(process)
+
+    def release(self, process: _Process, is_reusable: bool) -> None:
+        """Give the process to the next call, or end it."""
+        with self._lock:  # a cancellation comes before or after: it must not kill a process of another call
+            self._process = None
+            is_reusable = is_reusable and not self.is_cancelled
+            if is_reusable:
+                _idle.append(process)
+        if not is_reusable:
+            _end(process)
 
 
 async def await_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
@@ -44,22 +76,21 @@ async def await_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
     Raises:
         ToolError: as `call_reader`.
     """
-    hooks: list[Hook] = []
+    call = ReaderCall()
     try:
-        return await asyncio.to_thread(call_reader, task, data, arguments, hooks)
+        return await asyncio.to_thread(call_reader, task, data, arguments, call)
     except asyncio.CancelledError:
-        for kill in hooks:
-            kill()
+        call.cancel()
         raise
 
 
-def call_reader(task: str, data: bytes, arguments: Arguments, hooks: list[Hook] | None = None) -> Facts:
+def call_reader(task: str, data: bytes, arguments: Arguments, call: ReaderCall | None = None) -> Facts:
     """Return a task's answer, done in another process before the question's deadline.
 
     Args:
         task: `module:function`.
         arguments: values for JSON; `name` is what messages call the bytes.
-        hooks: gets a function that ends the call, while there is one to end.
+        call: a handle with which another thread may cancel the call.
 
     Raises:
         ToolError: the bytes cannot be read, or the task took too much time or memory.
@@ -67,13 +98,21 @@ def call_reader(task: str, data: bytes, arguments: Arguments, hooks: list[Hook] 
     name, context, started = arguments.get("name", "The input"), current_context(), time.monotonic()
     seconds = max(0.0, min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS))
     head = json.dumps({"task": task, "size": len(data), "arguments": arguments}).encode("ascii")
-    if not _places.acquire(timeout=seconds):
-        raise ToolError(f"{name} is not read: other files took all the time; try again later.")
+    call = call or ReaderCall()
+    on_close = context.on_close if context else []  # a thread is not cancelled with the question that started it
+    on_close.append(call.cancel)
     try:
-        holders = [hooks if hooks is not None else [], context.on_close if context else []]
-        reply = _ask((head, b"\n", data), seconds - (time.monotonic() - started), holders)
+        if not _places.acquire(timeout=seconds):
+            raise ToolError(f"{name} is not read: other files took all the time; try again later.")
+        try:
+            reply = (
+                None if call.is_cancelled else _ask((head, b"\n", data), seconds - (time.monotonic() - started), call)
+            )
+        finally:
+            _places.release()
     finally:
-        _places.release()
+        with contextlib.suppress(ValueError):  # it was called
+            on_close.remove(call.cancel)
     if reply is None:
         raise ToolError(TOO_MUCH.format(name=name))
     if "facts" not in reply:
@@ -81,23 +120,16 @@ def call_reader(task: str, data: bytes, arguments: Arguments, hooks: list[Hook] 
     return dict(reply["facts"])
 
 
-def _ask(request: tuple[bytes, ...], seconds: float, holders: list[list[Hook]]) -> Facts | None:
+def _ask(request: tuple[bytes, ...], seconds: float, call: ReaderCall) -> Facts | None:
     """Return the reply of a process; None if it ended, or was killed, without one."""
     try:
         process = _idle.pop()
     except IndexError:
         process = _starter.submit(_start_process).result()
-    killed = threading.Event()
-
-    def kill() -> None:
-        killed.set()
-        _kill(process)
-
-    timer = threading.Timer(seconds, kill)
+    timer = threading.Timer(seconds, call.cancel)
     timer.daemon = True
     timer.start()
-    for holder in holders:  # a thread is not cancelled with the question that started it
-        holder.append(kill)
+    call.hold(process)
     reply: Facts | None = None
     try:
         assert process.stdin and process.stdout
@@ -108,13 +140,7 @@ def _ask(request: tuple[bytes, ...], seconds: float, holders: list[list[Hook]]) 
         pass
     finally:
         timer.cancel()
-        for holder in holders:
-            with contextlib.suppress(ValueError):  # it was called
-                holder.remove(kill)
-        if reply is None or killed.is_set() or reply["is_last"]:
-            _end(process)
-        else:
-            _idle.append(process)
+        call.release(process, is_reusable=reply is not None and not reply["is_last"])
     return reply
 
 

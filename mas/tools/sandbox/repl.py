@@ -7,6 +7,7 @@ interpreter.close()
 
 import asyncio
 import functools
+import threading
 from dataclasses import dataclass
 
 from mas.tools.sandbox.deno import Deno
@@ -21,6 +22,7 @@ _CANDIDATES: dict[str, tuple[type[Isolation], ...]] = {
     DENO: (Deno,),
     REFUSE: (),
 }
+_choosing = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,14 @@ def try_isolations(kind: str) -> Choice:
 
 
 @functools.cache
+def _choose_once(kind: str) -> Choice:
+    return try_isolations(kind)
+
+
 def choose_isolation(kind: str) -> Choice:
     """Return the choice for this kind, made once per process; it takes a fraction of a second with bubblewrap."""
-    return try_isolations(kind)
+    with _choosing:  # the cache alone lets each of many first callers try
+        return _choose_once(kind)
 
 
 def describe_missing_isolation(settings: SandboxSettings) -> str | None:

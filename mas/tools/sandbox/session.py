@@ -7,6 +7,7 @@ session.close()
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -27,6 +28,7 @@ MAX_MESSAGE_BYTES = 20 * MAX_OUTPUT_CHARS + 100_000
 MAX_CPU_SECONDS = 300  # of a session: for threads of the code, and if the harness is killed
 MAX_THREADS = 256  # numpy and its like start one for each core
 MAX_FILES = 10_000  # in memory: each takes a kilobyte of the kernel's
+MAX_CALLS = 256  # at a time
 TICK_SECONDS = 0.1  # between two checks of memory, threads and files
 END_SECONDS = 5.0
 EXIT_SECONDS = 1.0  # between the end of its pipes and its own
@@ -105,7 +107,7 @@ class Session(ABC):
             SessionLostError: as `run`.
         """
         until = time.monotonic() + seconds
-        future = asyncio.get_running_loop().run_in_executor(executor, work)
+        future = asyncio.get_running_loop().run_in_executor(executor or _threads(), work)
         try:
             while not future.done():
                 if time.monotonic() >= until:
@@ -174,6 +176,12 @@ class Session(ABC):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Return the threads that wait for the processes; the loop's own may all be waiting for the choice of isolation."""
+    return ThreadPoolExecutor(MAX_CALLS, "sandbox")
 
 
 def _describe_exit(code: int) -> str:

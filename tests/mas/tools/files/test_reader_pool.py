@@ -1,5 +1,6 @@
 """The other process: what it has not got, and what happens when it dies or never answers."""
 
+import asyncio
 import math
 import os
 import signal
@@ -17,7 +18,7 @@ from mas.tools.attachments import use_attachments
 from mas.tools.files import reader_pool as apart
 from mas.tools.files.document import Document
 from mas.tools.files.kinds import READ
-from mas.tools.files.reader_pool import call_reader
+from mas.tools.files.reader_pool import await_reader, call_reader
 from mas.tools.files.reader_process import MAX_CPU_SECONDS
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
@@ -84,6 +85,37 @@ def test_a_file_that_waited_for_others_is_not_blamed(tmp_path: Path, monkeypatch
     for context, other in zip(ended, others, strict=True):
         context.close()
         other.join()
+
+
+@ON_LINUX
+def test_a_call_that_is_cancelled_while_it_waits_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waiting.py").write_text(
+        "import pathlib, time\n"
+        "def note(data, arguments): pathlib.Path(arguments['name']).touch(); time.sleep(arguments['seconds'])\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def start(name: str, seconds: float) -> asyncio.Task[object]:
+        about = {"name": str(tmp_path / name), "seconds": seconds}
+        return asyncio.create_task(await_reader("waiting:note", b"", about))
+
+    def wait_until_busy() -> None:
+        while len(list(tmp_path.glob("[0-9]*"))) < apart.WORKERS:
+            time.sleep(0.05)
+
+    async def cancel_one() -> None:
+        others = [start(str(number), 60) for number in range(apart.WORKERS)]
+        await asyncio.to_thread(wait_until_busy)
+        waits = start("waits", 0)
+        await asyncio.sleep(0.1)
+        for task in (waits, *others):
+            task.cancel()
+        await asyncio.gather(waits, *others, return_exceptions=True)
+
+    asyncio.run(cancel_one())  # and wait for its threads
+    assert not (tmp_path / "waits").exists() and not processes()
 
 
 def test_a_reader_connects_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

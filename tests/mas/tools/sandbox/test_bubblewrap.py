@@ -112,3 +112,30 @@ def test_pandas_numpy_scipy_and_openpyxl_work(fresh: Callable[..., Sandbox], att
     assert sandbox.value("import numpy as np; float(np.linalg.det(np.eye(50)))", 60) == "1.0"
     assert sandbox.value("from scipy import stats; float(stats.norm.cdf(0))", 60) == "0.5"
     assert sandbox.value("from zoneinfo import ZoneInfo; ZoneInfo('Europe/Rome').key") == "'Europe/Rome'"
+
+
+FIRST_CALLS = """
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from mas.runtime.event_loop import background_loop, run_blocking
+from mas.tools.sandbox.repl import Interpreter
+from mas.tools.settings import BUBBLEWRAP, SandboxSettings
+
+async def call():
+    interpreter = Interpreter(SandboxSettings(kind=BUBBLEWRAP), {})
+    try:
+        return (await interpreter.run("6 * 7")).value
+    finally:
+        interpreter.close()
+
+async def call_at_once():
+    return await asyncio.gather(call(), call(), call())
+
+background_loop().set_default_executor(ThreadPoolExecutor(2))
+print(*run_blocking(call_at_once()))
+"""
+
+
+def test_more_first_calls_than_the_loop_has_threads_all_find_the_isolation(bubblewrap: Isolation) -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, check=False)
+    assert done.stdout == "42 42 42\n", done.stderr
