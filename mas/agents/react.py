@@ -9,10 +9,10 @@ predictor, tools and limits at run time, so that any number of program copies sh
 
 import asyncio
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import dspy
 import json_repair
@@ -276,10 +276,10 @@ def _read_arguments(arguments: Arguments, tool: dspy.Tool) -> Arguments:
             )
         read = dict(found or {})
     for name in read.keys() & known.keys():
-        kinds, value = {each.get("type") for each in known[name].get("anyOf", [known[name]])}, read[name]
+        kinds, value = _list_types(known[name]), read[name]
         if isinstance(value, str) and not kinds & {"string", None}:
             with suppress(ValueError):
-                read[name] = read_value(value, tool.arg_types[name])
+                read[name] = read_value(value, (tool.arg_types or {}).get(name, Any))
         elif type(value) in (int, float) and kinds <= {"string", "null"}:
             read[name] = str(value)
         elif value is None and not kinds & {"null", None} and "default" in known[name]:
@@ -287,6 +287,12 @@ def _read_arguments(arguments: Arguments, tool: dspy.Tool) -> Arguments:
     if read != arguments:
         event(NEARLY_RIGHT)
     return read
+
+
+def _list_types(schema: Mapping[str, Any]) -> set[str | None]:
+    """Return the types that an argument may have; None among them if one is not named."""
+    named = [each.get("type") for each in schema.get("anyOf", [schema])]
+    return {kind for each in named for kind in (each if isinstance(each, list) else [each])}
 
 
 def _describe_end(how: str) -> ToolError:

@@ -215,6 +215,8 @@ def _name_type(schema: Mapping[str, Any]) -> str:
         return " | ".join(_name_type(each) for each in schema["anyOf"] if each != {"type": "null"})
     if "enum" in schema:
         return " | ".join(map(_dump, schema["enum"]))
+    if isinstance(schema.get("type"), list):
+        return " | ".join(_name_type({**schema, "type": each}) for each in schema["type"] if each != "null")
     if schema.get("type") == "array" and "items" in schema:
         return f"list[{_name_type(schema['items'])}]"
     if schema.get("type") in _TYPES and "properties" not in schema:

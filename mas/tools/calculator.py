@@ -97,9 +97,12 @@ def _evaluate(text: str) -> object:
     evaluator.functions = _functions()  # instead of its own, which build lists, dicts and random numbers
     evaluator.nodes = {kind: evaluate for kind, evaluate in evaluator.nodes.items() if kind in _SYNTAX}
     try:
-        return _check_value(evaluator.eval(text))
+        parsed = ast.parse(text, mode="eval").body  # its own parser takes the first of several lines
+        return _check_value(evaluator.eval(text, previously_parsed=parsed))
     except SyntaxError as error:
         raise ToolError(f"{_clip(text)} is not an expression in Python's notation: {error.msg}.") from error
+    except KeyError as error:  # the syntax of an operator that the evaluator has not
+        raise ToolError(f"{_clip(text)} has an operator such as `in` or `is`; only numbers can be compared.") from error
     except NameNotDefined as error:
         raise ToolError(f"The name {error.name!r} is unknown; the constants are {', '.join(_CONSTANTS)}.") from error
     except InvalidExpression as error:

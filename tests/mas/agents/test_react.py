@@ -408,3 +408,15 @@ def test_equal_calls_with_other_results_go_on() -> None:
 
     outcome = run(*[[Call("scroll")]] * 5, DONE, toolbox=box(scroll))
     assert outcome.observations == [f"line {number}" for number in range(1, 6)]
+
+
+@both_ways
+def test_an_argument_may_have_a_list_of_types(native_tools: bool) -> None:
+    toolbox = box(add)
+    number = {"type": ["integer", "null"]}
+    toolbox.tools["add"] = dspy.Tool(
+        lambda **given: given["a"] + given["b"], "add", "Add.", args={"a": number, "b": {"type": ["integer", "number"]}}
+    )
+    outcome = run([Call("add", {"a": "2", "b": 3})], DONE, toolbox=toolbox, native_tools=native_tools)
+    assert outcome.observations == ["5"]
+    assert native_tools or "add(a: int, b: int | float)" in all_text(outcome.model.requests[0][1])

@@ -158,3 +158,11 @@ def test_every_function_and_constant_of_math_is_there() -> None:
                 calculator(f"{name}([1])" if callable(getattr(math, name)) else name)
             except ToolError as error:
                 assert "is unknown" not in str(error) and "The functions are" not in str(error), name
+
+
+@pytest.mark.parametrize(
+    ("expression", "sentence"), [("12\n+ 5", "not an expression"), ("1 in [1, 2]", "operator such as `in`")]
+)
+def test_what_is_not_one_expression_of_numbers_is_refused_with_a_reason(expression: str, sentence: str) -> None:
+    with pytest.raises(ToolError, match=sentence):
+        calculator(expression)
