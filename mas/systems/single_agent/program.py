@@ -26,7 +26,7 @@ class Answer(dspy.Signature):
     tools: list[dspy.Tool] = dspy.InputField()
     tool_calls: dspy.ToolCalls = dspy.OutputField(desc="tools to call now; none once the answer is known")
     final_answer: str = dspy.OutputField(desc="the answer alone, in the form the question asks for")
-    final_reasoning_trace: str = dspy.OutputField(desc="how the answer was reached, in one or two sentences")
+    final_reasoning_trace: str = dspy.OutputField(desc="how the answer was reached, in a few sentences")
 
 
 class AgentState(TypedDict):
