@@ -25,6 +25,7 @@ SHORT_CHARS = 200  # of an answer, a reason
 _ID_CHARS = 12  # of the id of a question; --json has all of it
 MAX_CHARS = 240  # of a setting
 _MAX_SETTINGS = 10  # that are listed; --html and --json have all
+_SIDES_INTERVAL, _FOR_SIDES_INTERVAL = "its 95% interval", 90  # the row, and the columns of a terminal that it needs
 _NOTHING = "options, prompts and tools are the same"
 
 Row = Sequence[str]  # name, of the first, of the second, difference, its interval
@@ -37,7 +38,9 @@ def print_comparison(result: ComparisonResult, console: Console) -> None:
     for run in result.runs:
         console.print(Text(describe_run(run)), soft_wrap=True)
     for pair in result.comparisons:
-        console.print(build_numbers(pair).build(f"{pair.run} compared with {pair.against}", whole=1))
+        table = build_numbers(pair)
+        rows = [row for row in table.rows if row[0] != _SIDES_INTERVAL or console.width >= _FOR_SIDES_INTERVAL]
+        console.print(Table(table.headings, rows).build(f"{pair.run} compared with {pair.against}", whole=1))
         differ = list(list_differences(pair))
         more = [f"… and {n} more: --html FILE"] if (n := len(differ) - _MAX_SETTINGS) > 0 else []
         verdict = describe_verdict(pair, len(result.comparisons))
@@ -67,7 +70,7 @@ def _list_numbers(pair: RunComparison) -> Iterator[Row]:
     first, second = comparison.first, comparison.second
     yield _compare_scores(comparison.metric, (first.score, second.score), comparison.score)
     intervals = (_format_interval(each.score_ci95, format_percent) for each in (first, second))
-    yield "its 95% interval", *intervals, "", ""
+    yield _SIDES_INTERVAL, *intervals, "", ""
     held_out = pair.used_to_tune
     if held_out and held_out.without and held_out.scores:
         yield _compare_scores(f"on the {held_out.n_without} not tuned on", held_out.scores, held_out.without)
