@@ -39,7 +39,18 @@ SYSTEM = (
     '{"tool": "<name>", "arguments": {...}}   to call a tool, or\n'
     '{"final_answer": "<a number, a few words, or a comma-separated list; no units unless asked>"}'
 )
-COLUMNS = ("", "right", "seconds", "seconds an answer", "requests", "tool calls", "tokens in", "cached", "tokens out")
+COLUMNS = (
+    "",
+    "right",
+    "no answer",
+    "seconds",
+    "seconds an answer",
+    "requests",
+    "tool calls",
+    "tokens in",
+    "cached",
+    "tokens out",
+)
 
 
 @dataclass
@@ -47,6 +58,7 @@ class Counts:
     """What one contender did."""
 
     right: int = 0
+    unanswered: int = 0
     requests: int = 0
     tool_calls: int = 0
     tokens_in: int = 0
@@ -64,7 +76,7 @@ def real_agent(url: str, n_questions: int = QUESTIONS) -> Table:
         cached = f"{counts.tokens_cached / max(1, counts.tokens_in):.0%}"
         of_each = (counts.requests, counts.tool_calls, counts.tokens_in, cached, counts.tokens_out)
         right = f"{counts.right} of {n_questions}"
-        table.add([name, right, round(seconds), round(seconds / n_questions, 1), *of_each])
+        table.add([name, right, counts.unanswered, round(seconds), round(seconds / n_questions, 1), *of_each])
         table.keep(name, n_questions, {"seconds": seconds, **vars(counts)})
     return table
 
@@ -81,7 +93,7 @@ def _run_single_agent(url: str, n_questions: int) -> Counts:
         found = json.loads(Path(work, "run/summary.json").read_text(encoding="utf-8"))
     used = found["usage"]
     tokens = (used["input_tokens"], used["cached_input_tokens"], used["output_tokens"])
-    return Counts(found["n_correct"], used["lm_calls"], used["tool_calls"], *tokens)
+    return Counts(found["n_correct"], found["n_error"], used["lm_calls"], used["tool_calls"], *tokens)
 
 
 def _run_plain_loop(url: str, n_questions: int) -> Counts:
@@ -110,6 +122,7 @@ def _answer(url: str, row: dict[str, str], counts: Counts) -> None:
                 return
             counts.tool_calls += 1
             messages.append({"role": "user", "content": f"Result:\n{_call(step)}"})
+        counts.unanswered += 1
 
 
 def _call(step: dict[str, Any]) -> str:
