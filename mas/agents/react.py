@@ -23,7 +23,7 @@ from langgraph.runtime import Runtime
 
 from mas.agents.media import describe_media, read_media
 from mas.agents.nearly_right import read_value
-from mas.agents.tool_adapter import ToolAdapter
+from mas.agents.tool_adapter import NO_MORE_TOOLS, ToolAdapter
 from mas.llm.reply_validation import UNREADABLE_ARGUMENTS
 from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import EmptyReplyError, StepLimitError, TruncatedReplyError
@@ -39,7 +39,6 @@ Changes = dict[str, object]  # the fields of the state that a node has changed
 Arguments = dict[str, object]  # of a tool call
 
 NO_OBJECT = "value"  # DSPy's name for arguments that are JSON and no object
-NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"
 
 
 class ReactState(TypedDict):

@@ -45,6 +45,8 @@ _AFTER_RESULTS = (
     "Respond with your output fields if this is what you need:\n\n%s\n\nElse respond with the next tool call%s."
 )
 _ALONE = " (the JSON object alone)"  # with tools as text
+NO_MORE_TOOLS = "\n\n[No more tool calls are allowed: give the answer now, from what you have.]"  # ends a result
+_AFTER_LAST = "Respond with your output fields:\n\n%s"
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "dict"}
 
 
@@ -109,11 +111,18 @@ class ToolAdapter(ChatAdapter):
     ) -> str | Parts:
         if isinstance(results := inputs.get("tool_call_results"), dspy.ToolCallResults):  # with tools as text
             shown = [f"Result of {each.name}:\n{each.value}" for each in results.tool_call_results]
-            failed = all(each.is_error for each in results.tool_call_results)  # the form would be copied, unfilled
-            return "\n\n".join([*shown, _END % _ALONE if failed else _AFTER_RESULTS % (self.form, _ALONE)])
+            return "\n\n".join([*shown, self._ask_after(results)])
         if not inputs.keys() & signature.input_fields.keys():  # nothing is asked: no message with the reminder alone
             return ""
         return super().format_user_message_content(signature, inputs, *args, **kwargs)
+
+    def _ask_after(self, results: dspy.ToolCallResults) -> str:
+        shown = results.tool_call_results
+        if any(each.value.endswith(NO_MORE_TOOLS) for each in shown):
+            return _AFTER_LAST % self.form
+        if all(each.is_error for each in shown):  # the form would be copied, unfilled
+            return _END % _ALONE
+        return _AFTER_RESULTS % (self.form, _ALONE)
 
     def format_assistant_message_content(
         self, signature: Signature, outputs: Turn, missing_field_message: str | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import find_attachment, mark_for_attachments
 from mas.tools.files.document import Document, Part, number_lines
-from mas.tools.files.kinds import read_document
+from mas.tools.files.kinds import NO_ARCHIVE, read_document
 from mas.tools.files.paging import show_file
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import Excerpt, ToolError, ToolResult
@@ -51,7 +51,8 @@ def read_file(
     """
     member, shown_lines = _to_text(member) or None, _to_text(lines)
     document = _read_attachment(file, member)
-    name, wanted = f"{file}: {member}" if member else file, _to_text(search)
+    name = f"{file}: {member}" if member and NO_ARCHIVE not in document.notes else file
+    wanted = _to_text(search)
     text, start = show_file(document, file, name, _to_text(sheet), page, wanted, shown_lines)
     excerpt = Excerpt(name, document.summary, start, len(text), has_line_marks=bool(search))
     return ToolResult(text, kind="file", excerpts=[excerpt])

@@ -14,6 +14,7 @@ from mas.agents.program import AgentProgram, State, check_question
 from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, react
 from mas.agents.spec import AgentSpec, Toolboxes
 from mas.prompt_sets.demos import Turn
+from mas.runtime.lm_errors import StepLimitError
 from mas.runtime.trace import event, keep_answer, keep_state, span
 
 
@@ -55,7 +56,8 @@ class SingleAgentProgram(AgentProgram):
         Raises:
             ValueError: the question is empty.
             LMError: the model could not be asked, after its retries.
-            AdapterParseError, StepLimitError: the last try's reply was unusable too.
+            StepLimitError: the agent did not stop calling tools.
+            AdapterParseError, EmptyReplyError, TruncatedReplyError: the last try's reply was unusable too.
         """
         check_question(question)
         state = AgentState(
@@ -74,6 +76,8 @@ class SingleAgentProgram(AgentProgram):
             try:
                 state["turns"], prediction = await self._try(request, state["file"])
                 break
+            except StepLimitError:  # another conversation would use up its steps as well
+                raise
             except UNUSABLE as error:
                 if state["retry_count"] >= self.retry_limit:
                     raise

@@ -10,6 +10,7 @@ import functools
 import importlib
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from mas.tools.results import ToolError
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
 MAX_CACHED = 32  # documents, for the next page or search: two of each question of sixteen at once
+NO_ARCHIVE = "It is no archive: `member` was left out."  # small models fill in every argument
 READ = "mas.tools.files.kinds:read_source"
 
 _HERE = "mas.tools.files.readers"
@@ -121,22 +123,23 @@ def read_in_process(source: Source, member: str | None = None) -> Document:
     Raises:
         ToolError: as `read_document`.
     """
-    if member is not None:
+    kind = detect_kind(source)
+    ignored = member is not None and kind != ".zip"
+    if member is not None and not ignored:
         from mas.tools.files.readers import archive
 
-        if detect_kind(source) != ".zip":
-            raise ToolError(f"{source.name} is no archive, so it has no members; call read_file without `member`.")
         source = archive.read_member(source, member)
-    kind = detect_kind(source)
+        kind = detect_kind(source)
     if kind not in READERS and kind in BINARY_KINDS:
         raise ToolError(f"{source.name} is {BINARY_KINDS[kind]}; read_file reads {describe_supported()}.")
     try:
-        return _load_reader(READERS.get(kind, TEXT_READER))(source).limit()
+        document = _load_reader(READERS.get(kind, TEXT_READER))(source).limit()
     except ToolError:
         raise
     except Exception as error:  # libraries raise anything for a damaged file
         reason = "it is damaged or unusual" if not isinstance(error, ImportError) else "its reader is not installed"
         raise ToolError(f"{source.name} cannot be read as {kind}: {reason} ({type(error).__name__}).") from error
+    return replace(document, notes=[*document.notes, NO_ARCHIVE]) if ignored else document
 
 
 def describe_supported() -> str:

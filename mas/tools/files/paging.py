@@ -91,6 +91,7 @@ def _pieces(part: Part) -> Iterator[str]:
 
 _LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `_add_context`
 CONTEXT_LINES = 2
+NO_SHEETS = "It has no sheets: `sheet` was left out."
 MAX_LINE_CHARS = 1_000  # of a longer line only the text around the matches is shown
 AROUND_CHARS = 200
 
@@ -188,17 +189,16 @@ def show_file(
     if search:
         parts, count = search_lines(parts, search)
         found.append(f"lines that contain {clip(search, 200)!r}: {count}")
+    notes = [*document.notes, NO_SHEETS] if sheet and not any(part.name for part in document.parts) else document.notes
     more = "" if found else ', or search="some text" or lines="100-140" for some lines alone'
     more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
-    return lay_out(parts, page, f"{name}: {document.summary}", "; ".join(found), more, document.notes)
+    return lay_out(parts, page, f"{name}: {document.summary}", "; ".join(found), more, notes)
 
 
 def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
     names = [part.name for part in document.parts if part.name]
-    if not sheet:
+    if not sheet or not names:
         return document.parts
-    if not names:
-        raise ToolError(f"{file} has no sheets; call read_file again without `sheet`.")
     if document.unit != "sheet":
         return _choose_range(document, file, sheet)
     chosen = [part for part in document.parts if part.name == sheet]

@@ -263,6 +263,7 @@ def test_at_the_last_step_the_agent_is_told_and_may_still_answer(native_tools: b
     call = [Call("add", {"a": 1, "b": 1})]
     outcome = run(call, call, DONE, toolbox=box(add, max_steps=2), native_tools=native_tools)
     assert outcome.observations == ["2", "2" + NO_MORE_TOOLS]
+    assert "next tool call" not in said(outcome.model.requests[-1][1])[-1][1]
     assert outcome.prediction.result == "done"
 
 

@@ -72,7 +72,6 @@ UNUSABLE: dict[str, tuple[list[Answer], str, type[Exception], dict[str, Any]]] =
         AdapterParseError,
         {},
     ),
-    "no end": ([[SUM], [SUM]], "no answer after 1 steps", StepLimitError, {"max_steps": 1}),
 }
 
 
@@ -100,6 +99,13 @@ def test_after_the_retry_limit_the_last_reason_ends_the_question(kind: str, retr
         build(model, retry_limit=retry_limit, **settings)(question="How many?")
     assert len(model.requests) == (1 + retry_limit) * len(replies)
     assert trace.state["retry_count"] == retry_limit
+
+
+def test_an_agent_that_never_answers_is_not_begun_again() -> None:
+    model = answering(*[[SUM]] * 10)
+    with pytest.raises(StepLimitError, match="no answer after 1 steps"):
+        build(model, max_steps=1)(question="How many?")
+    assert len(model.requests) == 2
 
 
 def test_a_model_that_cannot_be_asked_ends_the_question_at_once() -> None:

@@ -84,10 +84,14 @@ def test_a_member_is_read_by_the_same_tool_with_pages_lines_and_search(tmp_path:
             read_file("data.zip", member="b.csv")
 
 
-def test_what_is_no_archive_has_no_members(tmp_path: Path) -> None:
+def test_arguments_that_a_file_has_no_use_for_are_left_out_with_a_note(tmp_path: Path) -> None:
+    """Small models give every argument a value, and go on with the same call after a refusal."""
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with use_attachments([tmp_path / "a.csv"]), pytest.raises(ToolError, match=r"a\.csv is no archive"):
-        read_file("a.csv", member="x")
+    with use_attachments([tmp_path / "a.csv"]):
+        shown = read_file("a.csv", member="x", sheet="Sheet1")
+    assert shown.startswith("a.csv: table with 2 columns")
+    assert "It is no archive: `member` was left out." in shown and "It has no sheets: `sheet` was left out." in shown
+    assert shown.endswith("row | a | b\n1 | 1 | 2")
 
 
 def test_a_bomb_is_refused_and_every_limit_may_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
