@@ -25,7 +25,7 @@ from typing import NoReturn, TextIO
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from eval.cli.hydra_compat import MISTAKES, describe_mistake, is_mistake, run_jobs
+from eval.cli.hydra_compat import MISTAKES, run_jobs
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import escape_controls, print_line
 
@@ -66,6 +66,7 @@ def run_command(
                 lambda composed: codes.append(_run_job(task, composed)),
                 config_name,
                 lambda arguments: add_original_arguments(arguments, resume_key, read_original),
+                _describe_command,
             )
         except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
             return USER_ERROR if end.code else FINISHED
@@ -73,6 +74,12 @@ def run_command(
 
     codes.append(_report_end(run_all))
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
+
+
+def _describe_command(name: str) -> str:
+    from eval.cli.help import describe_command
+
+    return describe_command(name)
 
 
 def _run_job(task: Task, composed: DictConfig) -> int:
@@ -156,6 +163,8 @@ def _report_end(command: Callable[[], int]) -> int:
         print_line(f"stopped by {name}; every question that was finished is kept in its run's folder.", error=True)
         return STOPPED
     except (*MISTAKES, ValueError) as error:
+        from eval.cli.mistakes import is_mistake
+
         if not is_mistake(error):
             raise
         return _report_mistake(error)
@@ -174,6 +183,8 @@ def _print_defect(kind: type[BaseException], error: BaseException, trace: Traceb
 
 
 def _report_mistake(error: Exception) -> int:
+    from eval.cli.mistakes import describe_mistake
+
     print_line(f"error: {describe_mistake(error)}", error=True)
     return USER_ERROR
 

@@ -1,25 +1,23 @@
-"""Hydra behind one module: composition of `conf/`, flags, help, and its errors as users of this tool should see them.
+"""Hydra behind one module: the configuration from `conf/` and a command line.
 
-    run_jobs(task, "eval", list)                                 # task(composed), once per job
+    run_jobs(task, "eval", list, describe_command)               # task(composed), once per job
     compose_config(["model=offline"])                            # the same configuration, outside a command
     check_overrides(["optimizer=gepa"], "eval")                  # UserError: optimizer is not a config group of …
-    describe_mistake(error)                                      # one sentence
 
-It uses internals of Hydra 1.3 (`hydra._internal`, texts of its errors); another version is refused at import.
+It uses internals of Hydra 1.3 (`hydra._internal`); another version is refused at import. `eval.cli.mistakes` describes
+its errors, `eval.cli.help` is its help.
 """
 
-import ast
 import difflib
 import functools
 import os
 import re
 import sys
-import traceback
 from argparse import Namespace
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import hydra
 import yaml
@@ -35,16 +33,18 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from mas.runtime.errors import UserError, walk_chain
+from mas.runtime.errors import UserError
 
 if not hydra.__version__.startswith("1.3."):
     raise ImportError(f"hydra-core {hydra.__version__} is installed, 1.3 is needed; run make setup")
 
 CONF = PROJECT_ROOT / "conf"
+SHARED = "every_run"  # file in `conf/` with the options that all commands have
 EXTRA_SCORERS = "extra_scorers"
 VERBOSE = "--verbose"  # our own flag, besides Hydra's
 MISTAKES = (HydraException, OmegaConfBaseException, UserError)
 _FLAGS = ("overrides", "help", "hydra_help", "cfg", "resolve", "multirun", "config_dir", "shell_completion")  # of Hydra
+_COMPOSING = Lock()  # Hydra has one state per process
 
 
 def read_flags(arguments: Sequence[str]) -> Namespace:
@@ -142,19 +142,21 @@ def check_overrides(overrides: Sequence[str], config_name: str) -> None:
     Raises:
         UserError: the first mistake.
     """
-    groups, options = _read_groups(config_name), _read_options(config_name)
+    own, shared = _read_file(config_name), _read_file(SHARED)
+    pairs = (pair for each in own["defaults"] if isinstance(each, dict) for pair in each.items())
+    groups = {group: choice for group, choice in pairs if not group.startswith("override ")}
+    options = {"hydra", *groups, *own, *shared} - {"defaults"}
     for override in overrides:
         name, given, value = (part.strip() for part in override.partition("="))
         group, elsewhere, _ = name.lstrip("~+").partition("@")
-        sign = name[:1]
-        if not group or not (given or sign == "~"):
+        if not group or not (given or name.startswith("~")):
             raise UserError(f"{override!r} is not an option; options are given as name=value, and texts in quotes.")
         first = group.partition(".")[0].partition("/")[0]
         if re.fullmatch(r"\w+", first) and first not in options and not (CONF / first).is_dir():
             raise UserError(f"{first} is not an option; {suggest(first, options)}.")
         if re.fullmatch(r"[a-z_]+", group) and (CONF / group).is_dir():
             if not elsewhere:  # model@scorer.judge=… puts a choice where the file in conf/ has none
-                _check_group(override, sign, group, value, groups)
+                _check_group(override, name[:1], group, value, groups)
             if given and value == "null":
                 raise UserError(f"{override} is not possible: {group} is a config group; {_describe_choices(group)}.")
 
@@ -169,17 +171,8 @@ def _check_group(override: str, sign: str, group: str, value: str, groups: dict[
         raise UserError(f"{override} is not possible: {group} has a choice already; write {group}={value}.")
 
 
-def _read_groups(config_name: str) -> dict[str, str | None]:
-    """Return the groups that a command takes, with the default of each."""
-    defaults = yaml.safe_load((CONF / f"{config_name}.yaml").read_text("utf-8"))["defaults"]
-    pairs = [pair for each in defaults if isinstance(each, dict) for pair in each.items()]
-    return {group: choice for group, choice in pairs if not group.startswith("override ")}
-
-
-def _read_options(config_name: str) -> set[str]:
-    """Return the first parts of all options' names: groups, options of the command's file, and `hydra`."""
-    plain = yaml.safe_load((CONF / f"{config_name}.yaml").read_text("utf-8"))
-    return {"hydra", *_read_groups(config_name), *plain} - {"defaults"}
+def _read_file(name: str) -> dict[str, Any]:
+    return yaml.safe_load((CONF / f"{name}.yaml").read_text("utf-8"))  # type: ignore[no-any-return]
 
 
 def suggest(name: str, known: Collection[str]) -> str:
@@ -189,12 +182,13 @@ def suggest(name: str, known: Collection[str]) -> str:
     return f"did you mean {close[0]}? Otherwise {listed}" if close else listed
 
 
-def _list_choices(group: str) -> list[str]:
+def list_choices(group: str) -> list[str]:
+    """Return the names of a group's files."""
     return sorted(file.stem for file in (CONF / group).glob("*.yaml"))
 
 
 def _describe_choices(group: str) -> str:
-    return f"choose one of: {', '.join(_list_choices(group))}; or leave it out"
+    return f"choose one of: {', '.join(list_choices(group))}; or leave it out"
 
 
 def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:
@@ -207,7 +201,7 @@ def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictC
     Raises:
         UserError: an argument is no override (a question without quotes, most likely), or a choice is unknown.
         HydraException, OmegaConfBaseException: the same mistakes as in `eval/run.py`; see
-        `eval.cli.hydra_compat.describe_mistake`.
+            `eval.cli.mistakes.describe_mistake`.
     """
     check_overrides(overrides, config_name)
     _prepare()
@@ -219,9 +213,6 @@ def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictC
                 return compose(config_name, prepare_arguments(overrides))
         finally:
             GlobalHydra.instance().hydra = before  # Hydra has made another instance
-
-
-_COMPOSING = Lock()  # Hydra has one state per process
 
 
 def format_override(name: str, value: object) -> str:
@@ -246,43 +237,11 @@ def _prepare() -> None:
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
 
 
-_GROUP = re.compile(r"  - (?P<group>\w+): (?P<default>\S+)\s*# (?P<meaning>.+)")
-
-
-def describe_command(command: str) -> str:
-    """Return what `--help` shows: the script's docstring, the choices of each group, and the options of its file.
-
-    The file in `conf/` is read as text: its comments are what a user wants to see, and YAML drops them. Hydra makes a
-    template of the text, so `$` is escaped.
-    """
-    purpose = ast.get_docstring(ast.parse((PROJECT_ROOT / command / "run.py").read_text("utf-8"))) or ""
-    lines = (CONF / f"{command}.yaml").read_text("utf-8").splitlines()
-    groups = [found for line in lines if (found := _GROUP.match(line))]
-    width = max(len(each["group"]) for each in groups)
-    shown = [purpose, "", "== Choices: group=name (* if none is given) =="]
-    for group, default, meaning in (found.groups() for found in groups):
-        choices = ", ".join(f"{name}*" if name == default else name for name in _list_choices(group))
-        shown += [f"{group:<{width}}  {meaning}", f"{'':<{width}}  {choices}"]
-    first = max(place for place, line in enumerate(lines) if line.startswith("  - ")) + 1
-    options = "\n".join(lines[first : lines.index("hydra:")]).strip()
-    shown += ["", "== Options, with the values they have if none is given ==", options, ""]
-    shown += ["A choice's own options, such as model.temperature: its file, such as conf/model/openai.yaml."]
-    shown += ["All options with their values for what is given: --cfg job"]
-    return "\n".join(shown).replace("$", "$$")
-
-
-def is_mistake(error: BaseException) -> bool:
-    """Return whether the error is a mistake of the user, which `describe_mistake` can describe.
-
-    Some are plain ValueErrors of Hydra: `model=1`, or `-sc` for a shell that it does not know.
-    """
-    modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
-    is_of_hydra = isinstance(error, ValueError) and bool(modules) and modules[-1].startswith("hydra.")
-    return is_of_hydra or isinstance(error, MISTAKES)
-
-
 def run_jobs(
-    job: Callable[[DictConfig], None], config_name: str, edit: Callable[[Sequence[str]], list[str]] = list
+    job: Callable[[DictConfig], None],
+    config_name: str,
+    edit: Callable[[Sequence[str]], list[str]],
+    describe_command: Callable[[str], str],
 ) -> None:
     """Let Hydra compose the configuration and run a job, or several for a multirun.
 
@@ -290,13 +249,14 @@ def run_jobs(
         job: called with each composed configuration.
         config_name: of the file in `conf/`.
         edit: changes the command line, after it was checked and before Hydra reads it.
+        describe_command: returns the text of --help, from `config_name`.
 
     Raises:
         UserError, HydraException, OmegaConfBaseException: a mistake in the command line or in the configuration.
         SystemExit: --help and its like.
     """
     _prepare()
-    OmegaConf.register_new_resolver("help", describe_command, replace=True)
+    OmegaConf.register_new_resolver("help", lambda: describe_command(config_name), replace=True)
     is_verbose = VERBOSE in sys.argv  # no override, so that the run's own command line stays as it is
     sys.argv[1:] = [each for each in sys.argv[1:] if each != VERBOSE]
 
@@ -344,69 +304,3 @@ def _remove_sign(override: str) -> str:
     """Return the override without the sign that `prepare_arguments` has added."""
     typed = override.removeprefix("++")
     return typed if _OPEN_BRANCH.match(typed) else override
-
-
-def describe_mistake(error: BaseException) -> str:
-    """Return one sentence: what is wrong, what was expected and what to do."""
-    if isinstance(error, UserError):
-        return str(error)
-    text = (
-        "\n".join(map(str, walk_chain(error))).partition("Config search path:")[0].partition("See https://hydra.cc")[0]
-    )
-    if found := re.search(r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", text, re.DOTALL):
-        group, _, name = found[1].rpartition("/")
-        return f"{group}={name} is not known; {suggest(name, found[2].split())}."
-    if found := re.search(r"Could not override '([^']*)'\. ?No match in the defaults list", text):
-        return f"{found[1]} is not a config group of this command; --help lists them."
-    if "Config group override must be" in text:
-        return "a config group was given null, a number, true or false; name a choice, such as model=offline."
-    if found := re.search(r"Ambiguous value for argument '(.*?)'\s+1\.", text, re.DOTALL):
-        key = found[1].partition("=")[0]
-        return (
-            f"{found[1]} gives several values; add --multirun for one run after the other, or write '{key}=[a,b]' for "
-            f"a list and '{key}=\"a,b\"' for a text."
-        )
-    if found := re.search(r"Could not delete from config\. '([^']*)' does not exist", text):
-        return f"{found[1]} cannot be taken away: it does not exist; --help lists the options."
-    if found := re.search(r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", text, re.DOTALL):
-        if found[2] in _OF_RAY:
-            return f"{found[2]} needs executor=ray: executor=local answers in the command's own process."
-        return f"{found[2]} is not an option; {_list_siblings(error, found[2])}."
-    if found := re.search(r"Missing mandatory value: (\S+)", text):
-        return f"{found[1]} has no value; give it on the command line: {found[1]}=…"
-    if found := re.search(r"is not a ListConfig.*?full_key: (\S+)", text, re.DOTALL):
-        return f"{found[1]} needs a list; give it as {found[1]}=[a,b]."
-    if found := re.search(r"(.*?)\s*full_key: (\S+)", text, re.DOTALL):
-        return f"{found[2]} has the wrong kind of value: {_describe_type(found[1])}."
-    if "OverrideParseException" in type(error).__name__:
-        problem = f"the command line cannot be read: {_join_lines(text)}"
-        return f"{problem}; quote values with special characters: 'key=\"a=b\"'."
-    return _join_lines(text.partition("full_key:")[0])
-
-
-_OF_RAY = ("executor.workers", "executor.address", "executor.files")
-_EXPECTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
-
-
-def _describe_type(text: str) -> str:
-    """Return OmegaConf's sentence on a value in the words of a user."""
-    found = re.search(r"Value '(.*)' (?:of type '.*' could not be converted to|is not a valid) (\w+)", text, re.DOTALL)
-    if found and found[2] in _EXPECTED:
-        return f"{found[1]!r} was given, and {_EXPECTED[found[2]]} is expected"
-    return f"{_join_lines(text)}; correct it"
-
-
-def _list_siblings(error: BaseException | None, key: str) -> str:
-    """Return the keys that exist where an unknown one was given."""
-    for each in walk_chain(error, contexts=True):
-        node = getattr(each, "parent_node", None)
-        if node is not None and OmegaConf.is_dict(node) and len(node):
-            options = sorted(str(name) for name in node if name not in ("_target_", "hydra"))
-            if not options:
-                return f"{key.rpartition('.')[0]} as it is chosen now has none; leave it out, or choose another"
-            return suggest(key.rpartition(".")[2], options)
-    return "see --help, or the files in conf/, for those there are"
-
-
-def _join_lines(text: str) -> str:
-    return " ".join(text.split())

@@ -265,7 +265,8 @@ def read_config(composed: DictConfig) -> EvalConfig:
     """Check a composed configuration and build its parts.
 
     Args:
-        composed: what Hydra made of `conf/` and the command line; the split and the name of the data are put into it.
+        composed: what Hydra made of `conf/` and the command line; the prompts, the split and the name of the data are
+            put into it.
 
     Raises:
         UserError: a value of the wrong kind, out of range, or missing.
@@ -279,13 +280,15 @@ def read_config(composed: DictConfig) -> EvalConfig:
     check_branches(schema, rest)
     plain: _Plain = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     _check_ranges(plain)
+    composed.prompts = plain.prompts or parts["system"].default_prompts
     composed.split = plain.split or parts["data"].default_split
     with open_dict(composed):
         composed.data.name = parts["data"].name
     return EvalConfig(
         **parts,
-        **{name: getattr(plain, name) for name in ("prompts", "tools", "run", "limits", "cache", "log")},
+        **{name: getattr(plain, name) for name in ("tools", "run", "limits", "cache", "log")},
         selection=Selection(plain.limit, plain.ids, plain.level, plain.shuffle, plain.seed),
+        prompts=composed.prompts,
         split=composed.split,
         extra_scorers=extra_scorers,
         executor=executor,

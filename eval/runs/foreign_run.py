@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eval.cli.command import read_option_name
-from eval.cli.hydra_compat import is_mistake
+from eval.cli.mistakes import is_mistake
 from eval.runs.folder import DATABASE, format_path
 from eval.runs.own_runs import is_own_run
 from eval.runs.store import RunStore, StoreError

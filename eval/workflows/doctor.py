@@ -10,7 +10,8 @@ from pathlib import Path
 
 from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import select_samples
-from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake, is_mistake
+from eval.cli.hydra_compat import MISTAKES, compose_config
+from eval.cli.mistakes import describe_mistake, is_mistake
 from eval.config.evaluation import EvalConfig, read_config
 from eval.runs.store import check_free
 from eval.workflows.installation import MISSING, OK, WARNING, Finding

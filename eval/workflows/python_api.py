@@ -26,7 +26,8 @@ from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.columns import USUAL, normalise_column
 from eval.cli.command import InterruptedRunError, read_option_name
-from eval.cli.hydra_compat import CONF, MISTAKES, compose_config, describe_mistake, format_override
+from eval.cli.hydra_compat import CONF, MISTAKES, compose_config, format_override
+from eval.cli.mistakes import describe_mistake
 from eval.config.evaluation import build_part, read_config
 from eval.execution.console import Console, KeptOutput
 from eval.reports.data_frames import RunName, find_folders, samples_df

@@ -34,7 +34,8 @@ from eval.benchmarks.columns import GAIA_COLUMNS
 from eval.benchmarks.jsonl import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, WORST_FIRST
-from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake
+from eval.cli.hydra_compat import MISTAKES, compose_config
+from eval.cli.mistakes import describe_mistake
 from eval.config.evaluation import RunSettings, build_part
 from eval.contamination.web_results import find_web_leaks
 from eval.execution.console import Console

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError
-from eval.cli.hydra_compat import MultirunJob, describe_mistake, is_mistake
+from eval.cli.hydra_compat import MultirunJob
+from eval.cli.mistakes import describe_mistake, is_mistake
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
 from eval.runs.run_info import SweepJob

@@ -25,7 +25,8 @@ from eval.cli.command import (
     get_signal_name,
     read_option_name,
 )
-from eval.cli.hydra_compat import MISTAKES, compose_config, describe_mistake
+from eval.cli.hydra_compat import MISTAKES, compose_config
+from eval.cli.mistakes import describe_mistake
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, build_part, read_config
 from eval.config.tracking import NoTracking, Tracking
@@ -217,7 +218,7 @@ def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequen
     end = RunEnd(io.StringIO(f"{RUN_ENDED}\n"))
     end.over.wait()
     with closing(file), closing(source.open_export(folder, settings, request.redact)) as export:
-        # `tracking.wait_seconds` is how long a run waits; this goes on as long as MLflow accepts something.
+        # `wait_seconds` is how long a run waits; this goes on as long as MLflow accepts something.
         command = shlex.join([*shlex.split(source.kind.format_sync_command(folder)), *overrides])
         state = Exporter(export, end, math.inf, log, live=False, sync_command=command).run()
         if export.is_open:

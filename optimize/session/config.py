@@ -92,7 +92,7 @@ class TuneConfig(TuningOptions):
         prompts = self.base.check_system()
         if prompts is None:
             raise UserError(
-                f"prompts=null leaves no prompts to start from; name a set of system={self.base.system.name}."
+                f"system={self.base.system.name} has no prompts to start from; name a set with prompts=…."
             )
         self.base.scorer.check()
         self.base.check_model()
@@ -198,7 +198,7 @@ def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path =
     """
     base = read_evaluation(OmegaConf.create({name: composed[name] for name in (*PARTS, *_OF_EVALUATION)}))
     with open_dict(composed):
-        composed.data.name = base.data.name
+        composed.data.name, composed.prompts = base.data.name, base.prompts
     others = (*PARTS, *_OF_EVALUATION, *_NO_OPTIONS, "optimizer")
     rest = {key: value for key, value in composed.items() if key not in others}
     schema = OmegaConf.structured(TuningOptions)

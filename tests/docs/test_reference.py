@@ -41,7 +41,8 @@ def test_the_groups_and_their_choices_are_the_files_of_conf() -> None:
 
 @pytest.mark.parametrize(("title", "file"), [("Keys of an evaluation", "eval"), ("Keys of a tuning run", "optimize")])
 def test_the_keys_exist_and_have_these_defaults(title: str, file: str) -> None:
-    config = read_conf(file)
+    own, shared = read_conf(file), read_conf("every_run")
+    config = {**shared, **own, "run": {**shared["run"], **own.get("run", {})}}
     section = CONFIGURATION.partition(f"## {title}\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if "`" in line[:4]]
     assert len(rows) > 10

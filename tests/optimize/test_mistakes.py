@@ -83,7 +83,7 @@ CHOICES = [
     (["--nope"], ["--nope is not a flag"]),
     (["run.epochs=3"], ["run.epochs is not an option"]),
     (["cache.tools=shared"], ["cache is not an option"]),
-    (["debug=one"], ["debug is not a config group of this command", "model, optimizer, scorer, system"]),
+    (["debug=few"], ["debug is not a config group of this command", "model, optimizer, scorer, system"]),
     (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa, halving, mipro"]),
     (["--multirun", "--cfg=job"], ["--multirun and --cfg cannot be given together"]),
 ]
@@ -92,7 +92,6 @@ AGENTS = [
     (["agents=planner"], ["agents", "[a,b]"]),
     (["system=http", "system.url=http://127.0.0.1:9/answer"], ["system=http has no prompts of ours", "system=gaia"]),
     (["system=callable", "system.target=json:dumps"], ["system=callable has no prompts of ours", "system=gaia"]),
-    (["prompts=null"], ["prompts=null", "no prompts to start from"]),
     (["prompts=toy_baseline"], ["toy_baseline", "'gaia'"]),
     (["prompts=no_such_set"], ["no_such_set"]),
 ]

@@ -4,13 +4,8 @@ from typing import Any
 
 import pytest
 
-from eval.cli.hydra_compat import (
-    MISTAKES,
-    compose_config,
-    describe_mistake,
-    is_mistake,
-    prepare_arguments,
-)
+from eval.cli.hydra_compat import MISTAKES, compose_config, prepare_arguments
+from eval.cli.mistakes import describe_mistake, is_mistake
 from eval.config.evaluation import read_config
 from mas.runtime.errors import UserError
 
