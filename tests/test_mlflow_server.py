@@ -139,7 +139,7 @@ def test_the_server_lets_nobody_in_without_an_account(as_user: MlflowServer, tmp
     assert (as_user.status_of(path), as_user.status_of(path, signed_in=False)) == (200, 401)
     with llm() as url:
         stranger = {"MLFLOW_TRACKING_PASSWORD": "not-the-password"}
-        options = [*many_questions(tmp_path / "questions", 2), "tracking=server", "tracking.wait_seconds=5"]
+        options = [*many_questions(tmp_path / "questions", 2), "tracking=server", "++tracking.wait_seconds=5"]
         finished = Evaluation.started(tmp_path / "run", url, *options, environment=stranger).ended()
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
     assert "not written to MLflow" in finished.err or "eval/sync.py" in finished.err

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import pytest
 
 from eval.benchmarks.toy_set import ToyDataset
-from eval.config.tracking import LocalTracking
 from eval.execution.budget import BudgetSettings
 from eval.scorers.numeric import NumericScorer
 from mas.agents.spec import AgentSettings, AgentSpec, check_agents
@@ -77,7 +76,6 @@ def list_rows(
 
 RANGES: list[Row] = [
     *list_rows(ToyDataset, "n_train n_val n_test", WHOLE_FROM_1, "data."),
-    *list_rows(LocalTracking, "wait_seconds", FINITE_FROM_0, "tracking."),
     *list_rows(NumericScorer, "tolerance relative_tolerance", FINITE_FROM_0, "scorer."),
     *list_rows(Agents, "retry_limit max_steps max_tokens", WHOLE_FROM_1, "system.agents.solve."),
     *list_rows(Agents, "temperature", TEMPERATURE, "system.agents.solve."),

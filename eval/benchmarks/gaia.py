@@ -28,11 +28,11 @@ class GaiaDataset(Dataset):
     sealed_level: ClassVar[str] = "1"  # a prompt search learns from the other levels and is tested on this one
     sealed_name: ClassVar[str] = "GAIA Level 1"
     repo: ClassVar[str] = "gaia-benchmark/GAIA"
+    revision: ClassVar[str] = REVISION
 
     config: str = "2023_level1"
     path: str | None = None
     on_bad_row: str = "refuse"
-    revision: str = REVISION
     name: str = "gaia"
     default_split: str = "validation"
 

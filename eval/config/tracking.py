@@ -22,6 +22,7 @@ CREDENTIALS = USER_VARIABLE, PASSWORD_VARIABLE, TOKEN_VARIABLE = (
     "MLFLOW_TRACKING_PASSWORD",
     "MLFLOW_TRACKING_TOKEN",
 )
+WAIT_SECONDS = 120.0  # at the end of a run, for what MLflow does not have yet
 _NO_ADDRESS = SplitResult("", "", "", "", "")
 
 _ADDRESS = re.compile(r"(https?://)(?:([^\s/?#]*)@|([^\s/?#@:\[]*:(?!\d*[/?#])\S*)@)", re.IGNORECASE)
@@ -44,10 +45,10 @@ class LocalTracking:
 
     experiment: str = "mas-harness"
     folder: str | None = None  # of mlflow.db and mlflow-artifacts; None = outputs/; relative = to the project's root
-    wait_seconds: float = 120.0  # at the end of a run, for what MLflow does not have yet
+    wait_seconds: float = WAIT_SECONDS  # no key of `conf/`
 
     def check(self) -> None:
-        _check_common(self.experiment, self.wait_seconds)
+        _check_experiment(self.experiment)
 
     def secrets(self) -> Sequence[str]:
         return ()
@@ -72,14 +73,14 @@ class ServerTracking:
 
     uri: str | None = None  # http(s)://…; null: the environment variable MLFLOW_TRACKING_URI
     experiment: str = "mas-harness"
-    wait_seconds: float = 120.0  # at the end of a run, for what the server does not have yet
+    wait_seconds: float = WAIT_SECONDS  # no key of `conf/`
 
     def check(self) -> None:
         """
         Raises:
             UserError: there is no address, it is invalid, or a user has no password.
         """
-        _check_common(self.experiment, self.wait_seconds)
+        _check_experiment(self.experiment)
         source = "tracking.uri" if self.uri else URI_VARIABLE  # as typed the address may hold a password
         if not self._given():
             raise UserError(
@@ -170,8 +171,6 @@ def _without_password(address: re.Match[str]) -> str:
     return address[1] + (f"{user}@" if user and not _TOKEN.fullmatch(user) else "")
 
 
-def _check_common(experiment: str, wait_seconds: float) -> None:
+def _check_experiment(experiment: str) -> None:
     if not experiment.strip():
         raise UserError("tracking.experiment is empty; name one with tracking.experiment=…")
-    if not 0 <= wait_seconds < float("inf"):
-        raise UserError(f"tracking.wait_seconds={wait_seconds} is not possible; give 0 or more seconds.")

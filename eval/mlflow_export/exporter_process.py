@@ -177,7 +177,7 @@ class Exporter:
         while self.export.send_new():
             self._note_success()
             if self._is_late():
-                raise TimeoutError(f"the {self.wait_seconds:g} s of tracking.wait_seconds were over")
+                raise TimeoutError(f"the {self.wait_seconds:g} s after the end of the run were over")
         self._count()
         is_short = describe_shortfall(self.export.state.counts) or self.export.refusal
         if is_short and not self._is_sent_again:

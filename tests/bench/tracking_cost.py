@@ -108,7 +108,7 @@ def on(url: str, at_once: int, questions: int, folder: Path) -> list[str]:
     """The evaluation with tracking=local, its store in a folder beside the run's."""
     off = evaluation(url, at_once, questions, folder)
     local = [each if each != "tracking=off" else "tracking=local" for each in off]
-    return [*local, f"tracking.folder={store_of(folder)}", "tracking.wait_seconds=300"]
+    return [*local, f"tracking.folder={store_of(folder)}", "++tracking.wait_seconds=300"]
 
 
 def store_of(folder: Path) -> Path:

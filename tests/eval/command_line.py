@@ -24,7 +24,7 @@ EvalCommand = Callable[..., Finished]
 def tracked_in(settings: LocalTracking, wait_seconds: float = 60) -> list[str]:
     """The options for a run that is sent there; `settings`: of the fixture `local`."""
     where = [f"tracking.folder={settings.folder}", f"tracking.experiment='{settings.experiment}'"]
-    return ["tracking=local", *where, f"tracking.wait_seconds={wait_seconds}"]
+    return ["tracking=local", *where, f"++tracking.wait_seconds={wait_seconds}"]
 
 
 def write_questions(folder: Path, *rows: Mapping[str, Any] | str) -> Path:

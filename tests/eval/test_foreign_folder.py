@@ -135,7 +135,7 @@ def test_an_address_from_elsewhere_gets_nothing(
             "made elsewhere, or moved since, so the address in it is not used; give tracking=local"
             in capsys.readouterr().err
         )
-        assert run(sync, folder, "tracking.wait_seconds=1") == USER_ERROR
+        assert run(sync, folder, "++tracking.wait_seconds=1") == USER_ERROR
     assert attacker.requests == []
     assert not evil.exists()
 

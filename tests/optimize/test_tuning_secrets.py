@@ -87,7 +87,7 @@ def tuned_at(url: str, place: Path, *overrides: str, patch: pytest.MonkeyPatch) 
     patch.setenv("CANARY_KEY", KEY)
     data = write_questions(place / "data", *ROWS)
     model = ("system=gaia", "model=openai_compatible", f"model.base_url={url}/{KEY}/v1", "model.api_key_env=CANARY_KEY")
-    tracking = ("tracking=server", f"tracking.uri=http://somebody:{PASSWORD}@127.0.0.1:9", "tracking.wait_seconds=1")
+    tracking = ("tracking=server", f"tracking.uri=http://somebody:{PASSWORD}@127.0.0.1:9", "++tracking.wait_seconds=1")
     return tuning_command(
         place, *model, *tracking, *FEW, "data=jsonl", f"data.path={data}", "budget.metric_calls=30", *overrides
     )

@@ -103,13 +103,13 @@ def test_a_server_that_is_not_there_costs_a_warning_and_sync_sends_the_run_elsew
 ) -> None:
     data = dataset(tmp_path / "data", *QUICK)
     patience = 60  # seconds that are not waited for a server that has never answered, on a busy machine either
-    server = ["tracking=server", f"tracking.uri={NOWHERE}", f"tracking.wait_seconds={patience}"]
+    server = ["tracking=server", f"tracking.uri={NOWHERE}", f"++tracking.wait_seconds={patience}"]
     finished = eval_command(*AGENT, *data, *server)
     assert (finished.code, finished.summary["accuracy"], finished.summary["mlflow"]) == (0, 1.0, None)
     assert finished.summary["wall_seconds"] < patience and state_of(finished.folder).seconds_after_the_end < patience
     assert finished.err.startswith(f"warning: MLflow has nothing of this run ({NOWHERE} cannot be reached); complete")
     assert "python eval/sync.py" in finished.err
-    assert told_code(lambda: sync([str(finished.folder), f"tracking.wait_seconds={patience}"])) == 3
+    assert told_code(lambda: sync([str(finished.folder), f"++tracking.wait_seconds={patience}"])) == 3
     assert "cannot be reached" in capsys.readouterr().err
     state = completed(finished.folder, *tracked_in(local))
     assert state.counts["traces"] == {"store": 6, "mlflow": 6}

@@ -63,7 +63,7 @@ def test_a_run_without_tracking_needs_to_be_told_where_to(
     folder = a_run(tmp_path / "run", local, own_records("q1"), config=OFF)
     assert synced(folder) == USER_ERROR
     assert "tracking=off is how run was made; say where it shall go: tracking=local" in capsys.readouterr().err
-    assert synced(folder, "tracking.wait_seconds=5") == USER_ERROR
+    assert synced(folder, "++tracking.wait_seconds=5") == USER_ERROR
     assert "tracking=off is how run was made; say where" in capsys.readouterr().err
     assert synced(folder, *overrides(local)) == FINISHED
 

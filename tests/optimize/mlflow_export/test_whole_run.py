@@ -18,7 +18,7 @@ from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
 def test_a_published_run_is_in_mlflow_with_its_proposals_its_gate_and_its_set(tmp_path: Path) -> None:
     mlflow = tmp_path / "mlflow"
     model = Obedient(reflected=f"[[ ## new_instruction ## ]]\nAnswer it. {ALWAYS}\n\n[[ ## completed ## ]]")
-    where = ("tracking=local", f"tracking.folder={mlflow}", "tracking.wait_seconds=120")
+    where = ("tracking=local", f"tracking.folder={mlflow}", "++tracking.wait_seconds=120")
     tuned = planted_run(tmp_path, *where, "budget.metric_calls=60", model=model, optimizer=GepaOptimizer())
     assert (tuned.code, tuned.verdict["finish_reason"]) == (0, "improved"), (tuned.out, tuned.err)
     assert "warning" not in tuned.out + tuned.err and "see it: " in tuned.out
