@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from mas.agents.in_memory import list_in_memory
 from mas.runtime.errors import UserError
 
 MAX_WORKERS = 256
@@ -41,6 +40,8 @@ class RaySettings:
                 f"executor.workers={self.workers} is out of range; expected 1 to {MAX_WORKERS}, or "
                 "null for one per core."
             )
+        from mas.agents.in_memory import list_in_memory
+
         if parts := [name for name in list_in_memory(resolved) if name != "data"]:
             raise UserError(
                 f"{' and '.join(parts)}: an object of this Python program cannot be built in workers; put it into a "

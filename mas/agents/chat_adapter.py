@@ -3,7 +3,7 @@
 DSPy shows an example of an agent that calls tools as a request and an answer, with neither call nor result, or with
 "None" for them: that teaches the model not to call tools. Here an example with a history is rendered by the code that
 renders the real conversation: request, tool calls, results, answer; native calls where the model supports them, text
-otherwise. Each request of an example begins with the line `mas.prompt_sets.demos.EXAMPLE`. Examples of agents without a
+otherwise. Each request of an example begins with the line `mas.prompt_sets.EXAMPLE`. Examples of agents without a
 history are DSPy's own, except for optional inputs: DSPy would label an example without an attachment incomplete.
 
 The top of the system message depends on the signature alone, and DSPy writes it again for every request, with a
@@ -20,6 +20,7 @@ An example never has one, whatever the name of its file.
 """
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,9 +30,8 @@ import dspy
 import pydantic
 from dspy.utils.exceptions import AdapterParseError, LMInvalidRequestError, LMUnsupportedFeatureError
 
-from mas.agents.nearly_right import cut_end, read_fields
 from mas.llm import CHAT, JSON_SCHEMA
-from mas.prompt_sets.demos import EXAMPLE, Turn, list_turns
+from mas.prompt_sets import EXAMPLE
 from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
 from mas.runtime.trace import NEARLY_RIGHT, SCHEMA_REFUSED, event
 
@@ -43,8 +43,19 @@ _TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, dspy.ToolCallResults}
 Message = dict[str, object]  # of a request, as OpenAI's chat API has them
 Parts = list[dict[str, object]]  # of a message
 Signature = type[dspy.Signature]
+Turn = dict[str, Any]  # of a `dspy.History`: inputs and outputs of the signature by name
 Options = dict[str, object]  # of a request
 _REFUSALS = (LMInvalidRequestError, LMUnsupportedFeatureError)
+_COMPLETED = re.compile(
+    r"\[+[ \t]*#+[ \t]*completed[ \t]*#+[ \t]*\]+|\[\[[ \t]*#*[ \t]*completed[ \t]*#*[ \t]*\]\]", re.IGNORECASE
+)
+_TOKENS = "im_end|eot_id|eom_id|end|endoftext|return|end_of_text|end_of_solution"
+_TEMPLATE_END = re.compile(rf"(?:\s*(?:<\|(?:{_TOKENS})\|>|</s>|<end_of_turn>|<eos>))+\s*$")
+
+
+def cut_end(text: str) -> str:
+    """Return a reply without its end marker, DSPy's or the chat template's, and what comes after it."""
+    return _TEMPLATE_END.sub("", _COMPLETED.split(text, maxsplit=1)[0] or text)
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,8 @@ class _Formatting:
         try:
             values: dict[str, object] = super().parse(signature, text)  # type: ignore[misc]
         except AdapterParseError:
+            from mas.agents.nearly_right import read_fields  # loaded for the first such reply
+
             if (meant := read_fields(signature, text)) is None:
                 raise
             event(NEARLY_RIGHT)
@@ -235,6 +248,8 @@ def _fill_optional_inputs(demo: dspy.Example, signature: Signature) -> Turn:
 
 
 def _format_examples(adapter: dspy.Adapter, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
+    from mas.prompt_sets.demos import list_turns
+
     history = _find_history(signature)
     without_history = signature.delete(history)
     messages: list[Message] = []

@@ -18,11 +18,6 @@ import dspy
 from mas.agents.calls_in_text import find_objects
 from mas.prompt_sets.dspy_internals import parse_value
 
-_COMPLETED = re.compile(
-    r"\[+[ \t]*#+[ \t]*completed[ \t]*#+[ \t]*\]+|\[\[[ \t]*#*[ \t]*completed[ \t]*#*[ \t]*\]\]", re.IGNORECASE
-)
-_TOKENS = "im_end|eot_id|eom_id|end|endoftext|return|end_of_text|end_of_solution"
-_TEMPLATE_END = re.compile(rf"(?:\s*(?:<\|(?:{_TOKENS})\|>|</s>|<end_of_turn>|<eos>))+\s*$")
 _BULLET = re.compile(r"\s*(?:[-*•\u2013]|\(?\d+[.)]|\[\d+\])\s+")
 _NUMBER = re.compile(r"[=~≈$€£\s]*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)")
 _FENCED = re.compile(r"\A\s*```(?:\w+\n)?(.*?)(?:\s*```\s*)?\Z", re.DOTALL)
@@ -31,11 +26,6 @@ _BUT = re.compile(  # a remark that may take it back
     r"\b(?:but|not|no|never|cannot|\w+n['\u2019]t|or|if|unless|except|however)\b", re.IGNORECASE
 )
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
-
-
-def cut_end(text: str) -> str:
-    """Return a reply without its end marker, DSPy's or the chat template's, and what comes after it."""
-    return _TEMPLATE_END.sub("", _COMPLETED.split(text, maxsplit=1)[0] or text)
 
 
 def read_fields(signature: type[dspy.Signature], text: str) -> dict[str, object] | None:

@@ -20,9 +20,6 @@ from pydantic_core import to_jsonable_python
 from mas.prompt_sets.dspy_internals import annotation_allows_none
 from mas.runtime.text import replace_surrogates
 
-# First line of each request of an example that is shown as a conversation, so that it is not taken for the real one.
-EXAMPLE = "This is an example of the task."
-
 Turn = dict[str, Any]  # message of a `dspy.History`: inputs and outputs of the signature by name
 Json = dict[str, Any]
 Signature = type[dspy.Signature]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, ToolResultPart, Usage
 
-from mas.prompt_sets.demos import EXAMPLE
+from mas.prompt_sets import EXAMPLE
 from mas.runtime.untrusted import remove_marks
 
 # Role → field with its request ("": the first), fields that identify it. The order matters: first match wins.

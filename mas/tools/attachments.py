@@ -15,8 +15,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mas.tools.results import ToolError
-
 _MARK = "reads_attachments"
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])
 _files: ContextVar[dict[str, Path] | None] = ContextVar("attached_files", default=None)
@@ -40,6 +38,8 @@ def find_attachment(name: str) -> Path:
     """
     files = _files.get() or {}
     if name not in files:
+        from mas.tools.results import ToolError
+
         known = ", ".join(sorted(files)) or "none: this question has no attachment"
         raise ToolError(
             f"no attached file is named {name!r}; attached files: {known}; give one of these names without a path."

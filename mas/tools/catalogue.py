@@ -9,7 +9,6 @@ from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 from mas.tools.settings import ToolSettings, WebSettings, describe_missing_search
 from mas.tools.tool_context import Resources
-from mas.tools.transcription import describe_missing_key
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
@@ -63,7 +62,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
         for sentence in (
             describe_missing_search(settings.web) if "tavily_tool" in names else None,
             describe_missing_contact(settings.web, names),
-            describe_missing_key(settings.transcription) if "read_file" in names else None,
+            _describe_missing_key(settings) if "read_file" in names else None,
         ):
             if sentence:
                 say(sentence)
@@ -75,6 +74,12 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
             if (session := stack.enter_context(browser)) is not None:
                 opened[BROWSER] = session
         yield Resources(settings, opened, list_broken_tools(settings, names))
+
+
+def _describe_missing_key(settings: ToolSettings) -> str | None:
+    from mas.tools.transcription import describe_missing_key
+
+    return describe_missing_key(settings.transcription)
 
 
 def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[str, ...]:

@@ -91,9 +91,7 @@ class TuneConfig(TuningOptions):
         self._check_agents()
         prompts = self.base.check_system()
         if prompts is None:
-            raise UserError(
-                f"system={self.base.system.name} has no prompts to start from; name a set with prompts=…."
-            )
+            raise UserError(f"system={self.base.system.name} has no prompts to start from; name a set with prompts=….")
         self.base.scorer.check()
         self.base.check_model()
         self.run.concurrency = self.base.limit_concurrency(self.run.concurrency)

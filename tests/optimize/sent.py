@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mas.agents.tool_adapter import STEP
-from mas.prompt_sets.demos import EXAMPLE
+from mas.prompt_sets import EXAMPLE
 from tests.servers.chat_request import read_request
 
 _OBJECTIVE = "In adhering to this structure, your objective is: \n"

@@ -13,7 +13,7 @@ from dspy.lm15 import Request, ToolCallPart, ToolResultPart
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
-from mas.prompt_sets.demos import EXAMPLE
+from mas.prompt_sets import EXAMPLE
 from mas.systems.gaia import nodes as signatures
 from tests.scripted_model import UNREADABLE, Answer, Call, ScriptedModel, answering, in_turn
 from tests.servers.running import RunningServer

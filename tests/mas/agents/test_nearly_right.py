@@ -6,7 +6,8 @@ from typing import Any, Literal
 import dspy
 import pytest
 
-from mas.agents.nearly_right import cut_end, read_fields, read_value
+from mas.agents.chat_adapter import cut_end
+from mas.agents.nearly_right import read_fields, read_value
 
 
 class Grade(Enum):

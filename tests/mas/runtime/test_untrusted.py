@@ -15,7 +15,7 @@ from mas.agents.react import NO_MORE_TOOLS, Toolbox, react
 from mas.agents.spec import AgentSettings, make_toolbox
 from mas.agents.tool_adapter import AGAIN, STEP
 from mas.llm.profiles.model import AgentModel
-from mas.prompt_sets.demos import EXAMPLE
+from mas.prompt_sets import EXAMPLE
 from mas.runtime.untrusted import break_marks, enclose_data, is_untrusted, mark_untrusted, remove_marks
 from mas.systems.gaia.nodes import Research
 from mas.tools.catalogue import TOOLS
