@@ -58,6 +58,11 @@ class Cell:
     effect: float
     accuracy: float
 
+    @property
+    def better(self) -> float:
+        """Accuracy of the second system."""
+        return self.accuracy + self.effect
+
 
 def draw_latent(random: Random, cell: Cell) -> tuple[Array, Array]:
     """Return standard normal values of two systems, a row a question and a column an epoch: low is a right answer."""
@@ -74,12 +79,12 @@ def draw_latent(random: Random, cell: Cell) -> tuple[Array, Array]:
 def draw_right(random: Random, cell: Cell) -> tuple[Array, Array]:
     """Return the right-or-wrong answers of two systems, the second of which is better by the effect."""
     first, second = draw_latent(random, cell)
-    return (first < ndtri(cell.accuracy)).astype(float), (second < ndtri(cell.accuracy + cell.effect)).astype(float)
+    return (first < ndtri(cell.accuracy)).astype(float), (second < ndtri(cell.better)).astype(float)
 
 
 def draw_graded(random: Random, cell: Cell) -> tuple[Array, Array]:
     """Return the same graded: full credit, none, or a part of it where an answer is nearly right."""
-    shifts = [find_shift(cell.accuracy), find_shift(cell.accuracy + cell.effect)]
+    shifts = [find_shift(cell.accuracy), find_shift(cell.better)]
     first, second = (
         np.clip(0.5 + shift - side, 0, 1) for shift, side in zip(shifts, draw_latent(random, cell), strict=True)
     )
@@ -93,28 +98,6 @@ def find_shift(mean: float) -> float:
     return float(brentq(lambda shift: np.clip(0.5 + shift - levels, 0, 1).mean() - mean, -6, 6))
 
 
-def contains(bounds: Interval | None, truth: float) -> bool:
-    return bounds is not None and bounds[0] - 1e-9 <= truth <= bounds[1] + 1e-9
-
-
-def cover_accuracy(random: Random, cell: Cell) -> bool:
-    rights = draw_right(random, cell)[1].sum(1).astype(int).tolist()
-    bounds = compute_clustered_interval([(right, cell.epochs) for right in rights])
-    return contains(bounds, cell.accuracy + cell.effect)
-
-
-def cover_score(random: Random, cell: Cell) -> bool:
-    values = draw_graded(random, cell)[1].tolist()
-    return contains(compute_metric_interval(values), cell.accuracy + cell.effect)
-
-
-def cover_pass(random: Random, cell: Cell, estimate: Callable[[int, int, int], float], any_right: bool) -> bool:
-    rights = draw_right(random, cell)[1].sum(1).astype(int).tolist()
-    values = [estimate(right, cell.epochs, 2) for right in rights]
-    truth = find_share_of_two(cell.accuracy + cell.effect, cell.correlation, any_right)
-    return contains(compute_mean_interval(values, max_n=cell.n * cell.epochs / 2), truth)
-
-
 @cache
 def find_share_of_two(accuracy: float, correlation: float, any_right: bool) -> float:
     """Return the share of questions to which one of two answers is right, or both are."""
@@ -125,132 +108,126 @@ def find_share_of_two(accuracy: float, correlation: float, any_right: bool) -> f
     return float((1 - (1 - chance) ** 2 if any_right else chance**2).mean())
 
 
-def cover_pass_at(random: Random, cell: Cell) -> bool:
-    return cover_pass(random, cell, estimate_pass_at, any_right=True)
+Drawn = tuple[Interval | None, float]  # an interval, and the true value
+Draw = Callable[[Random, Cell], Drawn]
 
 
-def cover_pass_hat(random: Random, cell: Cell) -> bool:
-    return cover_pass(random, cell, estimate_pass_hat, any_right=False)
+def draw_accuracy(random: Random, cell: Cell) -> Drawn:
+    rights = draw_right(random, cell)[1].sum(1).astype(int).tolist()
+    return compute_clustered_interval([(right, cell.epochs) for right in rights]), cell.better
 
 
-def draw_labels(random: Random, cell: Cell) -> list[list[tuple[str, str]]]:
-    """Return target and answer of each sample and epoch; a wrong answer is one of the other two labels."""
+def draw_score(random: Random, cell: Cell) -> Drawn:
+    return compute_metric_interval(draw_graded(random, cell)[1].tolist()), cell.better
+
+
+def draw_pass(random: Random, cell: Cell, any_right: bool) -> Drawn:
+    """Draw pass@2 (one of two answers is right), or pass^2 (both are)."""
+    estimate = estimate_pass_at if any_right else estimate_pass_hat
+    rights = draw_right(random, cell)[1].sum(1).astype(int).tolist()
+    bounds = compute_mean_interval(
+        [estimate(right, cell.epochs, 2) for right in rights], max_n=cell.n * cell.epochs / 2
+    )
+    return bounds, find_share_of_two(cell.better, cell.correlation, any_right)
+
+
+def draw_labels(random: Random, cell: Cell) -> tuple[list[list[tuple[str, str]]], list[float]]:
+    """Return target and answer of each sample and epoch, and the true F1 of each label.
+
+    A wrong answer is one of the other two labels.
+    """
     right = draw_right(random, cell)[1]
     targets = random.choice(3, cell.n, p=_PRIORS)
     wrong = (targets + random.integers(1, 3, cell.n)) % 3
     answers = np.where(right > 0, targets[:, None], wrong[:, None]).tolist()
-    return [[(str(target), str(each)) for each in row] for target, row in zip(targets.tolist(), answers, strict=True)]
+    pairs = [[(str(target), str(each)) for each in row] for target, row in zip(targets.tolist(), answers, strict=True)]
+    return pairs, [2 * p * cell.better / (p + p * cell.better + (1 - p) * (1 - cell.better) / 2) for p in _PRIORS]
 
 
-def list_f1(accuracy: float) -> list[float]:
-    return [2 * p * accuracy / (p + p * accuracy + (1 - p) * (1 - accuracy) / 2) for p in _PRIORS]
+def draw_label(random: Random, cell: Cell) -> Drawn:
+    """Draw the most frequent label: with few questions the others have few answers."""
+    pairs, true_f1 = draw_labels(random, cell)
+    return compute_f1_interval("0", pairs), true_f1[0]
 
 
-def cover_label(random: Random, cell: Cell) -> bool:
-    """The most frequent label: with few questions the others have few answers."""
-    bounds = compute_f1_interval("0", draw_labels(random, cell))
-    return contains(bounds, list_f1(cell.accuracy + cell.effect)[0])
+def draw_macro(random: Random, cell: Cell) -> Drawn:
+    pairs, true_f1 = draw_labels(random, cell)
+    return compute_macro_interval(pairs, ("0", "1", "2")), float(np.mean(true_f1))
 
 
-def cover_macro(random: Random, cell: Cell) -> bool:
-    bounds = compute_macro_interval(draw_labels(random, cell), ("0", "1", "2"))
-    return contains(bounds, float(np.mean(list_f1(cell.accuracy + cell.effect))))
-
-
-def cover_difference(random: Random, cell: Cell) -> bool:
-    return cover_pairs(draw_right(random, cell), cell.effect)
-
-
-def cover_graded_difference(random: Random, cell: Cell) -> bool:
-    return cover_pairs(draw_graded(random, cell), cell.effect)
-
-
-def cover_pairs(sides: tuple[Array, Array], truth: float) -> bool:
+def compare(sides: tuple[Array, Array], truth: float) -> Drawn:
     """Without the extension to 0 where p is above the level: the shown interval contains the truth as often or more."""
     sums = sum_pairs([Pair(a, b) for a, b in zip(sides[0].tolist(), sides[1].tolist(), strict=True)])
-    return contains(sums and compute_paired_interval(sums), truth)
+    return sums and compute_paired_interval(sums), truth
 
 
-def cover_amount(random: Random, cell: Cell) -> bool:
-    """Costs or times, the second's larger by the effect as a share."""
-    first, second = (np.exp(_SPREAD * side).mean(1) for side in draw_latent(random, cell))
-    found = compare_means(list(zip(first.tolist(), ((1 + cell.effect) * second).tolist(), strict=True)))
-    truth = cell.effect * math.exp(_SPREAD**2 / 2)
-    return contains(found and found.ci95, truth)
+def draw_amount(random: Random, cell: Cell, spread: float, factor: float) -> Drawn:
+    """Draw costs or times, the second's larger by the factor; `spread`: standard deviation of their logarithm."""
+    first, second = (np.exp(spread * side).mean(1) for side in draw_latent(random, cell))
+    found = compare_means(list(zip(first.tolist(), (factor * second).tolist(), strict=True)))
+    return found and found.ci95, (factor - 1) * math.exp(spread**2 / 2)
 
 
-Cover = Callable[[Random, Cell], bool]
-INTERVALS: dict[str, Cover] = {
-    "accuracy, and by level and tag": cover_accuracy,
-    "graded score": cover_score,
-    "pass@2": cover_pass_at,
-    "pass^2": cover_pass_hat,
-    "F1 of a label": cover_label,
-    "macro F1": cover_macro,
-    "difference in accuracy": cover_difference,
-    "difference in graded score": cover_graded_difference,
-    "difference in cost or time": cover_amount,
+INTERVALS: dict[str, Draw] = {
+    "accuracy, and by level and tag": draw_accuracy,
+    "graded score": draw_score,
+    "pass@2": lambda random, cell: draw_pass(random, cell, any_right=True),
+    "pass^2": lambda random, cell: draw_pass(random, cell, any_right=False),
+    "F1 of a label": draw_label,
+    "macro F1": draw_macro,
+    "difference in accuracy": lambda random, cell: compare(draw_right(random, cell), cell.effect),
+    "difference in graded score": lambda random, cell: compare(draw_graded(random, cell), cell.effect),
+    "difference in cost or time": lambda random, cell: draw_amount(random, cell, _SPREAD, 1 + cell.effect),
 }
-
-
 SEVERAL_EPOCHS_ONLY = ("pass@2", "pass^2")
 
 
-def never_loses(share: float) -> Cover:
+def never_lose(random: Random, cell: Cell, share: float) -> Drawn:
     """The second wins some questions in all epochs, and never loses."""
-
-    def cover(random: Random, cell: Cell) -> bool:
-        won = (random.random((cell.n, 1)) < share) * np.ones((cell.n, cell.epochs))
-        return cover_pairs((np.zeros((cell.n, cell.epochs)), won), share)
-
-    return cover
+    won = (random.random((cell.n, 1)) < share) * np.ones((cell.n, cell.epochs))
+    return compare((np.zeros((cell.n, cell.epochs)), won), share)
 
 
-def cover_rare_failure(random: Random, cell: Cell) -> bool:
+def fail_rarely(random: Random, cell: Cell) -> Drawn:
     """5 of 100 questions fail, the others have nearly full credit; each epoch is the same."""
     failed = random.random(cell.n) < 0.05
     values = np.where(failed, 0.0, random.uniform(0.9, 1.0, cell.n))
-    return contains(compute_metric_interval([[each] * cell.epochs for each in values.tolist()]), 0.95 * 0.95)
+    return compute_metric_interval([[each] * cell.epochs for each in values.tolist()]), 0.95 * 0.95
 
 
-def cover_rare_graded_loss(random: Random, cell: Cell) -> bool:
+def lose_rarely(random: Random, cell: Cell) -> Drawn:
     """Nearly all questions gain 5 points, and 3 of 100 lose everything."""
     differences = np.where(random.random(cell.n) < 0.03, -1.0, 0.05)[:, None] * np.ones((cell.n, cell.epochs))
-    return cover_pairs((np.maximum(-differences, 0), np.maximum(differences, 0)), 0.97 * 0.05 - 0.03)
+    return compare((np.maximum(-differences, 0), np.maximum(differences, 0)), 0.97 * 0.05 - 0.03)
 
 
-def cover_halved_amount(random: Random, cell: Cell) -> bool:
-    """The costs have a long tail (standard deviation of the logarithm 1), and the second's are half of the first's."""
-    first, second = (np.exp(side).mean(1) for side in draw_latent(random, cell))
-    found = compare_means(list(zip(first.tolist(), (second / 2).tolist(), strict=True)))
-    return contains(found and found.ci95, -0.5 * math.exp(0.5))
-
-
-CORNERS: dict[str, Cover] = {
-    "difference, wins 2 %, never loses": never_loses(0.02),
-    "difference, wins 5 %, never loses": never_loses(0.05),
-    "graded score, 5 % fail": cover_rare_failure,
-    "graded difference, 3 % lose everything": cover_rare_graded_loss,
-    "cost halved, long tail": cover_halved_amount,
+CORNERS: dict[str, Draw] = {
+    "difference, wins 2 %, never loses": lambda random, cell: never_lose(random, cell, 0.02),
+    "difference, wins 5 %, never loses": lambda random, cell: never_lose(random, cell, 0.05),
+    "graded score, 5 % fail": fail_rarely,
+    "graded difference, 3 % lose everything": lose_rarely,
+    "cost halved, long tail": lambda random, cell: draw_amount(random, cell, spread=1.0, factor=0.5),
 }
 
 
-def measure(cover: Cover, cell: Cell, draws: int = DRAWS) -> float:
+def measure(draw: Draw, cell: Cell, draws: int = DRAWS) -> float:
     """Return how many of 100 intervals contain the truth."""
     shares = (cell.correlation, cell.effect, cell.accuracy)
     random = np.random.default_rng([cell.n, cell.epochs, *(round(100 * each) for each in shares)])
-    return 100 * sum(cover(random, cell) for _ in range(draws)) / draws
+    drawn = (draw(random, cell) for _ in range(draws))
+    hits = sum(bounds is not None and bounds[0] - 1e-9 <= truth <= bounds[1] + 1e-9 for bounds, truth in drawn)
+    return 100 * hits / draws
 
 
 def tabulate(draws: int = DRAWS) -> Iterator[str]:
     """Yield the table of all intervals: the lowest and highest cell over effects and accuracies."""
     yield "| interval | questions | epochs | " + " | ".join(f"ICC {each:g}" for each in CORRELATIONS) + " |"
     yield "|---" * (3 + len(CORRELATIONS)) + "|"
-    for name, cover in INTERVALS.items():
+    for name, draw in INTERVALS.items():
         for n in SIZES:
             for epochs in EPOCHS[name in SEVERAL_EPOCHS_ONLY :]:
                 found = [
-                    [measure(cover, cell, draws) for cell in list_cells(n, epochs, correlation)]
+                    [measure(draw, cell, draws) for cell in list_cells(n, epochs, correlation)]
                     for correlation in CORRELATIONS
                 ]
                 yield f"| {name} | {n} | {epochs} | {' | '.join(map(format_range, found))} |"
@@ -260,8 +237,8 @@ def tabulate_corners(draws: int = DRAWS) -> Iterator[str]:
     """Yield the table of the hard cases, whose epochs always agree."""
     yield "| case | " + " | ".join(f"{n} questions" for n in SIZES) + " |"
     yield "|---" * (1 + len(SIZES)) + "|"
-    for name, cover in CORNERS.items():
-        found = [measure(cover, Cell(n, 5, 1.0, 0.0, 0.5), draws) for n in SIZES]
+    for name, draw in CORNERS.items():
+        found = [measure(draw, Cell(n, 5, 1.0, 0.0, 0.5), draws) for n in SIZES]
         yield f"| {name} | {' | '.join(format_range([each]) for each in found)} |"
 
 

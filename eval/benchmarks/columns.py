@@ -4,10 +4,10 @@ ColumnSettings().find_columns(["input", "target"], "x.csv").names["answer"]     
 ColumnSettings(columns={"answer": "gold"}).find_columns(["input"], "x.csv")      # UserError: x.csv has no column 'gold'
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from eval.benchmarks.dataset import list_names, parse_labels
 from mas.runtime.errors import UserError
@@ -30,10 +30,7 @@ _WITHOUT = {"id": "to number the rows", "answer": "to run unscored", "level": "t
 
 ON_BAD_ROW = ("refuse", "skip")
 
-T = TypeVar("T")
-Choose = Callable[[Sequence[str]], Sequence[str]]  # the columns there are → those that are read
 Columns = Mapping[str, str | None]  # key of GAIA_COLUMNS → column of the data; None: the data have none
-Inputs = Mapping[str, str]  # named input field of the program → column of the data
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class FoundColumns:
     names: Columns
     ids_from_questions: bool = False  # without a column for ids; False: the rows are then numbered
     notes: tuple[str, ...] = ()
-    inputs: Inputs = field(default_factory=dict)  # empty: the question alone
+    inputs: Mapping[str, str] = field(default_factory=dict)  # input field → column; empty: the question alone
     labels: tuple[str, ...] = ()  # that targets must be one of; empty: any target
     tags: tuple[str, ...] = ()  # columns that put samples into categories
 
@@ -67,7 +64,7 @@ class ColumnSettings:
     files: str | None = None  # folder of the attachments; None: the one that holds the rows
     on_bad_row: str = "refuse"
 
-    def check_columns(self) -> None:
+    def check(self) -> None:
         """Check the settings on their own, before the data are read.
 
         Raises:
@@ -82,29 +79,6 @@ class ColumnSettings:
                 f"data.files={self.files} is not a folder: give the one that holds the attachments, or leave it out."
             )
 
-    def find_attachments_folder(self, metadata: Path) -> Path:
-        """Return the folder of `data.files`; without it, the one that holds the metadata."""
-        return metadata.parent if self.files is None else Path(self.files)
-
-    def read_columns(self, read: Callable[[Choose], Iterable[T]], source: str) -> tuple[list[T], FoundColumns]:
-        """Return the rows with the column of every key.
-
-        Args:
-            read: returns the rows; it is given the function to call with the columns there are.
-            source: name of the data for the user.
-
-        Raises:
-            UserError: columns that should be there are not, or several might be meant; or what `read` raises.
-        """
-        found = AS_GAIA
-
-        def choose(there: Collection[str]) -> list[str]:
-            nonlocal found
-            found = self.find_columns(there, source)
-            return found.list_used()
-
-        return list(read(choose)), found
-
     def find_columns(self, there: Collection[str], source: str, needs_target: bool = True) -> FoundColumns:
         """Return the column of every key, None where the data have no such column and need not have it.
 
@@ -117,18 +91,11 @@ class ColumnSettings:
             UserError: columns that should be there are not, or several might be meant; it lists those that are.
         """
         tags, inputs, complete = parse_tags(self.tags), parse_inputs(self.inputs), self._complete_columns()
-        columns_there = ", ".join(there) or "none"
-        for key, column in [("target_column", self.target_column), *(("tags", tag) for tag in tags)]:
-            if column is not None and column not in there:
-                raise UserError(
-                    f"{source} has no column {column!r}, which data.{key} names; its columns are: {columns_there}."
-                )
-        if missing := {name: column for name, column in inputs.items() if column not in there}:
-            listed = [repr(column) if name == column else f"{column!r} ({name})" for name, column in missing.items()]
-            raise UserError(
-                f"{source} has no column {_join(listed)}, which data.inputs names: correct the name, or say which "
-                f"column holds the field with 'data.inputs={{field: column}}'; its columns are: {columns_there}."
-            )
+        listed = f"its columns are: {', '.join(there) or 'none'}."
+        fields = {column: "" if name == column else f" ({name})" for name, column in inputs.items()}
+        for key, columns in (("target_column", filter(None, [self.target_column])), ("tags", tags), ("inputs", fields)):
+            if missing := [f"{each!r}{fields.get(each, '')}" for each in columns if each not in there]:
+                raise UserError(f"{source} has no column {_join(missing)}, which data.{key} names; {listed}")
         named = {column for key, column in complete.items() if column != GAIA_COLUMNS[key]} | set(inputs.values())
         found: dict[str, str | None] = {}
         problems: dict[str, str] = {}
@@ -145,22 +112,22 @@ class ColumnSettings:
             else:
                 found[key] = usual[0] if usual else None
         if problems:
-            nulls = {key: f" (null {_WITHOUT[key]})" for key in problems if key in _WITHOUT}
-            options = [f"data.columns.{key}=…{nulls.get(key, '')}" for key in problems]
+            options = [
+                f"data.columns.{key}=…{f' (null {_WITHOUT[key]})' if key in _WITHOUT else ''}" for key in problems
+            ]
             raise UserError(
-                f"{source} has {_join(list(problems.values()))}: name what it has with {_join(options)}; its columns "
-                f"are: {columns_there}."
+                f"{source} has {_join(problems.values())}: name what it has with {_join(options)}; {listed}"
             )
         made = found["id"] is None and complete["id"] is not None
-        notes = tuple(_list_notes(complete, found, made))
+        notes = _list_notes(complete, found, made)
         return FoundColumns(found, made, notes, inputs, parse_labels(self.labels), tags)
 
     def _complete_columns(self) -> dict[str, str | None]:
         """Return GAIA's column names, with those given in their place; with inputs, without the question.
 
         Raises:
-            UserError: a key that is not one of GAIA_COLUMNS, no question, or the gold answers read as something else
-                too.
+            UserError: a key that is not one of GAIA_COLUMNS, no question, or the gold answers are read as something
+                else, too.
         """
         if unknown := sorted(set(self.columns) - set(GAIA_COLUMNS)):
             raise UserError(f"data.columns has no key {unknown[0]!r}: use some of {', '.join(GAIA_COLUMNS)}.")
@@ -179,18 +146,14 @@ class ColumnSettings:
                     "is asked: leave one of them out."
                 )
             complete["question"] = None
-            if shown := [name for name, column in inputs.items() if column == complete["answer"]]:
-                raise UserError(
-                    f"data.inputs gives the column {complete['answer']!r} to the field {shown[0]!r}, and it is also "
-                    "the target column, which would show the gold answers: take it out of one of them."
-                )
         elif not complete["question"]:
             raise UserError("data.columns.question is empty: name the column that holds the questions.")
-        for key, column in complete.items():
-            if key != "answer" and column == complete["answer"] is not None:
+        read = [(f"data.columns.{key}", column) for key, column in complete.items() if key != "answer" and column]
+        for name, column in [*read, *(("data.inputs", column) for column in inputs.values())]:
+            if column == complete["answer"]:
                 raise UserError(
-                    f"data.columns.{key} and data.columns.answer are both {column!r}, which would show the gold "
-                    "answers: name another column for one of them."
+                    f"{name} and data.columns.answer are both {column!r}, which would show the gold answers of the "
+                    "target column: name another column for one of them."
                 )
         return complete
 
@@ -246,11 +209,12 @@ def normalise_column(name: object) -> str:
     return str(name).strip().casefold().replace("_", " ")
 
 
-def _join(words: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+def _join(words: Iterable[str]) -> str:
+    *first, last = words
+    return " and ".join(filter(None, [", ".join(first), last]))
 
 
-def _list_notes(complete: Columns, found: Columns, made: bool) -> list[str]:
+def _list_notes(complete: Columns, found: Columns, made: bool) -> tuple[str, ...]:
     notes = []
     others = {key: name for key, name in found.items() if name and name != complete[key]}
     if usual := [f"{key} = {name!r}" for key, name in others.items() if normalise_column(name) != USUAL[key][0]]:
@@ -259,4 +223,4 @@ def _list_notes(complete: Columns, found: Columns, made: bool) -> list[str]:
         notes.append("ids are made from the questions, since there is no column of ids")
     if found["answer"] is None and (wanted := complete["answer"]) is not None:
         notes.append(f"unscored, for there is no column {wanted!r} (data.columns.answer=NAME)")
-    return notes
+    return tuple(notes)

@@ -17,8 +17,9 @@ from eval.benchmarks.hub import HUB, TOKEN, HubRepository, has_token
 from eval.benchmarks.rows import Row, read_rows
 from mas.runtime.errors import UserError
 
-ACCESS = f"{HUB}/gaia-benchmark/GAIA"
+REPOSITORY = "gaia-benchmark/GAIA"
 REVISION = "682dd723ee1e1697e00360edccf2366dc8418dd9"
+_ACCESS = f"{HUB}/{REPOSITORY}"
 
 
 @dataclass
@@ -27,7 +28,6 @@ class GaiaDataset(Dataset):
 
     sealed_level: ClassVar[str] = "1"  # a prompt search learns from the other levels and is tested on this one
     sealed_name: ClassVar[str] = "GAIA Level 1"
-    repo: ClassVar[str] = "gaia-benchmark/GAIA"
     revision: ClassVar[str] = REVISION
 
     config: str = "2023_level1"
@@ -46,7 +46,9 @@ class GaiaDataset(Dataset):
         if self.path is None and not has_token():
             raise self._build_refusal(f"there is no token in {TOKEN}")
         if self.path is not None and not Path(self.path).is_dir():
-            raise UserError(f"data.path={self.path} is not a folder: give one laid out like {ACCESS}, or leave it out.")
+            raise UserError(
+                f"data.path={self.path} is not a folder: give one laid out like {_ACCESS}, or leave it out."
+            )
 
     def load(self, split: str) -> Split:
         """Read `validation`, or `test` (no gold answers, so unscored).
@@ -55,7 +57,7 @@ class GaiaDataset(Dataset):
             UserError: no access, no such config or split, or a row is bad and bad rows are refused.
         """
         self.check()
-        hub = self._hub()
+        hub = HubRepository(self.path or REPOSITORY, REVISION, self._build_refusal)
         contents = hub.read_table(self.config, split)
         place = f"{hub.repo}, {self.config}/{split}"
         rows = [Row(f"{place}, row {number}", content) for number, content in enumerate(contents, start=1)]
@@ -63,16 +65,13 @@ class GaiaDataset(Dataset):
         names = [content.get("file_name") for content in contents]
         return read_rows(rows, hub.find_attachments(folder, names), self.on_bad_row)
 
-    def _hub(self) -> HubRepository:
-        return HubRepository(self.path or self.repo, self.revision, self._build_refusal)
-
     def _build_refusal(self, cause: str, table: str | None = None) -> UserError:
         if table is not None:
             return UserError(
-                f"data.path={self.path} cannot be read as GAIA's {table}: {cause}; give a folder laid out like {ACCESS}"
-                f" at revision {REVISION[:7]}."
+                f"data.path={self.path} cannot be read as GAIA's {table}: {cause}; give a folder laid out like "
+                f"{_ACCESS} at revision {REVISION[:7]}."
             )
         return UserError(
-            f"GAIA could not be fetched ({cause}): accept the terms at {ACCESS}, put your token into the environment"
+            f"GAIA could not be fetched ({cause}): accept the terms at {_ACCESS}, put your token into the environment"
             f" as {TOKEN} and be online, or try without it with experiment=offline."
         )

@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,14 +20,14 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from eval.benchmarks.columns import Choose
 from eval.benchmarks.rows import Attachments, is_bare_name
 from mas.llm.profiles.reachable import CONNECT_TIMEOUT_SECONDS
 from mas.runtime.errors import UserError
 
 HUB = "https://huggingface.co/datasets"
 TOKEN = "HF_TOKEN"  # environment variable, which huggingface_hub reads
-Table = list[Mapping[str, object]]
+Contents = list[Mapping[str, object]]
+Choose = Callable[[Sequence[str]], Sequence[str]]  # the columns there are → those that are read
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class HubRepository:
     def is_local(self) -> bool:
         return Path(self.repo).is_dir()
 
-    def read_table(self, config: str | None, split: str, choose: Choose | None = None) -> Table:
-        """Return the rows of one split.
+    def read_table(self, config: str | None, split: str, choose: Choose = list) -> Contents:
+        """Return the rows of one split, with the columns that `choose` returns.
 
         Raises:
             UserError: no access, no such config or split, or nothing that can be read; or what `choose` raises.
@@ -51,20 +51,19 @@ class HubRepository:
         table = f"{config or 'default'}/{split}"
         if self.is_local:
             return self._read_folder(config, split, choose, table)
-        skip_retries_when_offline()
-        from datasets import load_dataset
-
         with self._fetching():
+            from datasets import load_dataset
+
             try:
                 loaded = load_dataset(self.repo, config, split=split, revision=self.revision)
                 self._check_revision(loaded)
-                return _read_rows(loaded, choose)
+                return _read_columns(loaded, choose)
             except ValueError as error:
                 if missing := _extract_available(error):
                     raise UserError(f"{self.repo} has no {table}: {missing}.") from None
                 raise
 
-    def _read_folder(self, config: str | None, split: str, choose: Choose | None, table: str) -> Table:
+    def _read_folder(self, config: str | None, split: str, choose: Choose, table: str) -> Contents:
         import yaml
         from datasets import load_dataset
         from datasets.exceptions import DatasetsError
@@ -72,7 +71,8 @@ class HubRepository:
         # Streamed: a changed file is seen at once, where a table in the cache might be the old one.
         with tempfile.TemporaryDirectory() as cache:
             try:
-                return _read_rows(load_dataset(self.repo, config, split=split, streaming=True, cache_dir=cache), choose)
+                loaded = load_dataset(self.repo, config, split=split, streaming=True, cache_dir=cache)
+                return _read_columns(loaded, choose)
             except (DatasetsError, ValueError, RuntimeError, OSError, yaml.YAMLError) as error:
                 raise self.refusal(_flatten_message(error), table) from error
 
@@ -88,28 +88,22 @@ class HubRepository:
 
     def fetch_files(self, folder: str, names: Iterable[object]) -> Path:
         """Return the snapshot's folder with the named files of `folder`; what is no name is left out."""
-        skip_retries_when_offline()
-        from huggingface_hub import snapshot_download
-
         inside = f"{folder}/" if folder else ""
         bare = [name for name in names if isinstance(name, str) and is_bare_name(name)]
+        patterns = [*(f"{inside}{glob.escape(name)}" for name in bare), "README.md"]
         with self._fetching():
-            snapshot = snapshot_download(
-                self.repo,
-                repo_type="dataset",
-                revision=self.revision,
-                allow_patterns=[*(f"{inside}{glob.escape(name)}" for name in bare), "README.md"],
+            from huggingface_hub import snapshot_download
+
+            return Path(
+                snapshot_download(self.repo, repo_type="dataset", revision=self.revision, allow_patterns=patterns)
             )
-        return Path(snapshot)
 
     def list_data_files(self, config: str | None) -> frozenset[str]:
         """Return the bare names of the files that the rows come from."""
         options = {} if self.is_local else {"revision": self.revision}
-        if not self.is_local:
-            skip_retries_when_offline()
-        from datasets import load_dataset_builder
-
         with self._fetching():
+            from datasets import load_dataset_builder
+
             found = load_dataset_builder(self.repo, config, **options).config.data_files or {}
         return frozenset(PurePosixPath(str(file)).name for files in found.values() for file in files)
 
@@ -121,6 +115,9 @@ class HubRepository:
 
     @contextmanager
     def _fetching(self) -> Iterator[None]:
+        """Refuse what fails inside. The libraries are imported here or later: they read the variable that is set."""
+        if not self.is_local:
+            _skip_retries_when_offline()
         from datasets.exceptions import DatasetsError
         from huggingface_hub.errors import HfHubHTTPError
 
@@ -132,10 +129,10 @@ class HubRepository:
             raise self.refusal(type(error).__name__) from None
 
 
-def skip_retries_when_offline() -> None:
+def _skip_retries_when_offline() -> None:
     """Let huggingface_hub use its cache alone if no hub can be reached: it would try six times for each file.
 
-    Call it before huggingface_hub is imported, which reads its variable then. With a proxy it may always try.
+    With a proxy it may always try.
     """
     endpoint = urlsplit(os.environ.get("HF_ENDPOINT") or HUB)
     if getproxies() or not endpoint.hostname:
@@ -147,9 +144,7 @@ def skip_retries_when_offline() -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-def _read_rows(loaded: Any, choose: Choose | None) -> Table:
-    if choose is None:
-        return list(loaded)
+def _read_columns(loaded: Any, choose: Choose) -> Contents:
     names = loaded.column_names or list(next(iter(loaded), {}))  # streamed JSON tells its columns by its rows alone
     return list(loaded.select_columns(list(choose(names))))
 

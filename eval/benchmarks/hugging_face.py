@@ -5,10 +5,11 @@ HuggingFaceDataset(repo="owner/name", config="main", columns=columns).load("test
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.benchmarks.columns import ColumnSettings
+from eval.benchmarks.columns import AS_GAIA, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.hub import HUB, TOKEN, HubRepository
 from eval.benchmarks.rows import Attachments, Row, read_rows
@@ -28,12 +29,7 @@ class HuggingFaceDataset(ColumnSettings, Dataset):
     default_split: str = "test"
 
     def check(self) -> None:
-        """Check the settings before `datasets` is imported.
-
-        Raises:
-            UserError: a name that no repository can have and no folder has, or a value that does not exist.
-        """
-        self.check_columns()
+        super().check()
         if not Path(self.repo or "-").is_dir() and not _REPO.fullmatch(self.repo):
             raise UserError(
                 f"data.repo={self.repo} is neither a folder nor the name of a dataset: give owner/name, as in "
@@ -47,8 +43,15 @@ class HuggingFaceDataset(ColumnSettings, Dataset):
             UserError: no access, no such config, split or column, or a row is bad and bad rows are refused.
         """
         self.check()
+        columns = AS_GAIA
+
+        def choose(there: Collection[str]) -> list[str]:
+            nonlocal columns
+            columns = self.find_columns(there, self.repo)
+            return columns.list_used()
+
         hub = HubRepository(self.repo, self.revision, self._build_refusal)
-        contents, columns = self.read_columns(lambda choose: hub.read_table(self.config, split, choose), self.repo)
+        contents = hub.read_table(self.config, split, choose)
         if not contents:
             raise UserError(f"{self.repo} has no rows in split {split}: give another with split=….")
         rows = [Row(f"{self.repo}, {split}, row {number}", each) for number, each in enumerate(contents, start=1)]

@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.benchmarks.columns import AS_GAIA, ColumnSettings
-from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.rows import Attachments, Row, read_rows
+from eval.benchmarks.rows import Row, Table, TableDataset
 from mas.runtime.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
@@ -23,7 +21,7 @@ ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
 
 
 @dataclass
-class JsonlDataset(ColumnSettings, Dataset):
+class JsonlDataset(TableDataset):
     """The keys of `conf/data/jsonl.yaml`, explained there."""
 
     path: str
@@ -31,45 +29,36 @@ class JsonlDataset(ColumnSettings, Dataset):
     default_split: str = ONLY_SPLIT
 
     def check(self) -> None:
-        """Check the settings before anything heavy is imported.
-
-        Raises:
-            UserError: nothing at `path`, or a value that does not exist.
-        """
-        self.check_columns()
+        super().check()
         self._list_splits()
 
-    def load(self, split: str) -> Split:
-        """Read one split: a sub-folder's name, or `all` where there is only one.
-
-        Raises:
-            UserError: no such split, or a row is bad and bad rows are refused.
-        """
-        self.check()
-        metadata = self._find_metadata(split)
-        attachments = Attachments(self.find_attachments_folder(metadata), metadata=metadata)
+    def open_table(self, split: str) -> Table:
+        splits = self._list_splits()
+        if split == ONLY_SPLIT and len(splits) == 1:
+            split = next(iter(splits))
+        if split not in splits:
+            raise UserError(
+                f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}."
+            )
+        metadata = splits[split]
         rows = list(read_metadata(metadata))
         keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
-        # Without any key there is no row that can be read, and the first of them says why.
-        columns = self.find_columns(keys, str(metadata), needs_target=False) if keys else AS_GAIA
-        return read_rows(rows, attachments, self.on_bad_row, columns)
-
-    def _find_metadata(self, split: str) -> Path:
-        splits = self._list_splits()
-        if split in splits:
-            return splits[split]
-        if split == ONLY_SPLIT and len(splits) == 1:
-            return next(iter(splits.values()))
-        raise UserError(f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}.")
+        return Table(str(metadata), keys or None, lambda columns: rows, self.find_folder(metadata), needs_target=False)
 
     def _list_splits(self) -> dict[str, Path]:
+        """Return the metadata file of each split.
+
+        Raises:
+            UserError: nothing that can be read at `path`.
+        """
         path = Path(self.path)
         if path.is_file():
             return {ONLY_SPLIT: _check_ending(path)}
         if not path.is_dir():
+            nearest = next(parent for parent in path.absolute().parents if parent.is_dir())
             raise UserError(
                 f"data.path={self.path} does not exist under {Path.cwd()}: give a folder with"
-                f" {' or '.join(METADATA)}; {_describe_nearest(path)}."
+                f" {' or '.join(METADATA)}; in {nearest} there is {_list_folder(nearest)}."
             )
         folders = {folder.name: folder for folder in sorted(path.iterdir()) if folder.is_dir()}
         found = {name: _find_in(folder) for name, folder in ({ONLY_SPLIT: path} | folders).items()}
@@ -82,15 +71,14 @@ class JsonlDataset(ColumnSettings, Dataset):
 
 
 def read_metadata(metadata: Path) -> Iterator[Row]:
-    """Return the rows of a .jsonl or .parquet file, each with its place.
+    """Yield the rows of a .jsonl or .parquet file, each with its place.
 
     Raises:
         UserError: a Parquet file that cannot be read (a malformed JSON line is a bad row instead).
     """
-    return _read_parquet(metadata) if metadata.suffix == ".parquet" else _read_jsonl(metadata)
-
-
-def _read_jsonl(metadata: Path) -> Iterator[Row]:
+    if metadata.suffix == ".parquet":
+        yield from _read_parquet(metadata)
+        return
     # Bytes, since splitting text would also break at U+2028 inside a question, and one line's encoding is one bad row.
     for number, line in enumerate(metadata.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         place = f"{metadata}, line {number}"
@@ -132,12 +120,6 @@ def _check_ending(file: Path) -> Path:
             f"{'; for this file give data=csv' if file.suffix == '.csv' else ''}."
         )
     return file
-
-
-def _describe_nearest(path: Path) -> str:
-    """Describe the deepest folder of `path` that exists."""
-    folder = next(parent for parent in path.absolute().parents if parent.is_dir())
-    return f"in {folder} there is {_list_folder(folder)}"
 
 
 def _list_folder(folder: Path, most: int = 10) -> str:

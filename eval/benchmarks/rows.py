@@ -11,24 +11,20 @@ import hashlib
 import json
 import math
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from eval.benchmarks.columns import AS_GAIA, FoundColumns, check_on_bad_row
-from eval.benchmarks.dataset import Sample, Split, normalise_question
+from eval.benchmarks.columns import AS_GAIA, ColumnSettings, FoundColumns, check_on_bad_row
+from eval.benchmarks.dataset import Dataset, Sample, Split, normalise_question
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
 NO_GOLD = "?"  # GAIA's test split
 MAX_WHOLE = 2**53  # up to which a float has every whole number
 MAX_LISTED = 20  # rows in a message
-_YAML_HINT = " (a YAML file reads yes as true: put it in quotes there)"
-NAN_NOTE = (
-    "the target is NaN, which as a number equals nothing, so with scorer=gaia or numeric no answer is correct; give "
-    "another, or leave it empty for an unscored question"
-)
 
 
 class BadRowError(Exception):
@@ -71,19 +67,52 @@ class Attachments:
             raise BadRowError(f"the attachment {name!r} is a link that leads out of the dataset's folder")
         if not is_file:
             raise BadRowError(f"the attachment {name!r} is not in {self.folder}")
-        if self._holds_answers(file, real):
+        names = {file.name, real.name}
+        is_metadata = self.metadata is not None and real == self.metadata.resolve()
+        if is_metadata or names & self.data_files or any(each.startswith("metadata.") for each in names):
             raise BadRowError(f"the attachment {name!r} is the dataset's metadata, which holds the gold answers")
         return file
-
-    def _holds_answers(self, file: Path, real: Path) -> bool:
-        is_metadata = self.metadata is not None and real == self.metadata.resolve()
-        names = {file.name, real.name}
-        return is_metadata or bool(names & self.data_files) or any(name.startswith("metadata.") for name in names)
 
 
 def is_bare_name(name: str) -> bool:
     """Return whether it is a file's name alone, on every system: no folder, drive, `..` or NUL."""
     return PureWindowsPath(name).name == name and name not in ("", ".", "..") and "\0" not in name
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of one split, before they are checked."""
+
+    source: str  # its name for the user
+    columns: Collection[str] | None  # None: no row has any, and the first one says why
+    read: Callable[[Sequence[str]], Iterable[Row]]  # returns the rows, from the columns that are used
+    attachments: Attachments
+    needs_target: bool = True  # True: there must be a column of targets
+
+
+@dataclass(kw_only=True)
+class TableDataset(ColumnSettings, Dataset):
+    """Base of datasets with the user's own columns."""
+
+    def load(self, split: str) -> Split:
+        """Read one split.
+
+        Raises:
+            UserError: no such split, data or a column that cannot be read, or a row is bad and bad rows are refused.
+        """
+        self.check()
+        table, columns = self.open_table(split), AS_GAIA
+        if table.columns is not None:
+            columns = self.find_columns(table.columns, table.source, table.needs_target)
+        return read_rows(table.read(columns.list_used()), table.attachments, self.on_bad_row, columns)
+
+    @abstractmethod
+    def open_table(self, split: str) -> Table:
+        """Return the rows of one split; raises UserError as `load`."""
+
+    def find_folder(self, metadata: Path) -> Attachments:
+        """Return the attachments in the folder of `data.files`; without it, in the one that holds the metadata."""
+        return Attachments(metadata.parent if self.files is None else Path(self.files), metadata=metadata)
 
 
 def read_rows(
@@ -101,61 +130,46 @@ def read_rows(
     samples: dict[str, Sample] = {}
     places: dict[str, str] = {}
     bad: list[str] = []
-    known_labels = {normalise_question(label) for label in columns.labels}
     for number, row in enumerate(rows, start=1):
         try:
             sample = _build_sample(row, number, attachments, columns)
-            _check_label(sample, columns.labels, known_labels)
+            _check_label(sample.target, columns.labels)
             if sample.id in places:
-                raise BadRowError(_describe_duplicate(sample, places[sample.id], columns))
+                raise BadRowError(_describe_duplicate(sample.id, places[sample.id], columns))
         except BadRowError as error:
             bad.append(f"{row.place}: {error}")
         else:
             samples[sample.id], places[sample.id] = sample, row.place
-    refuse_bad_rows(bad, on_bad_row)
+    if bad and on_bad_row == "refuse":
+        raise UserError(_describe_bad_rows(bad))
     if not samples:
         reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "the metadata is empty"
         raise UserError(
             f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; correct the data."
         )
-    nan = [places[id_] for id_, sample in samples.items() if (sample.target or "").casefold().lstrip("+-") == "nan"]
-    notes = (
-        *columns.notes,
-        *(f"{place}: {NAN_NOTE}" for place in nan[:MAX_LISTED]),
-        *_list_unused_labels(columns.labels, samples.values()),
-    )
-    return Split(tuple(samples.values()), tuple(bad), notes)
+    return Split(tuple(samples.values()), tuple(bad), columns.notes)
 
 
-def _check_label(sample: Sample, labels: Sequence[str], known: Collection[str]) -> None:
-    if labels and sample.target is not None and normalise_question(sample.target) not in known:
-        hint = _YAML_HINT if "true" in known and normalise_question(sample.target) in ("yes", "no", "on", "off") else ""
-        raise BadRowError(f"the target {sample.target!r} is not one of data.labels={','.join(labels)}{hint}")
+def _check_label(target: str | None, labels: Sequence[str]) -> None:
+    known = set(map(normalise_question, labels))
+    if labels and target is not None and normalise_question(target) not in known:
+        was_read = "true" in known and normalise_question(target) in ("yes", "no", "on", "off")
+        hint = " (a YAML file reads yes as true: put it in quotes there)" if was_read else ""
+        raise BadRowError(f"the target {target!r} is not one of data.labels={','.join(labels)}{hint}")
 
 
-def _list_unused_labels(labels: Sequence[str], samples: Iterable[Sample]) -> Iterator[str]:
-    used = {normalise_question(sample.target) for sample in samples if sample.target is not None}
-    if unused := [label for label in labels if normalise_question(label) not in used]:
-        yield f"no row here has the label {', '.join(map(repr, unused))}, which data.labels names"
-
-
-def refuse_bad_rows(bad: Sequence[str], on_bad_row: str) -> None:
-    """Raise UserError with the first twenty of the bad rows, unless they are skipped."""
-    if not bad or on_bad_row == "skip":
-        return
+def _describe_bad_rows(bad: Sequence[str]) -> str:
     if len(bad) == 1:
-        raise UserError(f"{bad[0]}; correct the row, or leave bad rows out with data.on_bad_row=skip.")
+        return f"{bad[0]}; correct the row, or leave bad rows out with data.on_bad_row=skip."
     more = f"\n  and {len(bad) - MAX_LISTED} more" if len(bad) > MAX_LISTED else ""
     listed = "".join(f"\n  {each}" for each in bad[:MAX_LISTED])
-    raise UserError(
-        f"{len(bad)} rows are bad; correct them, or leave them out with data.on_bad_row=skip:{listed}{more}"
-    )
+    return f"{len(bad)} rows are bad; correct them, or leave them out with data.on_bad_row=skip:{listed}{more}"
 
 
-def _describe_duplicate(sample: Sample, place: str, columns: FoundColumns) -> str:
+def _describe_duplicate(id_: str, place: str, columns: FoundColumns) -> str:
     if columns.ids_from_questions:
         return f"it asks the same as {place}, and ids are made from the questions (data.columns.id=null numbers them)"
-    return f"the id {sample.id!r} is already that of {place}"
+    return f"the id {id_!r} is already that of {place}"
 
 
 def _build_sample(row: Row, number: int, attachments: Attachments, columns: FoundColumns) -> Sample:
@@ -170,8 +184,8 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
             raise BadRowError(f"{names[key]!r} is missing or empty (data.columns.{key}); the row has: {there}")
     cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
     inputs = {field: _Cell(column, content.get(column)).input() for field, column in columns.inputs.items()}
-    name, question = cells["file"].text(required=False), describe_inputs(inputs) if inputs else cells["question"].text()
-    made = make_question_id(question, name) if columns.ids_from_questions else str(number)
+    name, question = cells["file"].text(required=False), _describe(inputs) if inputs else cells["question"].text()
+    made = _make_id(question, name) if columns.ids_from_questions else str(number)
     return Sample(
         id=cells["id"].id() if names["id"] else made,
         question=question,
@@ -186,12 +200,8 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
     )
 
 
-def describe_inputs(inputs: Mapping[str, str]) -> str:
-    """Return named inputs as one readable text: the value of a single field, else a line for each field.
-
-    Raises:
-        BadRowError: all of them are empty.
-    """
+def _describe(inputs: Mapping[str, str]) -> str:
+    """Return named inputs as one readable text: the value of a single field, else a line for each field."""
     if not any(value.strip() for value in inputs.values()):
         names = ", ".join(map(repr, inputs))
         raise BadRowError(f"{names} {'is' if len(inputs) == 1 else 'are all'} missing or empty")
@@ -200,7 +210,7 @@ def describe_inputs(inputs: Mapping[str, str]) -> str:
     return "\n".join(f"{name}: {value}" for name, value in inputs.items())
 
 
-def make_question_id(question: str, file: str) -> str:
+def _make_id(question: str, file: str) -> str:
     """Return an id that depends on nothing but question and file; white space is ignored, and it is never a number."""
     plain = " ".join(unicodedata.normalize("NFC", question).split())
     return "q" + hashlib.sha256(f"{plain}\n{file}".encode()).hexdigest()[:12]

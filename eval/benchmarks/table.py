@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
 
-from eval.benchmarks.columns import AS_GAIA, Choose, ColumnSettings
-from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.jsonl import ONLY_SPLIT
-from eval.benchmarks.rows import Attachments, Row, read_rows
+from eval.benchmarks.rows import Attachments, Row, Table, TableDataset
 from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
@@ -28,56 +26,69 @@ OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "'|'"}  # character to w
 EXCEL = (".xlsx", ".xlsm", ".xls")
 EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
 WORDS = {"tab": "\t", "\\t": "\t", "semicolon": ";"}  # for characters that are awkward on a command line
+_ERROR, _FORMULA = "\0error", "\0formula"  # in place of a cell's text; no cell of a file can hold these
+_BAD: Mapping[str | None, str] = {
+    _ERROR: "holds an error of Excel, such as #N/A",
+    _FORMULA: "holds a formula without a value: save the workbook in Excel",
+}
+
+Line = tuple[int, Sequence[str | None]]  # number in the file, and cells
 
 
 @dataclass
-class _TableDataset(ColumnSettings, Dataset):
-    """Settings and steps that all kinds of file share."""
+class _FileDataset(TableDataset):
+    """Settings and steps that both kinds of file share."""
 
     path: str
     default_split: str = ONLY_SPLIT
 
     def check(self) -> None:
-        """Check the settings before anything heavy is imported.
-
-        Raises:
-            UserError: no file at `path`, no folder at `files`, or a value that does not exist.
-        """
-        self.check_columns()
+        super().check()
         path = Path(self.path)
         if not path.is_file():
             found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
             raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
 
-    def load(self, split: str) -> Split:
-        """Read the file, whose only split is `all`.
-
-        Raises:
-            UserError: another split, a file or column that cannot be read, or a row is bad and bad rows are refused.
-        """
-        self.check()
+    def open_table(self, split: str) -> Table:
         if split != ONLY_SPLIT:
             raise UserError(
                 f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
             )
         path = Path(self.path)
-        rows, columns = self.read_columns(lambda choose: self._read_rows(path, choose), str(path))
-        attachments = Attachments(self.find_attachments_folder(path), metadata=path)
-        return read_rows(rows, attachments, self.on_bad_row, columns)
+        lines = self._read_lines(path)
+        first, header = next(lines, (0, []))
+        if bad := next((_BAD[name] for name in header if name in _BAD), None):
+            raise UserError(f"{path}, {self._name_line(first)}: a column's name {bad}.")
+        names = [name for name in header if name]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
+        self._check_header(names)
+        return Table(str(path), names, lambda columns: self._build_rows(lines, header, columns), self.find_folder(path))
+
+    def _build_rows(self, lines: Iterator[Line], header: Sequence[str | None], columns: Sequence[str]) -> Iterator[Row]:
+        for number, cells in lines:
+            place = f"{self.path}, {self._name_line(number)}"
+            if len(cells) != len(header):
+                problem = f"the row has {len(cells)} cells, the header {len(header)} (is a comma not in quotes?)"
+                yield Row(place, problem=problem)
+                continue
+            content = {name: cell for name, cell in zip(header, cells, strict=True) if name}
+            bad = (f"{name!r} {_BAD[text]}" for name in columns if (text := content.get(name)) in _BAD)
+            yield Row(place, content, next(bad, None))
+
+    def _check_header(self, names: Sequence[str]) -> None:
+        """Raise UserError if the columns' names show that the file is read in the wrong way."""
 
     @abstractmethod
-    def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
-        """Call `choose` with the columns of the file, then yield its rows, each with its place."""
+    def _name_line(self, number: int) -> str: ...
 
-
-def _check_names(path: Path, names: Sequence[str]) -> Sequence[str]:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
-    return names
+    @abstractmethod
+    def _read_lines(self, path: Path) -> Iterator[Line]:
+        """Yield the lines that are not empty, the columns' names first; an empty cell is None."""
 
 
 @dataclass
-class CsvDataset(_TableDataset):
+class CsvDataset(_FileDataset):
     """The keys of `conf/data/csv.yaml`, explained there. Cells stay text as written; an empty one is missing."""
 
     delimiter: str = ","
@@ -89,37 +100,27 @@ class CsvDataset(_TableDataset):
         if len(delimiter) != 1 or delimiter in '"\r\n ':
             raise UserError(f"data.delimiter={self.delimiter!r} is not one character; give one, or tab or semicolon.")
 
-    def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
-        lines = self._read_lines(path)
-        _, names = next(lines, (0, []))
+    def _check_header(self, names: Sequence[str]) -> None:
         if len(names) == 1 and (found := next((each for each in OTHER_DELIMITERS if each in names[0]), None)):
             word = OTHER_DELIMITERS[found]
             raise UserError(
-                f"{path} has one column, {names[0]!r}: give data.delimiter={word} if that separates its cells."
+                f"{self.path} has one column, {names[0]!r}: give data.delimiter={word} if that separates its cells."
             )
-        columns = choose(_check_names(path, names))
-        for number, cells in lines:
-            place = f"{path}, line {number}"
-            if len(cells) == len(names):
-                content = {name: cell or None for name, cell in zip(names, cells, strict=True)}
-                errors = [name for name in columns if content[name] in EXCEL_ERRORS]
-                yield Row(place, content, f"{errors[0]!r} {_BAD[_ERROR]}" if errors else None)
-            else:
-                problem = f"the row has {len(cells)} cells, the header {len(names)} (is a comma not in quotes?)"
-                yield Row(place, problem=problem)
 
-    def _read_lines(self, path: Path) -> Iterator[tuple[int, list[str]]]:
-        """Yield the records that are not blank, each with the number of its first line."""
+    def _name_line(self, number: int) -> str:
+        return f"line {number}"
+
+    def _read_lines(self, path: Path) -> Iterator[Line]:
         delimiter = WORDS.get(self.delimiter, self.delimiter)
         csv.field_size_limit(max(MAX_FIELD_CHARS, csv.field_size_limit()))  # of the process; it is only ever raised
-        number = 1
+        number = 1  # of the line on which a record begins
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 # Strict: a quote that is never closed would else swallow the rest of the file into one cell.
                 reader = csv.reader(file, delimiter=delimiter, strict=True)
                 for cells in reader:
                     if cells:
-                        yield number, cells
+                        yield number, [_ERROR if cell in EXCEL_ERRORS else cell or None for cell in cells]
                     number = reader.line_num + 1
         except csv.Error as error:
             raise UserError(f"{path}, line {number} cannot be read as CSV ({error}): correct its quotes.") from error
@@ -130,7 +131,7 @@ class CsvDataset(_TableDataset):
 
 
 @dataclass
-class ExcelDataset(_TableDataset):
+class ExcelDataset(_FileDataset):
     """The keys of `conf/data/excel.yaml`, explained there. Cells become text; their number formats are not applied."""
 
     sheet: str | None = None  # its name; None: the first
@@ -143,24 +144,15 @@ class ExcelDataset(_TableDataset):
                 f"data.path={self.path} must end in {', '.join(EXCEL)}: save it as .xlsx, or give data=csv."
             )
 
-    def _read_rows(self, path: Path, choose: Choose) -> Iterator[Row]:
-        lines = self._read_lines(path)
-        first, names = next(lines, (0, []))
-        if bad := next((_BAD[name] for name in names if name in _BAD), None):
-            raise UserError(f"{path}, row {first}: a column's name {bad}.")
-        columns = choose(_check_names(path, [name for name in names if name]))
-        for number, cells in lines:
-            content = {name: cell for name, cell in zip(names, cells, strict=True) if name}
-            problem = next((f"{name!r} {_BAD[text]}" for name in columns if (text := content.get(name)) in _BAD), None)
-            yield Row(f"{path}, row {number}", content, problem)
+    def _name_line(self, number: int) -> str:
+        return f"row {number}"
 
-    def _read_lines(self, path: Path) -> Iterator[tuple[int, list[str | None]]]:
-        """Yield the rows that are not empty, each with its number in the sheet."""
+    def _read_lines(self, path: Path) -> Iterator[Line]:
         import pandas
 
         try:
             with pandas.ExcelFile(path) as book:
-                sheet = self._choose_sheet(path, [str(each) for each in book.sheet_names])
+                sheet = self._choose_sheet([str(each) for each in book.sheet_names])
                 frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
             formulas = _find_formulas(path, sheet)
         except UserError:
@@ -174,19 +166,12 @@ class ExcelDataset(_TableDataset):
             if any(texts):
                 yield number, texts
 
-    def _choose_sheet(self, path: Path, sheets: Sequence[str]) -> str:
-        if self.sheet is None:
-            return sheets[0]
-        if self.sheet not in sheets:
-            raise UserError(f"{path} has no sheet {self.sheet!r}: give data.sheet with one of: {', '.join(sheets)}.")
-        return self.sheet
-
-
-_ERROR, _FORMULA = "\0error", "\0formula"  # in place of a cell's text; no cell of a workbook can hold these
-_BAD: Mapping[str | None, str] = {
-    _ERROR: "holds an error of Excel, such as #N/A",
-    _FORMULA: "holds a formula without a value: save the workbook in Excel",
-}
+    def _choose_sheet(self, sheets: Sequence[str]) -> str:
+        if self.sheet is not None and self.sheet not in sheets:
+            raise UserError(
+                f"{self.path} has no sheet {self.sheet!r}: give data.sheet with one of: {', '.join(sheets)}."
+            )
+        return self.sheet or sheets[0]
 
 
 def _find_formulas(path: Path, sheet: str) -> dict[tuple[int, int], str]:
@@ -215,10 +200,10 @@ def _show_cell(value: object) -> str | None:
         if value != value:  # pandas has no other missing value here: `na_filter` is off
             return _ERROR
         return f"{value:.15g}" if isinstance(value, float) else str(value)
-    return show_date(value) or str(value) or None
+    return _show_date(value) or str(value) or None
 
 
-def show_date(value: object) -> str | None:
+def _show_date(value: object) -> str | None:
     """Return a date or time in ISO form, a date at midnight without its time; None: it is neither."""
     if isinstance(value, datetime):
         whole_day = value.time() == time.min and value.tzinfo is None
@@ -227,7 +212,7 @@ def show_date(value: object) -> str | None:
 
 
 @dataclass
-class InMemoryDataset(ColumnSettings, Dataset):
+class InMemoryDataset(TableDataset):
     """The keys of `conf/data/in_memory.yaml`: rows that a Python program has given to `mas_harness`."""
 
     target: str
@@ -235,36 +220,23 @@ class InMemoryDataset(ColumnSettings, Dataset):
     default_split: str = ONLY_SPLIT
 
     def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UserError: a value does not exist, or the rows are those of a program that is over.
-        """
-        self.check_columns()
+        super().check()
         find_object(self.target)
 
-    def load(self, split: str) -> Split:
-        """Return the rows as samples; the only split is `all`.
-
-        Raises:
-            UserError: another split, a column that is missing, or a row is bad and bad rows are refused.
-        """
-        self.check()
+    def open_table(self, split: str) -> Table:
         if split != ONLY_SPLIT:
             raise UserError(f"samples given in Python have no split {split!r}: leave split out.")
-        rows = find_object(self.target)
-        if not isinstance(rows, Sequence):
-            raise UserError(f"{self.target} is {name_type(rows)}; expected a list of dictionaries.")
-        contents = [_show_values(row) if isinstance(row, Mapping) else row for row in rows]
+        given = find_object(self.target)
+        if not isinstance(given, Sequence):
+            raise UserError(f"{self.target} is {name_type(given)}; expected a list of dictionaries.")
+        contents = [
+            {str(name): _show_value(value) for name, value in row.items()} if isinstance(row, Mapping) else row
+            for row in given
+        ]
+        rows = [Row(f"sample {number}", content) for number, content in enumerate(contents, start=1)]
         names = dict.fromkeys(name for row in contents if isinstance(row, Mapping) for name in row)
-        columns = self.find_columns(names, "the list of samples") if names else AS_GAIA
-        attachments = Attachments(self.find_attachments_folder(Path("samples")))
-        places = (Row(f"sample {number}", content) for number, content in enumerate(contents, start=1))
-        return read_rows(places, attachments, self.on_bad_row, columns)
-
-
-def _show_values(row: Mapping[object, object]) -> dict[str, object]:
-    return {str(name): _show_value(value) for name, value in row.items()}
+        attachments = Attachments(Path(self.files or "."))
+        return Table("the list of samples", names or None, lambda columns: rows, attachments)
 
 
 def _show_value(value: object) -> object:
@@ -278,4 +250,4 @@ def _show_value(value: object) -> object:
             value = value.tolist()
     if isinstance(value, bool):
         return str(value)
-    return show_date(value) or value
+    return _show_date(value) or value

@@ -76,11 +76,6 @@ class LogSettings:
     level: str = "info"  # the least level that is written: debug, info, warning (warn), error
     terminal: bool = False  # true: the lines on standard error, too, as text: --verbose
 
-    def check(self) -> None:
-        """Raise UserError for an unknown level."""
-        if self.level.lower() not in LOG_LEVELS:
-            raise UserError(f"log.level={self.level} is not known; choose one of: {', '.join(LOG_LEVELS)}.")
-
 
 @dataclass
 class EvalConfig:
@@ -369,17 +364,6 @@ def require(valid: bool, key: str, value: object, expected: str) -> None:
         raise UserError(f"{key}={value} is out of range; expected {expected}.")
 
 
-def check_limits(limits: SampleLimits, tools: ToolSettings) -> None:
-    """Check limits.
-
-    Raises:
-        UserError: one of them is out of range.
-    """
-    for key, value in vars(limits).items():
-        require(value is None or value > 0, f"limits.{key}", value, "more than 0, or null for no limit")
-    require(tools.max_output_chars >= 1, "tools.max_output_chars", tools.max_output_chars, "at least 1")
-
-
 def _check_ranges(plain: _Plain) -> None:
     need, run = require, plain.run
     need(plain.limit is None or plain.limit >= 1, "limit", plain.limit, "at least 1, or null for all questions")
@@ -387,9 +371,10 @@ def _check_ranges(plain: _Plain) -> None:
     need(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
     need(1 <= run.epochs <= MAX_EPOCHS, "run.epochs", run.epochs, f"1 to {MAX_EPOCHS:,}")
     need(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
-    for key in ("max_seconds", "max_cost_usd"):
-        value = getattr(run, key)
-        need(value is None or value > 0, f"run.{key}", value, "more than 0, or null for no limit")
+    limits = {f"limits.{key}": value for key, value in vars(plain.limits).items()}
+    for key, value in {"run.max_seconds": run.max_seconds, "run.max_cost_usd": run.max_cost_usd, **limits}.items():
+        need(value is None or value > 0, key, value, "more than 0, or null for no limit")
+    need(plain.tools.max_output_chars >= 1, "tools.max_output_chars", plain.tools.max_output_chars, "at least 1")
     errors = run.max_errors
     whole = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
     need(whole, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
@@ -398,5 +383,4 @@ def _check_ranges(plain: _Plain) -> None:
     need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
     need(plain.cache.tools in ("off", "run", "shared"), "cache.tools", plain.cache.tools, "off, run or shared")
     need(run.fail_under is None or 0 <= run.fail_under <= 1, "run.fail_under", run.fail_under, "0 to 1, or null")
-    check_limits(plain.limits, plain.tools)
-    plain.log.check()
+    need(plain.log.level.lower() in LOG_LEVELS, "log.level", plain.log.level, f"one of: {', '.join(LOG_LEVELS)}")

@@ -158,9 +158,3 @@ def test_without_ids_the_same_question_twice_is_refused_and_names_the_first(tmp_
     said = r"^row a  \?: it asks the same as row a \?, and ids are made from the questions \(data\.columns\.id=null "
     with pytest.raises(UserError, match=said):
         made_ids(tmp_path, ("a ?", ""), ("a  ?", ""))
-
-
-@pytest.mark.parametrize(("gold", "noted"), [("NaN", True), ("-nan", True), ("nanotube", False), ("4", False)])
-def test_a_target_that_equals_nothing_is_noted(tmp_path: Path, gold: str, noted: bool) -> None:
-    split = read_rows([Row("m.jsonl, line 1", GOOD | {"Final answer": gold})], Attachments(tmp_path))
-    assert [note.startswith("m.jsonl, line 1: the target is NaN") for note in split.notes] == [True] * noted
