@@ -1,6 +1,6 @@
 """Workbooks whose answer lies in what Excel shows beside values: colours, comments, formulas, what is hidden.
 
-FAMILIES["xlsx_colour"](random.Random(1), 1).question     # "Which ship's tonnes are filled with the colour …"
+FAMILIES["xlsx_comment"](random.Random(1), 1).question     # "Whose name does the comment on the tonnes of …"
 """
 
 import io
@@ -31,34 +31,19 @@ def _fill(rng: Random, sheet: Any, ships: list[str]) -> None:
         sheet.append([ship, rng.randint(900, 9900), rng.randint(101, 890)])
 
 
-def _paint(cell: Any, colour: str) -> None:
-    from openpyxl.styles import PatternFill
-
-    cell.fill = PatternFill("solid", fgColor=colour)
-
-
 def _drawn(book: Any, question: str, answer: object) -> Drawn:
     written = io.BytesIO()
     book.save(written)
     return Drawn(question, str(answer), 1, ".xlsx", without_times(written))
 
 
-def xlsx_colour(rng: Random, difficulty: int) -> Drawn:
-    book, sheet, _ = _harbour(rng)
-    colours = [f"FF{number:06X}" for number in rng.sample(range(0x100000, 0xFFFFFF), 2)]
-    rows = rng.sample(range(2, SHIPS + 2), 2)
-    for row, colour in zip(rows, colours, strict=True):
-        _paint(sheet.cell(row, 2), colour)
-    asked = f"Which ship's tonnes are filled with the colour {colours[0]}"
-    question = f"{asked} (FF, then red, green and blue, in hexadecimal) in the attached workbook? Give the name alone."
-    return _drawn(book, question, sheet.cell(rows[0], 1).value)
-
-
 def xlsx_fill(rng: Random, difficulty: int) -> Drawn:
+    from openpyxl.styles import PatternFill
+
     book, sheet, _ = _harbour(rng)
     colour = f"{rng.randrange(0x100000, 0xFFFFFF):06X}"
     row = rng.randrange(2, SHIPS + 2)
-    _paint(sheet.cell(row, 3), colour)
+    sheet.cell(row, 3).fill = PatternFill("solid", fgColor=colour)
     ship = sheet.cell(row, 1).value
     question = f"With which fill colour is the crew of the ship {ship} marked in the attached workbook?"
     return _drawn(book, f"{question} Give eight hexadecimal digits: FF, then red, green and blue.", f"FF{colour}")
@@ -96,35 +81,15 @@ def xlsx_hidden_row(rng: Random, difficulty: int) -> Drawn:
     return _drawn(book, f"{question} Give only the number.", sheet.cell(row, 2).value)
 
 
-def xlsx_hidden_column(rng: Random, difficulty: int) -> Drawn:
-    book, sheet, ships = _harbour(rng)
-    sheet.column_dimensions["C"].hidden = True
-    row = rng.randrange(2, SHIPS + 2)
-    question = f"What does the hidden column C of the attached workbook say for the crew of the ship {ships[row - 2]}?"
-    return _drawn(book, f"{question} Give only the number.", sheet.cell(row, 3).value)
-
-
 def xlsx_hidden_sheet(rng: Random, difficulty: int) -> Drawn:
     book, _, ships = _harbour(rng)
     (title,) = draw_names(rng, 1)
-    hidden = _hidden_sheet(rng, book, ships, f"{title} 2")
+    hidden = book.create_sheet(f"{title} 2")
+    _fill(rng, hidden, ships)
+    hidden.sheet_state = "hidden"
     row = rng.randrange(2, SHIPS + 2)
     question = f"On the hidden sheet of the attached workbook, what are the tonnes of the ship {ships[row - 2]}?"
     return _drawn(book, f"{question} Give only the number.", hidden.cell(row, 2).value)
-
-
-def xlsx_sheet_name(rng: Random, difficulty: int) -> Drawn:
-    book, _, ships = _harbour(rng)
-    (title,) = draw_names(rng, 1)
-    _hidden_sheet(rng, book, ships, title)
-    return _drawn(book, "What is the name of the hidden sheet of the attached workbook? Give one word.", title)
-
-
-def _hidden_sheet(rng: Random, book: Any, ships: list[str], title: str) -> Any:
-    hidden = book.create_sheet(title)
-    _fill(rng, hidden, ships)
-    hidden.sheet_state = "hidden"
-    return hidden
 
 
 def xlsx_merged(rng: Random, difficulty: int) -> Drawn:
@@ -136,17 +101,7 @@ def xlsx_merged(rng: Random, difficulty: int) -> Drawn:
     return _drawn(book, f"{question} Write it as in Excel, such as A1:B2.", area)
 
 
-FAMILIES: dict[str, Family] = {
+FAMILIES: dict[str, Family] = {  # in the order in which the splits of the sample take them
     family.__name__: family
-    for family in (
-        xlsx_colour,
-        xlsx_fill,
-        xlsx_comment,
-        xlsx_formula,
-        xlsx_hidden_row,
-        xlsx_hidden_column,
-        xlsx_hidden_sheet,
-        xlsx_sheet_name,
-        xlsx_merged,
-    )
+    for family in (xlsx_comment, xlsx_formula, xlsx_hidden_sheet, xlsx_fill, xlsx_hidden_row, xlsx_merged)
 }
