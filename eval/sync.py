@@ -16,14 +16,14 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     import eval.cli.start  # noqa: F401
 
-
 from eval.cli.command import exit_now, run_cli
-from eval.workflows.sync import EVALUATIONS, run_sync
 
 USAGE = "python eval/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
 
 
 def sync(arguments: list[str]) -> int:
+    from eval.workflows.sync import EVALUATIONS, run_sync
+
     return run_sync(EVALUATIONS, arguments, USAGE)
 
 

@@ -17,9 +17,6 @@ import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
-from eval.execution.console import Console
-from optimize.publishing.prompt_diff import show_difference
-from optimize.session.tuning_store import find_set
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -35,6 +32,11 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
+
+    from eval.execution.console import Console
+    from optimize.publishing.prompt_diff import show_difference
+    from optimize.session.tuning_store import find_set
+
     a, b = find_set(given.a), find_set(given.b)
     show_difference(a, b, Console(highlight=False, soft_wrap=True))
     return FINISHED

@@ -18,7 +18,6 @@ import argparse
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
 from mas.runtime.terminal import print_line
-from optimize.session.tuning_store import find_tuning_run
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -29,12 +28,14 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def task(arguments: list[str]) -> int:
-    folder = find_tuning_run(read_arguments(arguments).run)
+    given = read_arguments(arguments)
 
-    from eval.execution.console import Console  # heavier, and only needed for a run that exists
+    from eval.execution.console import Console  # heavier, and not needed for --help
     from eval.reports.summary_table import print_report_path
     from optimize.reports.tuning_page import write_tuning_page
+    from optimize.session.tuning_store import find_tuning_run
 
+    folder = find_tuning_run(given.run)
     try:
         write_tuning_page(folder)
     except OSError as error:
