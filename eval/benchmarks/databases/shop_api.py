@@ -11,6 +11,7 @@ import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mas.runtime.terminal import print_line
@@ -18,48 +19,37 @@ from mas.runtime.terminal import print_line
 FACTS = Path(__file__).parent / "shop" / "api_facts.json"
 EXPIRED_TOKEN = "expired-sample-token"  # of a request whose token is no longer accepted; nothing real
 
-Reply = tuple[int, dict[str, object]]
+Reply = tuple[int, dict[str, Any]]
 
 
-def answer(facts: dict[str, object], path: str, query: dict[str, str], token: str | None) -> Reply:
+def answer(facts: dict[str, Any], path: str, query: dict[str, str], token: str | None) -> Reply:
     """Return status and body of a request."""
-    stock: list[dict[str, object]] = facts["stock"]  # type: ignore[assignment]
-    parts = [unquote(part) for part in path.strip("/").split("/")]
-    match parts:
+    match [unquote(part) for part in path.strip("/").split("/")]:
         case ["stock"]:
-            house, least = query.get("warehouse"), query.get("at_least", "0")
+            house, least = query.get("warehouse", "").lower(), query.get("at_least", "0")
             if not least.isdigit():
                 return 400, {"error": "at_least must be a whole number"}
-            found = [
-                item
-                for item in stock
-                if (house is None or str(item["warehouse"]).lower() == house.lower())
-                and int(str(item["units"])) >= int(least)
-            ]
+            enough = [item for item in facts["stock"] if item["units"] >= int(least)]
+            found = [item for item in enough if "warehouse" not in query or item["warehouse"].lower() == house]
             return 200, {"total": len(found), "items": found}
         case ["stock", id_]:
-            found = [item for item in stock if str(item["product_id"]) == id_]
+            found = [item for item in facts["stock"] if str(item["product_id"]) == id_]
             return (200, found[0]) if found else (404, {"error": f"no product {id_}"})
         case ["rates", currency]:
-            rates: dict[str, float] = facts["rates"]  # type: ignore[assignment]
-            rate = rates.get(currency.upper())
-            return (
-                (200, {"currency": currency.upper(), "per_euro": rate})
-                if rate
-                else (404, {"error": "no such currency"})
-            )
+            rate = facts["rates"].get(currency.upper())
+            body = {"currency": currency.upper(), "per_euro": rate}
+            return (200, body) if rate else (404, {"error": "no such currency"})
         case ["shipping"]:
-            prices: dict[str, int] = facts["shipping"]  # type: ignore[assignment]
+            prices = facts["shipping"]
             base, weight = prices.get(query.get("country", "").title()), query.get("weight_kg", "")
             if base is None or not weight.isdigit():
                 return 400, {"error": f"country must be one of {', '.join(prices)}; weight_kg a whole number"}
             return 200, {"price_euro": base + 2 * int(weight)}
         case ["deliveries"]:
-            by_month: dict[str, int] = facts["deliveries"]  # type: ignore[assignment]
             month = query.get("month", "")
             if not re.fullmatch(r"\d{4}-\d\d", month):
                 return 400, {"error": "month must be written YYYY-MM, such as 2024-09"}
-            return 200, {"month": month, "deliveries": by_month.get(month, 0)}
+            return 200, {"month": month, "deliveries": facts["deliveries"].get(month, 0)}
         case ["staff"]:
             return 401, {"error": "the token is not valid" if token else "a token is needed"}
         case ["reports", "margin"]:
@@ -67,7 +57,7 @@ def answer(facts: dict[str, object], path: str, query: dict[str, str], token: st
     return 404, {"error": "no such endpoint"}
 
 
-def make_server(facts: dict[str, object]) -> ThreadingHTTPServer:
+def make_server(facts: dict[str, Any]) -> ThreadingHTTPServer:
     """Return a server on a free port of the loopback address."""
 
     class Handler(BaseHTTPRequestHandler):
