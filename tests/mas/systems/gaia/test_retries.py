@@ -7,7 +7,7 @@ import pytest
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import WORKERS, Worker
 from tests.mas.systems.gaia.building import LIMITS, build
-from tests.scripted_model import STRAIGHT, Answer, ScriptedModel, all_text, answering, plan, reject
+from tests.scripted_model import ScriptedModel, all_text, answering, plan, reject
 
 NEVER = "I am never content"
 
@@ -40,27 +40,6 @@ def test_with_best_effort_the_finalizer_answers_from_what_there_is(agent: Worker
     available = {"planner": ["a topic"], "researcher": ["the finding"], "expert": ["the finding", "six times seven"]}
     assert [part for part in available[agent] if part not in text] == []
     assert prediction.state["failing_agent"] == agent
-
-
-@pytest.mark.parametrize("limit", [1, 2])
-@pytest.mark.parametrize("agent", WORKERS)
-def test_the_limit_is_the_agents_own(agent: Worker, limit: int) -> None:
-    model = always_rejecting(agent)
-    build(model, limits={**LIMITS, agent: limit})(question="How many?")
-    assert len(model.asked(agent)) == len(model.asked(f"critic_{agent}")) == limit
-
-
-def test_an_approval_in_between_gives_every_research_step_its_whole_patience() -> None:
-    verdicts = [*[reject(NEVER)] * (LIMITS["researcher"] - 1), STRAIGHT["critic_researcher"]] * 2
-
-    def next_verdict(_: Any) -> Answer:
-        return verdicts.pop(0)
-
-    model = ScriptedModel(answering(planner=plan("one", "two"), critic_researcher=next_verdict))
-    prediction = build(model)(question="How many?")
-    assert prediction.final_answer == "42"
-    assert len(model.asked("researcher")) == 2 * LIMITS["researcher"]
-    assert prediction.state["researcher_retry_count"] == 0
 
 
 def test_rejections_and_the_limit_are_warnings_in_the_trace() -> None:

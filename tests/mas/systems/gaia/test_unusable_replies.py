@@ -6,7 +6,7 @@ from unittest.mock import AsyncMock
 
 import dspy
 import pytest
-from dspy.utils.exceptions import AdapterParseError, LMServerError
+from dspy.utils.exceptions import AdapterParseError, LMServerError, LMUnexpectedError
 
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.trace import Trace, record_trace
@@ -41,30 +41,21 @@ def attempts(reply: Any) -> int:
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("agent", WORKERS)
-def test_an_unusable_reply_sends_the_agent_back_with_the_reason(agent: Worker, reason: str) -> None:
+def test_an_unusable_reply_sends_the_agent_back_with_the_reason_and_what_it_was_asked(
+    agent: Worker, reason: str
+) -> None:
     reply, why = REASONS[reason]
-    replies = {"planner": TOPIC, agent: in_turn(*[reply] * attempts(reply), good(agent))}
+    replies = {"planner": TOPIC, agent: in_turn(*[reply] * 2 * attempts(reply), good(agent))}
     model = ScriptedModel(answering(**replies))
     prediction = build(model)(question="How many?")
     assert prediction.final_answer == "42"
     *_, again = model.asked(agent)
-    assert len(model.asked(agent)) == attempts(reply) + 1
+    assert len(model.asked(agent)) == 2 * attempts(reply) + 1
     assert len(model.asked(f"critic_{agent}")) == 1, "nobody reviews a reply that could not be read"
     assert "Use the following feedback" in all_text(again) and why in all_text(again)
+    assert ("the only topic" if agent == "researcher" else "How many?") in all_text(again)
     feedback = [m for m in prediction.state["agent_messages"] if m["type"] == "feedback"]
-    assert [m["receiver"] for m in feedback] == [agent]
-
-
-@pytest.mark.parametrize("reason", REASONS)
-@pytest.mark.parametrize("agent", WORKERS)
-def test_an_agent_asked_again_still_knows_what_it_was_asked(agent: Worker, reason: str) -> None:
-    reply, _ = REASONS[reason]
-    replies = {"planner": TOPIC, agent: in_turn(*[reply] * 2 * attempts(reply), good(agent))}
-    model = ScriptedModel(answering(**replies))
-    build(model)(question="How many?")
-    *_, third_try = model.asked(agent)
-    asked = "the only topic" if agent == "researcher" else "How many?"
-    assert asked in all_text(third_try)
+    assert [m["receiver"] for m in feedback] == [agent] * 2
 
 
 def test_too_many_research_steps_go_back_to_the_planner_without_a_review() -> None:
@@ -157,35 +148,22 @@ def test_a_verdict_that_is_neither_way_is_asked_for_once_more_and_never_approves
     assert "finalizer" not in model.agents_asked
 
 
-@pytest.mark.parametrize("agent", ["planner", "researcher", "expert", "critic_expert"])
-def test_a_withheld_reply_ends_the_question(agent: str) -> None:
-    model = ScriptedModel(answering(**{"planner": TOPIC, agent: Reply("", "content_filter")}))
-    state = build(model)(question="How many?").state
-    assert state["error_component"] == agent and "content filter" in state["error"]
-    assert len(model.asked(agent)) == 1
-
-
-@pytest.mark.parametrize("agent", ["planner", "expert", "finalizer"])
-def test_a_model_that_cannot_be_asked_ends_the_question(agent: str) -> None:
-    model = ScriptedModel(answering(**{agent: RuntimeError("the engine is on fire")}))
-    state = build(model)(question="How many?").state
-    assert state["error_component"] == agent and "on fire" in state["error"]
-    assert len(model.asked(agent)) == 1
-
-
-DOWN = LMServerError("503: down")
+DOWN, WITHHELD, ON_FIRE = LMServerError("503: down"), Reply("", "content_filter"), RuntimeError("on fire")
 
 
 @pytest.mark.parametrize(
-    ("agent", "reply", "kind"),
+    ("agent", "reply", "kind", "requests"),
     [
-        ("planner", DOWN, LMServerError),
-        ("researcher", Reply("", "content_filter"), RefusedReplyError),
-        ("critic_expert", UNREADABLE, AdapterParseError),
-        ("finalizer", CUT_OFF, TruncatedReplyError),
+        *((agent, DOWN, LMServerError, 1) for agent in ("planner", "expert", "finalizer")),
+        *((agent, WITHHELD, RefusedReplyError, 1) for agent in ("planner", "researcher", "expert", "critic_expert")),
+        ("expert", ON_FIRE, LMUnexpectedError, 1),
+        ("critic_expert", UNREADABLE, AdapterParseError, 4),
+        ("finalizer", CUT_OFF, TruncatedReplyError, 2),
     ],
 )
-def test_an_error_of_an_agent_reaches_the_finalizer_which_asks_no_model(agent: str, reply: Any, kind: Any) -> None:
+def test_an_error_of_an_agent_reaches_the_finalizer_which_asks_no_model(
+    agent: str, reply: Any, kind: Any, requests: int
+) -> None:
     model = ScriptedModel(answering(**{"planner": TOPIC, agent: reply}))
     trace = Trace("thread")
     with record_trace(trace):
@@ -194,6 +172,7 @@ def test_an_error_of_an_agent_reaches_the_finalizer_which_asks_no_model(agent: s
     state = prediction.state
     assert state["error_component"] == agent and state["error"] in prediction.final_reasoning_trace
     assert (state["current_step"], model.agents_asked[-1]) == ("finalizer", agent)
+    assert len(model.asked(agent)) == requests
     assert trace.failure is not None and (type(trace.failure[0]), trace.failure[1]) == (kind, agent)
 
 
