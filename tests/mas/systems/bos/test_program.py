@@ -60,28 +60,15 @@ def test_w04_a_copy_runs_its_own_prompts_through_the_shared_graph() -> None:
 
 
 @needs("bubblewrap")
-def test_w02_w05_one_call_of_planner_and_composer_with_a_written_model() -> None:
+def test_w02_w05_t09_r13_each_step_is_asked_once_with_the_date_and_the_system_prompt() -> None:
     model = ScriptedModel(answering())
     with dspy.context(trace=[]):
-        assert build(model)(question="6 times 7?").final_answer == "42"
-        assert len(dspy.settings.trace) == 4
+        answer = build(model)(question="6 times 7?", inputs={"system_prompt": "Answer in Dutch."}).final_answer
+        assert (answer, len(dspy.settings.trace)) == ("42", 4)
     assert model.agents_asked == ["bos_planner", "compute_code", "compute_summarize", "composer"]
-
-
-@needs("bubblewrap")
-def test_t09_the_prompts_hold_the_date() -> None:
-    model = ScriptedModel(answering())
-    build(model)(question="6 times 7?")
-    for agent in ("bos_planner", "compute_code", "composer"):
-        assert "current_date: 2026-11-22\n" in all_text(model.asked(agent)[0])
-
-
-@needs("bubblewrap")
-def test_r13_the_system_prompt_reaches_every_step() -> None:
-    model = ScriptedModel(answering())
-    build(model)(question="6 times 7?", inputs={"system_prompt": "Answer in Dutch."})
-    assert len(model.requests) == 4
-    assert all("[[ ## system_prompt ## ]]\nAnswer in Dutch." in all_text(request) for _, request in model.requests)
+    for agent, request in model.requests:
+        assert "[[ ## system_prompt ## ]]\nAnswer in Dutch." in all_text(request)
+        assert "current_date: 2026-11-22\n" in all_text(request) or agent == "compute_summarize"
 
 
 @needs("bubblewrap")

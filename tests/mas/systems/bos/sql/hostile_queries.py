@@ -44,11 +44,9 @@ _BOTH = [
         INSERT INTO customers VALUES (9, 'x', 'y')
         CREATE TABLE evil (id INTEGER)
         SELECT 1; DROP TABLE customers
-        SELECT 1; SELECT password FROM secret_users
         SELECT 1 /* ; */ ; DELETE FROM orders --
         BEGIN; DELETE FROM customers; COMMIT
         WITH gone AS (DELETE FROM customers RETURNING *) SELECT * FROM gone
-        WITH x AS (SELECT 1) DELETE FROM customers
         EXPLAIN ANALYZE DELETE FROM customers
         VACUUM
         DRDROPOP TABLE customers
@@ -61,24 +59,17 @@ _BOTH = [
         SELECT password FROM/**/secret_users
         SELECT password FROM -- customers
         SELECT c.name, s.password FROM customers c, secret_users s
-        SELECT password FROM (secret_users)
         SELECT * FROM (SELECT * FROM (SELECT password FROM secret_users) a) b
         SELECT name FROM customers UNION SELECT password FROM secret_users
         SELECT name FROM customers WHERE EXISTS (SELECT 1 FROM secret_users WHERE password LIKE 'h%')
         SELECT (SELECT password FROM secret_users LIMIT 1) FROM customers
-        SELECT * FROM customers ORDER BY (SELECT password FROM secret_users)
         SELECT max(id) FILTER (WHERE id IN (SELECT id FROM secret_users)) FROM customers
-        SELECT id FROM customers LIMIT (SELECT id FROM secret_users)
         SELECT row_number() OVER (ORDER BY (SELECT password FROM secret_users)) FROM customers
         WITH customers AS (SELECT * FROM secret_users) SELECT * FROM customers
-        WITH secret_users AS (SELECT * FROM secret_users) SELECT * FROM secret_users
         WITH a AS (SELECT password FROM secret_users), secret_users AS (SELECT 1) SELECT * FROM a
-        SELECT password FROM (WITH secret_users AS (SELECT 1) SELECT 2) q, secret_users
         SELECT q.x FROM (WITH secret_users AS (SELECT 1 AS x) SELECT x FROM secret_users) q, secret_users s
         WITH RECURSIVE r AS (SELECT password AS p, 1 AS n FROM secret_users UNION ALL SELECT p, n + 1 FROM r WHERE n < 2) SELECT p FROM r
         SELECT * FROM customers NATURAL JOIN secret_users
-        SELECT "password" FROM "secret_users"
-        SELECT * FROM SECRET_USERS
         SELECT * FROM ѕecret_users
         SELECT * FROM secret\u200b_users
         TABLE secret_users
@@ -103,11 +94,8 @@ SQLITE = [
         "statement",
         """
         PRAGMA writable_schema = 1
-        PRAGMA table_info(secret_users)
         ATTACH DATABASE '/tmp/bos-evil.sqlite' AS evil
-        REPLACE INTO customers VALUES (1, 'x', 'y')
         CREATE TRIGGER evil AFTER INSERT ON orders BEGIN DELETE FROM customers; END
-        CREATE VIRTUAL TABLE evil USING fts5(x)
         VACUUM INTO '/tmp/bos-evil.sqlite'
         """,
     ),
@@ -116,9 +104,7 @@ SQLITE = [
         """
         SELECT 1 WHERE 'root' IN (SELECT login FROM secret_users)
         SELECT name FROM customers WHERE id IN secret_users
-        SELECT * FROM main.secret_users
         SELECT * FROM [secret_users]
-        SELECT * FROM `secret_users`
         SELECT * FROM 'secret_users'
         SELECT * FROM secret_users INDEXED BY evil
         """,
@@ -129,7 +115,6 @@ SQLITE = [
         SELECT load_extension('/tmp/evil.so')
         SELECT readfile('/etc/passwd')
         SELECT writefile('/tmp/bos-evil', 'x')
-        SELECT edit('x', 'vi')
         """,
     ),
     *_of(
@@ -137,8 +122,6 @@ SQLITE = [
         """
         SELECT sql FROM sqlite_master
         SELECT * FROM pragma_table_info('secret_users')
-        SELECT * FROM pragma_table_list
-        SELECT * FROM sqlite_temp_master
         SELECT * FROM dbstat
         """,
     ),
@@ -146,10 +129,8 @@ SQLITE = [
         "bomb",
         """
         SELECT randomblob(1000000000)
-        SELECT zeroblob(2000000000)
         SELECT hex(zeroblob(500000000))
         SELECT printf('%1000000000d', 1)
-        SELECT printf('%.*c', 900000000, 'x')
         SELECT group_concat(a.name || b.name) FROM customers a, customers b, customers c, customers d, customers e, customers f, customers g, customers h, customers i, customers j, customers k, customers l
         SELECT replace(replace(replace(hex(zeroblob(900)), '0', hex(zeroblob(900))), '0', hex(zeroblob(900))), '0', 'aaaa')
         """,
@@ -162,7 +143,6 @@ POSTGRES = [
         "statement",
         """
         SELECT * INTO evil FROM customers
-        CREATE TABLE evil AS SELECT 1
         TRUNCATE customers
         COPY customers TO PROGRAM 'touch /tmp/bos-evil'
         COPY customers FROM '/etc/passwd'
@@ -170,10 +150,8 @@ POSTGRES = [
         CALL evil()
         SET ROLE postgres
         SET default_transaction_read_only = off
-        LISTEN evil
         LOCK TABLE customers
         GRANT ALL ON secret_users TO PUBLIC
-        PREPARE p AS SELECT * FROM secret_users
         DECLARE c CURSOR FOR SELECT * FROM secret_users
         SELECT * FROM customers FOR UPDATE
         MERGE INTO customers USING orders ON false WHEN NOT MATCHED THEN INSERT VALUES (9, 'x', 'y')
@@ -185,14 +163,10 @@ POSTGRES = [
         "read",
         r"""
         SELECT * FROM public.secret_users
-        SELECT * FROM bos.public.secret_users
-        SELECT * FROM ONLY secret_users
         SELECT * FROM secret_users TABLESAMPLE SYSTEM (100)
         SELECT U&"secret\005fusers".password FROM U&"secret\005fusers"
         SELECT * FROM U&"secret!005fusers" UESCAPE '!'
         SELECT * FROM customers, LATERAL (SELECT password FROM secret_users) s
-        SELECT ARRAY(SELECT password FROM secret_users)
-        SELECT 'h' < ANY (SELECT password FROM secret_users)
         SELECT E'\'', (SELECT password FROM secret_users) --'
         SELECT $a$ $a$, (SELECT password FROM secret_users)
         SELECT 'a\', (SELECT password FROM secret_users) --'
@@ -204,26 +178,19 @@ POSTGRES = [
         "function",
         """
         SELECT pg_sleep(30)
-        SELECT pg_catalog.pg_sleep(30)
-        SELECT * FROM pg_sleep(30)
         SELECT pg_read_file('/etc/passwd')
-        SELECT pg_ls_dir('/')
         SELECT lo_import('/etc/passwd')
         SELECT setval('evil', 1)
         SELECT set_config('statement_timeout', '0', false), pg_sleep(30)
         SELECT query_to_xml('SELECT * FROM secret_users', true, true, '')
-        SELECT database_to_xml(true, true, '')
         SELECT * FROM ts_stat('SELECT to_tsvector(password) FROM secret_users')
         SELECT * FROM dblink('dbname=bos', 'SELECT password FROM secret_users') AS t(p text)
         SELECT pg_terminate_backend(1)
-        SELECT pg_reload_conf()
         SELECT pg_advisory_lock(1)
-        SELECT pg_notify('evil', 'x')
         SELECT current_setting('data_directory')
         SELECT inet_server_addr(), version(), current_user
         SELECT reveal(1)
         SELECT c.reveal_row FROM customers c
-        SELECT c.reveal_row, 1 AS reveal_row FROM customers c
         SELECT reveal_row(c) FROM customers c
         """,
     ),
@@ -231,17 +198,12 @@ POSTGRES = [
         "catalogue",
         """
         SELECT relname FROM pg_class
-        SELECT table_name FROM information_schema.tables
         SELECT most_common_vals FROM pg_stats WHERE tablename = 'secret_users'
         SELECT rolname, rolpassword FROM pg_authid
-        SELECT query FROM pg_stat_activity
         SELECT prosrc FROM pg_proc WHERE proname = 'reveal'
         SELECT 'secret_users'::regclass
-        SELECT CAST('secret_users' AS regclass)
-        SELECT regclass 'secret_users'
         SELECT 'secret_users'::"regclass"
         SELECT 'reveal'::regproc
-        SELECT to_regclass('secret_users')
         SELECT has_table_privilege('secret_users', 'SELECT')
         SELECT pg_get_viewdef('v')
         SELECT tableoid::regclass FROM customers
@@ -251,9 +213,7 @@ POSTGRES = [
         "row",
         """
         SELECT c FROM customers c
-        SELECT (c).city FROM customers c
         SELECT row_to_json(c) FROM customers c
-        SELECT c.row_to_json FROM customers c
         SELECT c::text FROM customers c
         SELECT '(1,root,x)'::secret_users
         SELECT (NULL::secret_users).password
@@ -264,11 +224,8 @@ POSTGRES = [
         "bomb",
         """
         SELECT repeat('x', 1000000000)
-        SELECT lpad('x', 1000000000)
         SELECT format('%1000000000s', 'x')
         SELECT string_agg(n::text, '') FROM generate_series(1, 1000000000000) AS g(n)
-        SELECT array_agg(n) FROM generate_series(1, 1000000000000) AS g(n)
-        SELECT * FROM generate_series(1, 1000000000000)
         SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b
         SELECT array_fill(1, ARRAY[100000000])
         SELECT regexp_replace('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', '(a*)*(a*)*(a*)*b\\1', 'x')

@@ -15,7 +15,7 @@ COLUMNS = {
 }
 HOSTILE = {"sqlite": queries.SQLITE, "postgres": queries.POSTGRES}
 BENIGN = {"sqlite": queries.BENIGN_SQLITE, "postgres": queries.BENIGN_POSTGRES}
-PASSED = {"sqlite": 5, "postgres": 9}  # each reads listed tables only, for too long: the database's limits end them
+PASSED = {"sqlite": 5, "postgres": 7}  # each reads listed tables only, for too long: the database's limits end them
 
 
 def refuse(guard: Guard, query: str) -> str:
