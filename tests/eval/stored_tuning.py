@@ -11,7 +11,7 @@ from typing import Any
 
 from eval.runs.folder import DATABASE, TUNING_FILE
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, TuningTask
-from eval.runs.store import PROPOSAL, RunStore
+from eval.runs.store import RunStore
 
 STARTED = "2026-11-21T10:00:00+00:00"
 TASK = TuningTask("tuned", "gepa", "small", 0, "5d", "5e", "5c", parent_gated=False)
@@ -33,11 +33,6 @@ def store_tuning(folder: Path, info: RunInfo, results: Mapping[str, object] | No
         store.write_results(results or {})
     write(folder, TUNING_FILE, {})
     return folder
-
-
-def name_proposals(*rows: Mapping[str, Any]) -> dict[str, object]:
-    """Return the results that these proposals are, in this order."""
-    return {f"{PROPOSAL}{row['candidate_id']}": {"place": n, **row} for n, row in enumerate(rows, start=1)}
 
 
 def make_tuning(folder: Path, phase: str = "search", results: Mapping[str, object] | None = None, **state: Any) -> Path:

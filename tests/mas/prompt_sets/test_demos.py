@@ -106,7 +106,6 @@ def test_the_live_toolbox_and_what_is_no_field_are_left_out() -> None:
     assert "tools" not in to_json(steps, Research)
 
 
-HISTORY: dict[str, Any] = {"messages": []}
 CALL = {"name": "add", "args": {}}
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown field": ({**REQUEST, "result": "a", "reslt": "b"}, "unknown field reslt (known are research_request"),

@@ -21,7 +21,6 @@ from scripts.sample_data.tables import xlsx_bytes
 from tests.needs import needs
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30)
-RTF = rb"{\rtf1\ansi Velmor has \b 412\b0  lanterns.}"
 FACT = "412 lanterns"
 OF_LIBREOFFICE = needs("libreoffice")
 STAND_IN = """#!/bin/sh
