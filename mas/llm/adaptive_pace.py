@@ -1,27 +1,14 @@
 """Adaptive pace of requests, learnt from the refusals (429) of a server that does not declare its rate.
 
-The pace grows while requests wait for it, and falls when the server refuses too many. A refusal can mean two things:
-the pace is above the server's limit, and a slower one ends the refusals; or it is chance (a shared key, an overloaded
-provider), and the same share is refused at every pace. Four rules follow:
-
-1. *Cut*: refusals in excess of the background, found by a CUSUM test, set the pace to what got through since they
-   began, at least half the pace before.
-2. *Background*: the pace is held for a while after each cut. What is refused there is chance, which slows nothing down.
-3. *Growth*: after that the pace doubles every 2.5 s.
-4. *Closed*: refusals in a row, more than the background explains, stop all sending. After each pause (`Retry-After`,
-   else 0.25 to 1 s) one probe is sent, until one is not refused. The pace is then what got through since the last time.
-
-Requests count in the order of sending; refusals of those sent before the last decision belong to that decision. The
-policy is simulated with many kinds of servers in `tests/bench/limiter_simulation.py`; its figures, which the constants
-were chosen by, are in docs/explanation/rate-limits.md.
+A refusal means that the pace is above the server's limit, or it is chance (a shared key, an overloaded provider), and
+the same share is refused at every pace. The rules that tell them apart (cut, background, growth, closed) are in
+docs/explanation/rate-limits.md, with figures from `tests/bench/limiter_simulation.py`, which the constants were chosen
+by. Requests count in the order of sending; refusals of those sent before the last decision belong to that decision.
 """
 
 import math
-from collections import deque
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import dataclass, replace
 
-LENGTH = 1_000  # newest changes in the history
 OPENING_PER_SECOND = 500.0  # pace before anything is known
 RESTART_PER_SECOND = 20.0  # first pace if the server was closed from the start
 CREDIT_SECONDS = 0.1  # lateness of a timer that the pace makes up for
@@ -42,14 +29,6 @@ CUT_EVIDENCE, CLOSED_EVIDENCE = 7.0, 10.0  # natural logarithms of likelihood ra
 MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
 
 
-class PaceChange(TypedDict):
-    """One change of the pace."""
-
-    seconds: float  # since the first request
-    pace: float  # requests per second
-    reason: str
-
-
 @dataclass(frozen=True)
 class Traffic:
     """Requests of an endpoint until now, and the pace."""
@@ -64,26 +43,18 @@ class Traffic:
 
 @dataclass(frozen=True)
 class SentRequest:
-    """One request: its number in the order of sending, and the time (monotonic seconds)."""
+    """One request, and a place in the order of sending from which rates are measured."""
 
-    number: int
-    at: float
-    is_held: bool  # sent at a pace that is held: counts for the background
-
-
-@dataclass(frozen=True)
-class _Mark:
-    """A place in the order of sending, from which rates are measured."""
-
-    number: int
-    at: float
+    number: int  # in the order of sending
+    at: float  # monotonic seconds
     refused: int  # of all requests until then
+    is_held: bool = False  # sent at a pace that is held: counts for the background
 
-    def count_accepted(self, later: "_Mark") -> int:
+    def count_accepted(self, later: "SentRequest") -> int:
         return (later.number - self.number) - (later.refused - self.refused)
 
-    def measure_rate(self, later: "_Mark") -> float:
-        """Return the requests per second accepted from here to a later mark."""
+    def measure_rate(self, later: "SentRequest") -> float:
+        """Return the requests per second accepted from here to a later request."""
         return self.count_accepted(later) / max(MIN_SPAN_SECONDS, later.at - self.at)
 
 
@@ -94,8 +65,6 @@ class AdaptivePace:
         self.pace = OPENING_PER_SECOND
         self.hold_until = 0.0  # end of the present pause
         self.refused = 0
-        self.changes: deque[PaceChange] = deque(maxlen=LENGTH)
-        self._began: float | None = None
         self._next = self._grow_at = 0.0
         self._number = self._judged = self._decided_at = 0  # newest request: sent, refused, sent before a decision
         self._is_opening, self._is_held, self._is_probed = True, False, False
@@ -103,7 +72,7 @@ class AdaptivePace:
         self._refusal_seconds = REFUSAL_SECONDS  # the longest
         self._held_refused = self._held_sent = 0.0
         self._excess = 0.0  # evidence against the background
-        self._streak = self._opened = _Mark(0, 0.0, 0)  # begin of the present excess; the last time it was opened
+        self._streak = self._opened = SentRequest(0, 0.0, 0)  # begin of the present excess; the last time it was opened
 
     @property
     def background(self) -> float:
@@ -115,21 +84,16 @@ class AdaptivePace:
         """Time before which nothing may be sent."""
         return max(self.hold_until, self._next)
 
-    def begin(self, now: float) -> None:
-        """Start the clock, once."""
-        if self._began is None:
-            self._began = now
-            self._opened = _Mark(0, now, 0)
-            self._note("start", now)
-
     def record_send(self, now: float) -> SentRequest:
         """Number a request that is being sent, and space the next one."""
         if self._closed_since is not None and self._is_probed:  # the probe was not refused in time
             self._reopen(now)
+        if self._number == 0:
+            self._opened = SentRequest(0, now, 0)
         self._number += 1
         if self._closed_since is not None:
             self._is_probed, self._next = True, now + min(2 * self._refusal_seconds, MAX_PROBE_SECONDS)
-            return SentRequest(self._number, now, is_held=False)
+            return SentRequest(self._number, now, self.refused)
         gap = 1 / self.pace
         is_waited_for = self._next > now - CREDIT_SECONDS
         self._next = max(self._next, now - CREDIT_SECONDS) + gap
@@ -137,7 +101,7 @@ class AdaptivePace:
             self._is_held = False
             self.pace *= 2 ** min(1.0, gap / DOUBLING_SECONDS)
         self._held_sent += self._is_held
-        return SentRequest(self._number, now, self._is_held)
+        return SentRequest(self._number, now, self.refused, self._is_held)
 
     def record_rate_limit(self, sent: SentRequest, retry_after_seconds: float | None, now: float) -> None:
         """Record a refused request (429)."""
@@ -151,7 +115,7 @@ class AdaptivePace:
             self._pause(self._closed_since, retry_after_seconds, now)
             return
         self._held_refused += sent.is_held
-        here = _Mark(sent.number, sent.at, self.refused)
+        here = replace(sent, refused=self.refused)
         self._add_evidence(here, accepted)
         in_a_row = 1 + here.refused - self._streak.refused
         is_closed = not self._streak.count_accepted(here) and in_a_row * -math.log(self.background) >= CLOSED_EVIDENCE
@@ -159,12 +123,10 @@ class AdaptivePace:
         if is_closed or (is_excess and self._is_opening):
             self._closed_since = now
             self._pause(now, None, now)  # the first probe does not wait for Retry-After: one request's may be chance
-            self._note("rate limit", now)
         elif is_excess:
             self._cut(self._streak.measure_rate(here), now)
-            self._note("rate limit", now)
 
-    def _add_evidence(self, here: _Mark, accepted: int) -> None:
+    def _add_evidence(self, here: SentRequest, accepted: int) -> None:
         """Weigh "a share `more` is refused" against "the background is": a CUSUM of log-likelihood ratios."""
         more = self.background + (1 - self.background) * EXCESS
         self._excess = max(0.0, self._excess + accepted * math.log(1 - EXCESS))
@@ -182,7 +144,7 @@ class AdaptivePace:
 
     def _reopen(self, now: float) -> None:
         """Send again, at the rate that got through since the last time: a server's whole window, if it has any."""
-        here = _Mark(self._number, now, self.refused)
+        here = SentRequest(self._number, now, self.refused)
         accepted, rate = self._opened.count_accepted(here), self._opened.measure_rate(here)
         if self._is_opening:
             self.pace = rate
@@ -192,7 +154,6 @@ class AdaptivePace:
             if accepted < MEASURED_REQUESTS:
                 self.pace, self._grow_at = max(self.pace, RESTART_PER_SECOND), now
         self._opened, self._closed_since, self._is_opening, self._next = here, None, False, now
-        self._note("open again", now)
 
     def _cut(self, rate: float, now: float) -> None:
         """Lower the pace to a measured rate, at most by half, and hold it."""
@@ -203,7 +164,3 @@ class AdaptivePace:
         self._next, self._grow_at = now + 1 / self.pace, max(self._grow_at, now + hold)
         self._held_refused, self._held_sent = self._held_refused / 2, self._held_sent / 2  # forget the old by and by
         self._excess, self._decided_at = 0.0, self._number
-
-    def _note(self, reason: str, now: float) -> None:
-        assert self._began is not None
-        self.changes.append(PaceChange(seconds=round(now - self._began, 3), pace=round(self.pace, 2), reason=reason))

@@ -3,13 +3,9 @@
 The number of requests in flight is always limited. A rate that the profile declares is kept. Without one the pace is
 learnt from the server's refusals (`adaptive_pace.py`); the same if a server refuses although its declared rate is kept.
 
-    limiter = RateLimiter(max_concurrency=64)
-    with await limiter.acquire(tokens=900) as permit:
-        reply = await client.post(...)
-        if reply.status_code == 429:
-            permit.record_rate_limit(retry_after_seconds=1.0)
-        else:
-            permit.record_success()
+    with await RateLimiter(max_concurrency=64).acquire(tokens=900) as permit:
+        await client.post(...)
+        permit.record_success()
 """
 
 import asyncio
@@ -19,7 +15,7 @@ from typing import Protocol, Self
 
 from aiolimiter import AsyncLimiter
 
-from mas.llm.adaptive_pace import AdaptivePace, PaceChange, SentRequest, Traffic
+from mas.llm.adaptive_pace import AdaptivePace, SentRequest, Traffic
 
 BURST_SECONDS = 0.1
 
@@ -33,10 +29,7 @@ class BackoffTooLongError(Exception):
 
 
 class Permit(Protocol):
-    """Permission to send one request within the `with` block. Record its outcome there, at most once.
-
-    Without an outcome the request teaches nothing about the server.
-    """
+    """Permission to send one request within the `with` block. Its outcome, if it has any, is recorded there once."""
 
     def record_success(self) -> None: ...
 
@@ -93,11 +86,6 @@ class RateLimiter:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def history(self) -> list[PaceChange]:
-        """The newest 1,000 changes of the pace."""
-        return list(self.policy.changes)
-
-    @property
     def traffic(self) -> Traffic:
         """Counts of requests until now; may be read from another thread."""
         policy = self.policy
@@ -117,8 +105,7 @@ class RateLimiter:
             get_patience: returns the seconds of a pause that the request can still wait for.
 
         Raises:
-            BackoffTooLongError: the server has asked for a longer pause. Checked on entry, at the head of the queue,
-                and, for the first in the queue, when a pause begins.
+            BackoffTooLongError: the server has asked for a longer pause, now or while the request waits.
             RuntimeError: used from a second event loop while the first is open.
         """
         self._bind()
@@ -139,14 +126,11 @@ class RateLimiter:
             raise BackoffTooLongError(pause)
 
     async def _wait_for_declared_rate(self, tokens: int) -> None:
-        if self._requests is not None:
-            await self._requests.acquire()
-        if self._tokens is not None:
-            left = min(float(tokens), self._rates[1] or 0.0)
-            while left > 0:
-                part = min(left, self._tokens.max_rate)
-                await self._tokens.acquire(part)
-                left -= part
+        for bucket, amount in zip(self._buckets, (1.0, min(float(tokens), self._rates[1] or 0.0)), strict=True):
+            while bucket is not None and amount > 0:
+                part = min(amount, bucket.max_rate)
+                await bucket.acquire(part)
+                amount -= part
 
     async def _wait_for_capacity(self, get_patience: Callable[[], float]) -> None:
         """Wait, at the head of the queue, until the pace and the limit of requests in flight let a request pass."""
@@ -173,8 +157,7 @@ class RateLimiter:
             raise RuntimeError("a RateLimiter belongs to one event loop, and that of its first request is still open")
         self._loop, self.in_flight, self._waiting = loop, 0, 0
         self._turn, self._ended = asyncio.Lock(), asyncio.Event()
-        self._requests, self._tokens = map(_create_bucket, self._rates)
-        self.policy.begin(loop.time())
+        self._buckets = [_create_bucket(rate) for rate in self._rates]
 
 
 def _create_bucket(per_minute: float | None) -> AsyncLimiter | None:
