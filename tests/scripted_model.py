@@ -215,14 +215,17 @@ class ScriptedModel:
         return []
 
     def create_lm(self, agent: AgentModel) -> Any:
+        from mas.llm import CallSettings
         from mas.llm.agent_lm import AgentLM
+        from mas.llm.call_policy import CallPolicy
 
+        settings = CallSettings(
+            call_deadline_seconds=self.deadline_seconds, num_retries=0, takes_images=True, takes_audio=True
+        )
         return AgentLM(
             f"scripted/{agent.name or self.name}",
             _AsyncEngine(self),
-            native_tools=self.native_tools,
-            deadline_seconds=self.deadline_seconds,
-            num_retries=0,
+            CallPolicy(native_tools=self.native_tools, settings=settings),
             temperature=agent.temperature,
             cache=False,
         )

@@ -31,7 +31,7 @@ STRONGER = {"planner", "critic_planner", "critic_researcher", "critic_expert", "
 PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
 
 # option → what the user gives; the names that are sent; whether a key is; how `max_tokens` is called; images
-OPENAI = {"key": True, "max_tokens": "max_completion_tokens", "images": True}
+OPENAI = {"key": True, "max_tokens": "max_tokens", "images": True}
 LOCAL = {"key": False, "max_tokens": "max_tokens", "images": False}
 PROFILES: dict[str, dict[str, Any]] = {
     "gpt-4o-mini": {**OPENAI, "names": {"gpt-4o-mini"}},
@@ -123,7 +123,7 @@ def test_an_agents_own_model_temperature_and_length_on_the_command_line_have_the
     own += ["system.agents.expert.max_tokens=700"]
     requests = sent("mixed", *own, "model.agents.finalizer.temperature=0.2")
     names, temperatures = by_agent(requests, "model"), by_agent(requests, "temperature")
-    lengths = by_agent(requests, "max_completion_tokens")
+    lengths = by_agent(requests, "max_tokens")
     assert (lengths["expert"], lengths["planner"]) == ({700}, {None})
     assert (names["planner"], names["critic_planner"], names["expert"]) == ({"mine"}, {"gpt-4o"}, {"gpt-4o-mini"})
     assert (temperatures["expert"], temperatures["finalizer"], temperatures["planner"]) == ({0.7}, {0.2}, {0.0})
@@ -133,8 +133,9 @@ def test_a_reasoning_model_is_sent_neither_a_temperature_nor_max_tokens_by_its_o
     requests = sent("openai", "model.name=o4-mini", "model.max_tokens=20000", "system.agents.planner.model=gpt-4.1")
     temperatures = by_agent(requests, "temperature")
     assert (temperatures["expert"], temperatures["planner"]) == ({None}, {0.0})
-    assert {request.body["max_completion_tokens"] for request in requests} == {20000}
-    assert not any("max_tokens" in request.body for request in requests)
+    reasoning = [request.body for request in requests if request.body["model"] == "o4-mini"]
+    assert {body["max_completion_tokens"] for body in reasoning} == {20000}
+    assert not any("max_tokens" in body for body in reasoning)
 
 
 @pytest.mark.parametrize(

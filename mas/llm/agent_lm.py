@@ -1,7 +1,8 @@
 """The `dspy.LM` of an agent: our engines and retries, and native tools as the profile says."""
 
-import dataclasses
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import dspy
 from dspy.utils.exceptions import (
@@ -15,21 +16,20 @@ from dspy.utils.exceptions import (
     LMUnexpectedError,
 )
 
-from mas.llm import AUTO, CHAT
+from mas.llm import CHAT
 from mas.llm.call_policy import CallPolicy
 from mas.llm.dspy_engine import Engine
-from mas.llm.engine import AgentEngine, SyncAgentEngine
+from mas.llm.engine import AgentEngine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.text import replace_surrogates
 
-DEFAULT_POLICY = CallPolicy()
 MAX_SERVER_CHARS = 500  # of a refusal's own words, so that the remedy after them is not cut off
 _LM15_GUIDANCE = "\n\n  "  # begins lm15's own advice, which names nothing that users of the harness have
 _REMEDIES = (  # word in the refusal of a request → option; the first one counts
     ("temperature", "model.temperature=null, or the agent's own"),
     ("max_completion_tokens", "model.max_tokens_field to the name that the server takes"),
-    ("max_tokens", "model.max_tokens, or model.max_tokens_field, to what the server takes"),
+    ("max_tokens", "model.max_tokens to what the server takes"),
     ("image", "model.takes_images=false"),
     ("audio", "model.takes_audio=false"),
     ("tool", "model.native_tools=false"),
@@ -45,29 +45,17 @@ class AgentLM(dspy.LM):
     DSPy assumes that a model with a custom engine has no function calling; here the profile decides.
     """
 
-    def __init__(
-        self,
-        model: str,
-        engine: Engine,
-        *,
-        native_tools: bool,
-        deadline_seconds: float,
-        output: str = AUTO,
-        policy: CallPolicy = DEFAULT_POLICY,
-        **settings: object,
-    ) -> None:
-        policy = dataclasses.replace(policy, deadline_seconds=deadline_seconds)
-        agent_engine = AgentEngine(engine, policy)
-        engines = {"engine": SyncAgentEngine(agent_engine), "async_engine": agent_engine}
+    def __init__(self, model: str, engine: Engine, policy: CallPolicy, **settings: object) -> None:
+        self._agent_engine = AgentEngine(engine, policy)
+        blocking = SimpleNamespace(complete=self._agent_engine.complete_blocking)
+        engines = {"engine": blocking, "async_engine": self._agent_engine}
         super().__init__(model, **engines, **settings | {"num_retries": 0})
-        self.native_tools, self.output = native_tools, output
-        self.takes_images, self.takes_audio = policy.limits.takes_images, policy.limits.takes_audio
-        self.deadline_seconds = deadline_seconds
-        self._key_variable, self._branch = policy.key_variable, policy.branch
+        own = policy.settings
+        self.output, self.takes_images, self.takes_audio = own.output, own.takes_images, own.takes_audio
 
     @property
     def supports_function_calling(self) -> bool:
-        return self.native_tools
+        return self._agent_engine.policy.native_tools
 
     @property
     def supports_response_schema(self) -> bool:
@@ -81,11 +69,8 @@ class AgentLM(dspy.LM):
         """Run `acall` and wait for it. On the agents' own loop, which must not block: one plain attempt."""
         if may_block() and dspy.settings.send_stream is None:  # a stream belongs to the loop that opened it
             return run_blocking(self._acall_within_deadline(*args, **kwargs))
-        _replace_surrogates(kwargs)
-        try:
+        with self._prepare_call(kwargs):
             result: list[object] = super().__call__(*args, **kwargs)
-        except LMError as error:
-            raise _translate_error(error, self._key_variable, self._branch) from error.__cause__
         return result
 
     async def _acall_within_deadline(self, *args: object, **kwargs: object) -> list[object]:
@@ -97,45 +82,43 @@ class AgentLM(dspy.LM):
         """Ask the model, with retries.
 
         Raises:
-            LMTimeoutError: sending and receiving took `deadline_seconds` in all, even if bytes were still arriving.
+            LMTimeoutError: sending and receiving took the deadline in all, even if bytes were still arriving.
             LimitReachedError: a limit of the sample or the run was reached.
         """
-        _replace_surrogates(kwargs)
-        try:
-            with model_call():
-                result: list[object] = await super().acall(*args, **kwargs)
-        except LMError as error:
-            raise _translate_error(error, self._key_variable, self._branch) from error.__cause__
+        with self._prepare_call(kwargs), model_call():
+            result: list[object] = await super().acall(*args, **kwargs)
         return result
 
-    def dump_state(self) -> dict[str, object]:
-        """Return model and parameters; the profile creates new engines, which hold connections and keys."""
-        state: dict[str, object] = dspy.BaseLM.dump_state(self)
-        return state
+    @contextmanager
+    def _prepare_call(self, kwargs: dict[str, object]) -> Iterator[None]:
+        """Replace lone surrogates in the messages, in place: DSPy recognises its adapters' own lists by identity.
+
+        Errors leave the block with a remedy; a limit, which DSPy wraps as an unexpected error, leaves it as itself.
+        That the server refuses every request is noted in the sample's context as well: an agent may swallow the error.
+        """
+        if isinstance(messages := kwargs.get("messages"), list):
+            messages[:] = replace_surrogates(messages)
+        try:
+            yield
+        except LMError as error:
+            if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, LimitReachedError):
+                raise error.__cause__ from None
+            if remedy := _find_remedy(error, self._agent_engine.policy):
+                message = f"{error.message.split(_LM15_GUIDANCE)[0][:MAX_SERVER_CHARS]}; {remedy}"
+                error.message, error.args = message, (f"[{error.model}] {message}" if error.model else message,)
+            if isinstance(error, _SERVER_REFUSALS) and (context := current_context()) is not None:
+                context.server_refusal = " ".join(f"{type(error).__name__}: {error}".split())
+            raise error from error.__cause__
+
+    dump_state = dspy.BaseLM.dump_state  # model and parameters; the profile creates new engines
 
 
-def _translate_error(error: LMError, key_variable: str | None, branch: str) -> Exception:
-    """Return the limit that DSPy wrapped as an unexpected engine error, or the error itself with a remedy.
-
-    That the server refuses every request is noted in the sample's context as well: an agent may swallow the error.
-    """
-    cause: BaseException | None = error.__cause__
-    if isinstance(error, LMUnexpectedError) and isinstance(cause, LimitReachedError):
-        return cause
-    if remedy := _find_remedy(error, key_variable, branch):
-        message = f"{error.message.split(_LM15_GUIDANCE)[0][:MAX_SERVER_CHARS]}; {remedy}"
-        error.message, error.args = message, (f"[{error.model}] {message}" if error.model else message,)
-    if isinstance(error, _SERVER_REFUSALS) and (context := current_context()) is not None:
-        context.server_refusal = " ".join(f"{type(error).__name__}: {error}".split())
-    translated: Exception = error
-    return translated
-
-
-def _find_remedy(error: LMError, key_variable: str | None, branch: str) -> str | None:
+def _find_remedy(error: LMError, policy: CallPolicy) -> str | None:
     """Return what to correct in the configuration, if the server's refusal can be its mistake."""
+    branch = policy.branch
     if isinstance(error, LMAuthError):
-        if key_variable:
-            return f"check the key in {key_variable} ({branch}.api_key_env)"
+        if policy.key_variable:
+            return f"check the key in {policy.key_variable} ({branch}.api_key_env)"
         return f"the server wants a key: name the environment variable that holds it with {branch}.api_key_env"
     if isinstance(error, ContextWindowExceededError) or not isinstance(error, LMProviderError):
         return None
@@ -148,10 +131,3 @@ def _find_remedy(error: LMError, key_variable: str | None, branch: str) -> str |
         known = [f"set {option}" for word, option in _REMEDIES if word in words]
         return known[0] if known else "check model.name, model.temperature, model.max_tokens, model.native_tools"
     return None
-
-
-def _replace_surrogates(kwargs: dict[str, object]) -> None:
-    """Replace lone surrogates in the messages, in place: DSPy recognises its adapters' own lists by identity."""
-    messages = kwargs.get("messages")
-    if isinstance(messages, list):
-        messages[:] = replace_surrogates(messages)

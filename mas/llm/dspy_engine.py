@@ -48,8 +48,6 @@ class Engine(Protocol):
 def create_litellm_engine(api_key: str | None, base_url: str | None, deadline_seconds: float) -> Engine:
     """Return an engine over LiteLLM, which is imported with the first request; equal arguments give the same one."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import fetches a list of prices
-    options: dict[str, object] = {"timeout": deadline_seconds}
-    options |= {"api_key": api_key} if api_key else {}
-    options |= {"api_base": base_url} if base_url else {}
-    engine: Engine = AsyncLiteLLMEngine(**options)
+    options = {"timeout": deadline_seconds, "api_key": api_key, "api_base": base_url}
+    engine: Engine = AsyncLiteLLMEngine(**{name: value for name, value in options.items() if value})
     return engine

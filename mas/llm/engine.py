@@ -1,18 +1,15 @@
-"""Engines through which every request to a language model passes.
+"""Engine through which every request to a language model passes.
 
-    call log, shared cache → [ limits of sample and run → rate limiter → span → server → cost → call log → validation ]
+    call log, shared cache → [ limits of sample and run → rate limiter → span → server → cost → validation → call log ]
 
 The part in brackets is one attempt and one span; `mas/llm/retrying.py` decides which failures are retried. Outside a
 run nothing is limited and nothing is stored. The deadline of a call bounds the time that its attempts spend sending and
-receiving, together; waiting for the rate limiter or for the next attempt is not counted. A synchronous call on the
-agents' own loop, which waiting would block, gets one plain attempt.
+receiving, together; waiting for the rate limiter or for the next attempt is not counted.
 
 The key of a stored reply covers everything that it depends on: the endpoint, the request with its media, the epoch, and
 the number of times the sample has sent that same request before (a critic that is asked the same twice gets two
 replies). In the call log the attempt is part of the key as well, so a repeated attempt draws new replies. Stored is the
 server's reply before validation, so that a truncated reply is reported as truncated again; failures are not stored.
-
-    AgentLM("openai/any", engine, native_tools=True, deadline_seconds=180.0)      # wraps the engine
 """
 
 import asyncio
@@ -23,28 +20,21 @@ import json
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from dspy.lm15 import (
-    AuthError,
-    BillingError,
-    CapabilityError,
-    ConfigurationError,
-    InvalidRequestError,
-    RateLimitError,
-    Request,
-    Response,
-    ServerError,
-)
-from dspy.utils.exceptions import LMUnsupportedFeatureError
+from dspy.lm15 import CapabilityError, ConfigurationError, ProviderError, RateLimitError, Request, Response
+from dspy.lm15 import TimeoutError as ServerTimeoutError
+from dspy.utils.exceptions import LMError, LMUnsupportedFeatureError
 
+from mas.llm import JSON_SCHEMA
 from mas.llm.call_policy import CallPolicy
 from mas.llm.dspy_engine import Engine, NeverSentError, request_to_dict, response_from_dict, response_to_dict
-from mas.llm.prices import FREE, Price
+from mas.llm.prices import FREE
 from mas.llm.rate_limiter import BackoffTooLongError, Permit
-from mas.llm.reply_validation import check_not_empty, record_cost, validate_reply
+from mas.llm.reply_validation import read_reply, record_cost
 from mas.llm.retrying import SERVER_FAULTS, Attempts, AttemptTimeoutError, ReplyTimes
+from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
 from mas.runtime.trace import Span, span
 
@@ -53,68 +43,79 @@ MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
 _ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not parse
-# Errors that cost nothing. 5xx too: providers bill replies, and it has none. 408 and 504 are errors of another class.
-_REFUSED = (AuthError, BillingError, InvalidRequestError, RateLimitError, ServerError)
 _NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, CapabilityError, ConfigurationError)
 
 
-class StoredReplies:
-    """Stored replies to one request of one sample. Without call log and cache nothing is computed."""
-
-    def __init__(self, context: SampleContext, url: str, request: dict[str, object]) -> None:
-        self._places: list[tuple[Source, ReplyLog, str]] = []
-        if context.call_log is None and context.shared_cache is None:
-            return
-        sample_key = context.key
-        digest = _digest(url, request)
-        occurrence = context.request_counts[digest] = context.request_counts.get(digest, 0) + 1
-        if context.call_log is not None:
-            key = _digest(digest, sample_key.epoch, sample_key.attempt, occurrence)
-            self._places.append(("replayed", context.call_log, key))
-        if context.shared_cache is not None:
-            self._places.append(("cached", context.shared_cache, _digest(digest, sample_key.epoch, occurrence)))
-
-    def find(self) -> tuple[Response, Source] | None:
-        for source, replies, key in self._places:
-            if (text := replies.get(key)) is not None:
-                return response_from_dict(json.loads(text)), source
-        return None
-
-    def store(self, response: Response) -> None:
-        if self._places:
-            text = json.dumps(response_to_dict(response))
-            for _, replies, key in self._places:
-                replies.put(key, text)
-
-
-@dataclass
-class _Call:
+@dataclass(kw_only=True)
+class _Call(Attempts):
     """One request with its attempts."""
 
     request: Request
     content: dict[str, object]  # the request as JSON
     inputs: dict[str, object]  # the same as records store it: media are replaced by their size
-    context: SampleContext
-    attempts: Attempts
-    begins_with_json: bool = False  # model.output=json_schema
+    places: list[tuple[Source, ReplyLog, str]] = field(default_factory=list)  # of its stored reply, with its key there
+
+    def find_places(self) -> None:
+        """Find where a reply is stored. Without call log and cache nothing is computed."""
+        context, sample = self.context, self.context.key
+        if context.call_log is None and context.shared_cache is None:
+            return
+        digest = _digest(self.policy.url, self.content)
+        occurrence = context.request_counts[digest] = context.request_counts.get(digest, 0) + 1
+        if (log := context.call_log) is not None:
+            self.places.append(("replayed", log, _digest(digest, sample.epoch, sample.attempt, occurrence)))
+        if (cache := context.shared_cache) is not None:
+            self.places.append(("cached", cache, _digest(digest, sample.epoch, occurrence)))
 
     def open_span(self, **attributes: object) -> AbstractContextManager[Span]:
         """Open the span of the current attempt; `retry` also marks DSPy's second request for a readable reply."""
-        waited_seconds = round(time.monotonic() - self.attempts.idle_since, 4)
-        asks_again = not self.begins_with_json and _ASKS_FOR_JSON in str(self.content.get("system"))
-        if self.attempts.count > 1 or asks_again:
+        asks_again = self.policy.settings.output != JSON_SCHEMA and _ASKS_FOR_JSON in str(self.content.get("system"))
+        if self.count > 1 or asks_again:
             attributes["retry"] = True
-        attributes |= {"attempt": self.attempts.count, "waited_seconds": waited_seconds}
+        attributes |= {"attempt": self.count, "waited_seconds": round(time.monotonic() - self.idle_since, 4)}
         return span("lm", self.request.model, inputs=self.inputs, **attributes)
 
-    def estimate_tokens(self) -> int:
-        """Estimate the tokens of the request and its reply."""
+    async def acquire_permit(self) -> AbstractContextManager[Permit | None]:
+        """Wait for the rate limiter's permit; None without a rate limiter."""
+        if (limiter := self.policy.rate_limiter) is None:
+            return nullcontext()
         reply_tokens = min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
-        return len(str(self.inputs)) // CHARS_PER_TOKEN + reply_tokens
+        with self.context.pause_working_time():
+            try:
+                tokens = len(str(self.inputs)) // CHARS_PER_TOKEN + reply_tokens
+                return await limiter.acquire(tokens, self.get_seconds_left)
+            except BackoffTooLongError as error:
+                message = f"{error}: the server has asked for a pause that is longer than this call may last"
+                raise RateLimitError(message, retry_after=error.seconds) from error
+
+    def find_aborted_cost(self, error: BaseException, current: Span) -> Payment | None:
+        """Return the cost of an attempt that failed: none if it was never sent or refused, else unknown.
+
+        A server error is a refusal, too: providers bill replies. 408 and 504 are not.
+        """
+        if isinstance(error, _NEVER_SENT):
+            return None
+        is_answered = isinstance(error, ProviderError) and type(error) is not ProviderError
+        if is_answered and not isinstance(error, ServerTimeoutError):
+            return Payment(cost_usd=0.0, refused=True)
+        is_free = self.policy.price is not None and self.policy.price.is_free
+        cost_usd = current.attributes["cost_usd"] = 0.0 if is_free else None
+        return Payment(cost_usd=cost_usd)
+
+    def finish(self, response: Response, current: Span) -> Response:
+        """Return the validated reply; the server's own is stored, unless it is empty and may be drawn again."""
+        reply = read_reply(response, self.policy, current)
+        if self.places and not isinstance(reply, EmptyReplyError):
+            text = json.dumps(response_to_dict(response))
+            for _, replies, key in self.places:
+                replies.put(key, text)
+        if isinstance(reply, LMError):
+            raise reply
+        return reply
 
 
 class AgentEngine:
-    """Asynchronous engine around another one. Copies share the connections."""
+    """Asynchronous engine around another one, and its synchronous counterpart. Copies share the connections."""
 
     def __init__(self, inner: Engine, policy: CallPolicy) -> None:
         self.inner, self.policy = inner, policy
@@ -130,117 +131,88 @@ class AgentEngine:
             TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: the reply is not valid.
         """
         call = self._open_call(request)
-        stored = StoredReplies(call.context, self.policy.url, call.content)
-        if (found := stored.find()) is not None:
-            return self._replay(call, *found)
-        response: Response = await call.attempts.build_retry_policy()(self._attempt, call, stored)
+        call.find_places()
+        for source, replies, key in call.places:
+            if (text := replies.get(key)) is not None:
+                return self._replay(call, response_from_dict(json.loads(text)), source)
+        response: Response = await call.build_retry_policy()(self._attempt, call)
         return response
 
-    async def complete_at_once(self, request: Request) -> Response:
-        """Send the request once, without rate limiter, retries, call log and cache."""
-        call = self._open_call(request)
-        call.attempts.count, call.attempts.num_retries = 1, 0
-        call.context.reserve_lm_call()
-        return await self._send(call, None, None)
+    def complete_blocking(self, request: Request) -> Response:
+        """Send the request once, on a loop of its own, without rate limiter, retries, call log and cache."""
+
+        async def send() -> Response:
+            call = self._open_call(request)
+            call.count, call.faults = 1, self.policy.settings.num_retries
+            call.context.reserve_lm_call()
+            return await self._send(call, None)
+
+        return asyncio.run_coroutine_threadsafe(send(), _start_side_loop()).result()
 
     def _open_call(self, request: Request) -> _Call:
-        policy, context = self.policy, current_context() or SampleContext(SampleKey(""))
-        if policy.extra_body:
-            extensions = {**(request.config.extensions or {}), **policy.extra_body}
+        if self.policy.settings.extra_body:
+            extensions = {**(request.config.extensions or {}), **self.policy.settings.extra_body}
             request = dataclasses.replace(request, config=dataclasses.replace(request.config, extensions=extensions))
-        attempts = Attempts(context, policy.num_retries, policy.retry_base_seconds, policy.deadline_seconds)
         content = request_to_dict(request)
         inputs = {key: _omit_media(value) for key, value in content.items() if key != "model"}
-        return _Call(request, content, inputs, context, attempts, self.policy.begins_with_json)
+        context = current_context() or SampleContext(SampleKey(""))
+        return _Call(context, self.policy, request=request, content=content, inputs=inputs)
 
     def _replay(self, call: _Call, response: Response, source: Source) -> Response:
         """Count and validate a stored reply as if it came from the server."""
-        call.attempts.count += 1
+        call.count += 1
         call.context.count_lm_call()
+        call.places.clear()
         with call.open_span(**{source: True}) as current:
             record_cost(response, FREE if source == "cached" else self.policy.price, call.context, current)
-            return validate_reply(call.request, response, self.policy.limits, current)
+            return call.finish(response, current)
 
-    async def _attempt(self, call: _Call, stored: StoredReplies) -> Response:
+    async def _attempt(self, call: _Call) -> Response:
         """Wait for a turn, and send the request. It is reserved in the run's budget before, and settled once."""
-        call.attempts.count += 1
+        call.count += 1
         await call.context.await_budget()
         call.context.reserve_lm_call()
         try:
-            permit = await self._acquire_permit(call)
+            permit = await call.acquire_permit()
         except BaseException:
             call.context.budget.settle(None)
             raise
         try:
-            with permit or nullcontext():
-                return await self._send(call, permit, stored)
+            with permit as turn:
+                return await self._send(call, turn)
         finally:
-            call.attempts.idle_since = time.monotonic()
+            call.idle_since = time.monotonic()
 
-    async def _acquire_permit(self, call: _Call) -> Permit | None:
-        """Wait for the rate limiter's permit; None without a rate limiter."""
-        limiter = self.policy.rate_limiter
-        if limiter is None:
-            return None
-        with call.context.pause_working_time():
-            try:
-                return await limiter.acquire(call.estimate_tokens(), call.attempts.get_seconds_left)
-            except BackoffTooLongError as error:
-                message = f"{error}: the server has asked for a pause that is longer than this call may last"
-                raise RateLimitError(message, retry_after=error.seconds) from error
-
-    async def _send(self, call: _Call, permit: Permit | None, stored: StoredReplies | None) -> Response:
+    async def _send(self, call: _Call, permit: Permit | None) -> Response:
         """Send the request, which is reserved. Its cost is settled before the reply is stored: if the process dies in
         between, it is sent and paid again, and both are counted."""
-        policy, budget = self.policy, call.context.budget
+        budget = call.context.budget
         with call.open_span() as current:
             try:
-                policy.limits.check_inputs(call.request)
+                self.policy.check_inputs(call.request)
                 response = await self._receive(call, permit)
             except BaseException as error:
-                budget.settle(_find_aborted_cost(error, policy.price, current))
+                budget.settle(call.find_aborted_cost(error, current))
                 raise
-            budget.settle(record_cost(response, policy.price, call.context, current))
-            check_not_empty(response)
-            if stored is not None:
-                stored.store(response)
-            return validate_reply(call.request, response, policy.limits, current)
+            budget.settle(record_cost(response, self.policy.price, call.context, current))
+            return call.finish(response, current)
 
     async def _receive(self, call: _Call, permit: Permit | None) -> Response:
         """Return the server's reply, and report the outcome to the rate limiter."""
-        began = time.monotonic()
-        timeout_seconds = call.attempts.get_timeout(self.policy.attempt_timeout_seconds, self.reply_times)
         try:
-            async with call.attempts.limit_work(timeout_seconds):
+            async with call.limit_work(self.reply_times):
                 response = await self.inner.complete(call.request)
-        except AttemptTimeoutError:  # tells the rate limiter nothing
-            self.reply_times.record(time.monotonic() - began)
-            raise
         except (RateLimitError, *SERVER_FAULTS) as error:
             if permit is not None and isinstance(error, RateLimitError):
                 permit.record_rate_limit(error.retry_after)
-            elif permit is not None:
+            elif permit is not None and not isinstance(error, AttemptTimeoutError):
                 permit.record_server_error()
             raise
         if permit is not None:
             permit.record_success()
-        self.reply_times.record(time.monotonic() - began)
         return response
 
     def __deepcopy__(self, memo: dict[int, object]) -> "AgentEngine":
-        return self
-
-
-class SyncAgentEngine:
-    """Synchronous counterpart: one plain attempt, on a loop of its own."""
-
-    def __init__(self, engine: AgentEngine) -> None:
-        self._engine = engine
-
-    def complete(self, request: Request) -> Response:
-        return asyncio.run_coroutine_threadsafe(self._engine.complete_at_once(request), _start_side_loop()).result()
-
-    def __deepcopy__(self, memo: dict[int, object]) -> "SyncAgentEngine":
         return self
 
 
@@ -250,17 +222,6 @@ def _start_side_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="synchronous model calls", daemon=True).start()
     return loop
-
-
-def _find_aborted_cost(error: BaseException, price: Price | None, current: Span) -> Payment | None:
-    """Return the cost of a request that failed: none if it was never sent or refused, else unknown."""
-    if isinstance(error, _REFUSED):
-        return Payment(cost_usd=0.0, refused=True)
-    if isinstance(error, _NEVER_SENT):
-        return None
-    is_free = price is not None and not (price.input_usd_per_million or price.output_usd_per_million)
-    current.attributes["cost_usd"] = 0.0 if is_free else None
-    return Payment(cost_usd=0.0 if is_free else None)
 
 
 def _omit_media(value: object) -> object:

@@ -1,7 +1,12 @@
-"""Cost and validation of a reply: what it cost, and whether it is complete.
+"""Cost of a reply, and one pass over its parts: thinking, arguments of tool calls, and whether it is an answer.
 
 payment = record_cost(response, price, context, current)            # current.attributes["cost_usd"] = …
-response = validate_reply(request, response, limits, current)       # or TruncatedReplyError
+reply = read_reply(response, policy, current)                       # or a TruncatedReplyError, which is not raised
+
+Ollama answers a prompt that is longer than its context with 200 OK after dropping its beginning. The only trace is
+`usage.prompt_tokens`, the count of what was left. Without a tokenizer, a request of more than 2,000 characters counts
+as truncated if the server counted less than one token per 8 characters (English has about 4 characters per token; a run
+of one repeated character counts once), or if the prompt fills the whole context.
 """
 
 import dataclasses
@@ -9,17 +14,20 @@ import re
 from collections.abc import Iterator
 
 import json_repair
-from dspy.lm15 import RefusalPart, Request, Response, TextPart, ThinkingPart, ToolCallPart
+from dspy.lm15 import RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
+from dspy.utils.exceptions import LMError
 
-from mas.llm.call_policy import ModelLimits
+from mas.llm.call_policy import CallPolicy
 from mas.llm.dspy_engine import Part, message_to_dict
 from mas.llm.prices import Price
-from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
+from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import Span
 
 MAX_REPLY_CHARS = 1_000_000  # twice the longest output of today's models; records hold a reply several times
+MIN_CHARS = 2_000  # shorter requests are not checked
+MAX_CHARS_PER_TOKEN = 8
 UNREADABLE_ARGUMENTS = "partial_json"  # DSPy's name for the text of arguments that are no JSON object
 
 
@@ -30,63 +38,64 @@ def record_cost(response: Response, price: Price | None, context: SampleContext,
         The payment for the reply, due unless it was replayed.
     """
     usage = response.usage
-    input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
-    cached_tokens = usage.cache_read_tokens or 0
+    counts = (usage.input_tokens or 0, usage.cache_read_tokens or 0, usage.output_tokens or 0)
     is_counted = usage.input_tokens is not None or usage.output_tokens is not None
-    is_known = price is not None and (is_counted or not price.input_usd_per_million)
-    cost_usd = price.cost_usd(input_tokens, cached_tokens, output_tokens) if price and is_known else None
-    current.attributes |= {
-        "finish_reason": response.finish_reason,
-        "input_tokens": input_tokens,
-        "cached_input_tokens": cached_tokens,
-        "output_tokens": output_tokens,
-        "cost_usd": cost_usd,
-    }
-    context.record_reply(input_tokens + output_tokens, cost_usd)
-    return Payment(input_tokens, cached_tokens, output_tokens, cost_usd)
+    cost_usd = price.cost_usd(*counts) if price is not None and (is_counted or price.is_free) else None
+    payment = Payment(*counts, cost_usd)
+    recorded = {name: value for name, value in vars(payment).items() if name != "refused"}
+    current.attributes |= {"finish_reason": response.finish_reason, **recorded}
+    context.record_reply(payment.input_tokens + payment.output_tokens, cost_usd)
+    return payment
 
 
-def check_not_empty(response: Response) -> None:
-    """Check that a reply has a text or a tool call.
+def read_reply(response: Response, policy: CallPolicy, current: Span) -> Response | LMError:
+    """Return the reply without its thinking, which is recorded on the span with the rest.
 
-    Raises:
-        EmptyReplyError: it has neither, and was not truncated or withheld, which `validate_reply` reports.
+    Returns:
+        An error in its place if it is no answer: TruncatedReplyError: it stopped at the token limit, which DSPy alone
+        would parse as an answer, or is too long; RefusedReplyError: the provider withheld it, or the model refused;
+        TruncatedPromptError: the model read only a part of the prompt; EmptyReplyError: no text and no tool call.
     """
-    if response.finish_reason in ("length", "content_filter"):
-        return
-    if all(_is_blank(part) for part in response.message.parts):
-        raise EmptyReplyError("the model's reply is empty: no text and no tool call", model=response.model)
-
-
-def validate_reply(request: Request, response: Response, limits: ModelLimits, current: Span) -> Response:
-    """Return the reply without lone surrogates, and record it on the span.
-
-    Raises:
-        TruncatedReplyError: it stopped at the token limit, which DSPy alone would parse as an answer, or is too long.
-        RefusedReplyError: the provider withheld it, or the model refused.
-        TruncatedPromptError: the model read only a part of the prompt.
-    """
-    parts = tuple(
-        repaired for part in response.message.parts for repaired in _repair(_replace_surrogates(part), current)
-    )
+    model = response.model
+    parts = tuple(repaired for part in response.message.parts for repaired in _repair(part, current))
     if (chars := sum(len(getattr(part, "text", None) or str(part)) for part in parts)) > MAX_REPLY_CHARS:
         message = f"the reply has {chars:,} characters, and {MAX_REPLY_CHARS:,} are taken at most"
-        raise TruncatedReplyError(message, model=response.model)
-    response = dataclasses.replace(response, message=dataclasses.replace(response.message, parts=parts))
-    current.outputs = message_to_dict(response.message)
-    limits.check_not_truncated(request, response.usage.input_tokens)
+        return TruncatedReplyError(message, model=model)
+    current.outputs = message_to_dict(dataclasses.replace(response.message, parts=parts))
+    if error := _find_truncation(response, policy, current):
+        return error
     if response.finish_reason == "length":
-        raise TruncatedReplyError("the reply was cut off at the model's token limit", model=response.model)
+        return TruncatedReplyError("the reply was cut off at the model's token limit", model=model)
     if response.finish_reason == "content_filter":
-        raise RefusedReplyError("the provider's content filter withheld the reply", model=response.model)
+        return RefusedReplyError("the provider's content filter withheld the reply", model=model)
     if refusal := next((part.text for part in parts if isinstance(part, RefusalPart)), None):
-        raise RefusedReplyError(f"the model refused to answer: {refusal}", model=response.model)
+        return RefusedReplyError(f"the model refused to answer: {refusal}", model=model)
     answer = tuple(part for part in parts if not isinstance(part, ThinkingPart))
-    if all(_is_blank(part) for part in answer):
-        raise EmptyReplyError("the model's reply is only thinking: no text and no tool call", model=response.model)
+    if all(isinstance(part, TextPart) and not part.text.strip() for part in answer):
+        is_what = "empty" if len(answer) == len(parts) else "only thinking"
+        return EmptyReplyError(f"the model's reply is {is_what}: no text and no tool call", model=model)
     return dataclasses.replace(response, message=dataclasses.replace(response.message, parts=answer))
 
 
+def _find_truncation(response: Response, policy: CallPolicy, current: Span) -> TruncatedPromptError | None:
+    """Return the error if the model can only have read a part of the request; None also without a count."""
+    if not policy.settings.detect_truncation or not (tokens := response.usage.input_tokens):
+        return None
+    chars = len(_RUN.sub(r"\1", str(current.inputs)))
+    if policy.settings.context_tokens is not None and tokens >= policy.settings.context_tokens:
+        why = f"{tokens} tokens, all that its context of {policy.settings.context_tokens} holds"
+    elif chars > max(MIN_CHARS, tokens * MAX_CHARS_PER_TOKEN):
+        why = f"{tokens} tokens for {chars} characters"
+    else:
+        return None
+    return TruncatedPromptError(
+        f"{current.name.rpartition('/')[2]} read only a part of the prompt: it counted {why}; give the server a longer "
+        "context (if the count is wrong: model.detect_truncation=false)",
+        model=response.model,
+    )
+
+
+_RUN = re.compile(r"(.)\1+", re.DOTALL)  # tokenizers have single tokens for long runs of spaces or dashes
 _NAMES = "think|thinking|thought|reasoning|seed:think"
 # Of Qwen and DeepSeek, Magistral, Kimi, OpenThinker, Gemma and gpt-oss; a tag in backticks is spoken of.
 _BEGIN = rf"(?<!`)<\s*(?:{_NAMES})(?:\s+[\w-]+=[^<>]*)?\s*>|(?-i:\[THINK\])"
@@ -111,27 +120,23 @@ def _split_thinking(text: str) -> tuple[str, str]:
 
 
 def _repair(part: Part, current: Span) -> Iterator[Part]:
-    """Yield the part with thinking apart from the text that is parsed, and arguments of a tool call as an object."""
-    if isinstance(part, TextPart) and (found := _split_thinking(part.text))[0]:
-        current.attributes["thinking_chars"] = len(found[0])
-        yield ThinkingPart(found[0])
-        part = dataclasses.replace(part, text=found[1].lstrip())
-    elif isinstance(part, ToolCallPart) and part.input.keys() == {UNREADABLE_ARGUMENTS}:
-        arguments = json_repair.loads(str(part.input[UNREADABLE_ARGUMENTS]))
-        if isinstance(arguments, dict) and arguments:
-            current.attributes["repaired_arguments"] = True
-            part = dataclasses.replace(part, input=arguments)
-    yield part
+    """Yield the part in valid Unicode, thinking apart from the text that is parsed, arguments of a call as an object.
 
-
-def _is_blank(part: Part) -> bool:
-    return isinstance(part, ThinkingPart) or (isinstance(part, TextPart) and not part.text.strip())
-
-
-def _replace_surrogates(part: Part) -> Part:
-    """Return the part in valid Unicode; no later prompt, log or database row could hold a lone surrogate."""
+    No later prompt, log or database row could hold a lone surrogate.
+    """
     if isinstance(part, TextPart):
-        return dataclasses.replace(part, text=replace_surrogates(part.text))
-    if isinstance(part, ToolCallPart):
-        return dataclasses.replace(part, input=replace_surrogates(part.input))
-    return part
+        thinking, text = _split_thinking(replace_surrogates(part.text))
+        if thinking:
+            current.attributes["thinking_chars"] = len(thinking)
+            yield ThinkingPart(thinking)
+            text = text.lstrip()
+        part = dataclasses.replace(part, text=text)
+    elif isinstance(part, ToolCallPart):
+        arguments = replace_surrogates(part.input)
+        if arguments.keys() == {UNREADABLE_ARGUMENTS}:
+            repaired = json_repair.loads(str(arguments[UNREADABLE_ARGUMENTS]))
+            if isinstance(repaired, dict) and repaired:
+                current.attributes["repaired_arguments"] = True
+                arguments = repaired
+        part = dataclasses.replace(part, input=arguments)
+    yield part

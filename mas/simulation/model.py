@@ -45,7 +45,6 @@ class SimulatedModel:
     world: str | None = "normal"  # `model.world=null` on a command line arrives as None and means the world "null"
     seed: int = 0
     native_tools: bool = True  # false: tools are described in the prompt
-    call_deadline_seconds: float = 60.0
     max_connections: ClassVar[int] = 1000
     simulated: ClassVar[bool] = True  # not a setting: reports must always say that the scores are simulated
 
@@ -88,15 +87,13 @@ class SimulatedModel:
 
     def _create_lm(self, reply: Callable[["Request"], "Response"], temperature: float | None) -> "dspy.BaseLM":
         from mas.llm.agent_lm import AgentLM
-        from mas.llm.call_policy import CallPolicy, ModelLimits
+        from mas.llm.call_policy import CallPolicy
         from mas.llm.prices import FREE
 
         return AgentLM(
             f"offline/{self.world}-{self.seed}",  # part of the request: no cache mixes up two worlds or seeds
             ReplyEngine(reply),
-            native_tools=self.native_tools,
-            deadline_seconds=self.call_deadline_seconds,
-            policy=CallPolicy("offline", ModelLimits("offline", takes_images=False, takes_audio=False), price=FREE),
+            CallPolicy("offline", native_tools=self.native_tools, price=FREE),
             temperature=temperature,
             cache=False,
         )

@@ -16,7 +16,7 @@ MODELS = sorted(f"model={file.stem}" for file in (PROJECT_ROOT / "conf" / "model
     [
         ("model=", MODELS),
         ("model=off", ["model=offline"]),
-        ("experiment=offline model.call", ["model.call_deadline_seconds="]),
+        ("experiment=offline model.see", ["model.seed="]),
         ("-m model=off", ["model=offline"]),
     ],
 )

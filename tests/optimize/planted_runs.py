@@ -112,9 +112,7 @@ class Obedient(ScriptedModel):
         return AgentLM(
             f"scripted/{agent.name or self.name}",
             _AsyncEngine(self),
-            native_tools=True,
-            deadline_seconds=30.0,
-            policy=CallPolicy("scripted", price=self.prices[self.name]),
+            CallPolicy("scripted", price=self.prices[self.name]),
             temperature=agent.temperature,
             cache=False,
         )

@@ -69,9 +69,7 @@ class CountedModel(SimulatedModel):
         return AgentLM(
             f"offline/{self.world}-{self.seed}",
             _Counted(reply, self),
-            native_tools=True,
-            deadline_seconds=60.0,
-            policy=CallPolicy("offline", price=FREE),
+            CallPolicy("offline", price=FREE),
             temperature=temperature,
             cache=False,
         )

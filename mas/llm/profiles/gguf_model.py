@@ -11,12 +11,12 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mas.llm.profiles.local_servers import LlamaCppModel
-from mas.llm.profiles.profile import Server, check_number
+from mas.llm.profiles.profile import Server
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.terminal import print_line
@@ -32,10 +32,11 @@ LAST_LINES = 3  # of the server's log, in the message when it does not start
 class GgufModel(LlamaCppModel):
     """Profile whose fields are the keys of `conf/model/gguf.yaml`."""
 
+    usual_url = None  # it is the run's own server
     path: str | None = None  # the file, or:
     hf: str | None = None  # a file on the Hugging Face Hub, REPOSITORY:FILE, which is downloaded once
     slots: int = 2  # requests that are answered at once
-    context_tokens: int | None = 16384  # of each slot
+    context_tokens: int | None = field(default=16384, kw_only=True)  # of each slot
 
     def check(self) -> None:
         """Check the file and start the server, which loads the model.
@@ -44,16 +45,12 @@ class GgufModel(LlamaCppModel):
             UserError: xllamacpp is missing, the file is missing or is no GGUF file, or the server does not start.
         """
         self._check_ranges()
+        if self.context_tokens is None:
+            raise UserError("model.context_tokens=null is not possible with model=gguf; expected at least 1.")
         if importlib.util.find_spec("xllamacpp") is None:
             raise UserError("model=gguf needs the package xllamacpp; install it with: pip install -e '.[local]'")
         self.base_url = self._start()
         super().check()
-
-    def _check_ranges(self) -> None:
-        super()._check_ranges()
-        check_number("model.slots", self.slots, 1)
-        if self.context_tokens is None:
-            raise UserError("model.context_tokens=null is not possible with model=gguf; expected at least 1.")
 
     def _create_engine(self, server: Server) -> "Engine":
         if self.base_url is None:  # in another process than the one that checked the profile
@@ -68,9 +65,6 @@ class GgufModel(LlamaCppModel):
         return f"gguf:{path or self.hf}:{path.stat().st_size if path and path.is_file() else 0}"
 
     def _start(self) -> str:
-        return start_server(self._find_file(), self.slots, self.context_tokens or 0)
-
-    def _find_file(self) -> Path:
         if (self.path is None) == (self.hf is None):
             raise UserError("model=gguf needs a file: give model.path=FILE.gguf, or model.hf=REPOSITORY:FILE.")
         path = Path(self.path).expanduser() if self.path else _download(self.hf or "")
@@ -78,39 +72,29 @@ class GgufModel(LlamaCppModel):
             with path.open("rb") as file:
                 beginning = file.read(len(GGUF))
         except OSError as error:
-            raise UserError(
-                f"model.path={path} cannot be read ({error.strerror}); give the path of a GGUF file."
-            ) from error
+            message = f"model.path={path} cannot be read ({error.strerror}); give the path of a GGUF file."
+            raise UserError(message) from error
         if beginning != GGUF:
             raise UserError(f"{path} is no GGUF file (it does not begin with the letters GGUF); give another one.")
-        return path
+        return start_server(path, self.slots, self.context_tokens or 0)
 
 
 def _download(name: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     repository, _, file = name.partition(":")
-    if not (repository and file):
-        raise UserError(
-            f"model.hf={name} names no file; expected REPOSITORY:FILE, such as owner/model-GGUF:model.gguf."
-        )
     try:
+        if not (repository and file):
+            raise ValueError("expected REPOSITORY:FILE, such as owner/model-GGUF:model.gguf")
         return Path(hf_hub_download(repository, file))
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"model.hf={name} cannot be downloaded ({reason}); check the name, or give model.path."
-        ) from error
+        raise UserError(f"model.hf={name} cannot be downloaded: {reason}; check it, or give model.path.") from error
 
 
 @functools.cache
 def start_server(path: Path, slots: int, context_tokens: int) -> str:
-    """Return the address of a server of the model, which is started if none runs yet.
-
-    Args:
-        path: the GGUF file.
-        slots: requests that are answered at once.
-        context_tokens: context of each slot.
+    """Return the address of a server of the model, which is started if none runs yet; the context is that of a slot.
 
     Raises:
         UserError: the server did not start; the message has the end of its log.

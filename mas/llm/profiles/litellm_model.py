@@ -20,19 +20,9 @@ from mas.runtime.security.redaction import MIN_SECRET_CHARS
 if TYPE_CHECKING:
     from mas.llm.dspy_engine import Engine
 
-# Environment variables in which LiteLLM looks for the keys of common providers.
-USUAL_KEYS = {
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "groq": ("GROQ_API_KEY",),
-    "mistral": ("MISTRAL_API_KEY",),
-    "openai": ("OPENAI_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-}
-
+# Providers whose key LiteLLM looks for in <PROVIDER>_API_KEY, or in a second variable.
+USUAL_KEYS = dict.fromkeys(("anthropic", "deepseek", "groq", "mistral", "openai", "openrouter", "xai"), "")
+USUAL_KEYS |= {"cohere": "CO_API_KEY", "gemini": "GOOGLE_API_KEY"}
 PRICE_LISTS = {"gemini": "google", "xai": "x-ai", "bedrock": "aws", "together_ai": "together"}  # in genai-prices
 
 
@@ -52,17 +42,11 @@ class LiteLLMModel(ModelProfile):
         if importlib.util.find_spec("litellm") is None:
             raise UserError("model=litellm needs the package litellm; install it with: pip install litellm.")
         super().check()
-        self._check_keys()
-
-    def _check_keys(self) -> None:
-        """Check the keys of common providers; LiteLLM's own check would take the seconds of its import."""
-        for agent in ("", *self.agents):
-            server = self.get_server(agent)
-            if server.api_key_env or server.base_url:
-                continue
-            name = self._resolve_settings(AgentModel(agent=agent)).name or self.name
+        for agent in ("", *self.agents):  # LiteLLM's own check of the keys would take the seconds of its import
+            server, name = self.get_server(agent), self._resolve_settings(AgentModel(agent=agent)).name or self.name
             variables = _list_key_variables(name)
-            if name.partition("/")[0] in USUAL_KEYS and not any(os.environ.get(variable) for variable in variables):
+            is_known = name.partition("/")[0] in USUAL_KEYS and not (server.api_key_env or server.base_url)
+            if is_known and not any(map(os.environ.get, variables)):
                 raise UserError(
                     f"model.name={name} needs the environment variable {' or '.join(variables)}; set it (or put it "
                     "into .env), or name another with model.api_key_env."
@@ -86,6 +70,6 @@ class LiteLLMModel(ModelProfile):
         return create_litellm_engine(server.read_key(), server.base_url, self.call_deadline_seconds)
 
 
-def _list_key_variables(name: str) -> tuple[str, ...]:
+def _list_key_variables(name: str) -> list[str]:
     provider = name.partition("/")[0]
-    return USUAL_KEYS.get(provider, (f"{provider.upper()}_API_KEY",))
+    return [variable for variable in (f"{provider.upper()}_API_KEY", USUAL_KEYS.get(provider)) if variable]

@@ -8,7 +8,7 @@ An agent may have a server of its own. Address and key belong together: a profil
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from mas.llm.adaptive_pace import Traffic
@@ -41,12 +41,6 @@ class AgentModel:
     agent: str = ""  # empty: no agent of the system, such as a judge
     max_tokens: int | None = None
 
-    def merge_override(self, profile: Mapping[str, AgentOverride]) -> "AgentModel":
-        """Return these settings, with the profile's entry for the agent in place of None."""
-        entry = profile.get(self.agent, AgentOverride())
-        mine = {key: value for key, value in vars(self).items() if value is not None}
-        return replace(AgentModel(entry.name, entry.temperature, self.agent, entry.max_tokens), **mine)
-
 
 class Model(Protocol):
     """Model profile."""
@@ -72,17 +66,14 @@ class Model(Protocol):
         """Return the values that no log, record or report may show."""
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
-        """Return the LM of one agent; the LMs of a profile share connections and rate limiter."""
-
-    def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
-        """Return the LM that reads feedback and rewrites prompts; shares connections and rate limiter.
-
-        Args:
-            name: another model at the same endpoint; None: the profile's own.
+        """Return the LM of one agent; the LMs of a profile share connections and rate limiter.
 
         Raises:
-            UserError: the profile's settings do not fit that model.
+            UserError: the profile's settings do not fit the agent's model.
         """
+
+    def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
+        """Return the LM that reads feedback and rewrites prompts; with another `name`, at the same endpoint."""
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         """Return the models without a price, of the profile's own and of `more_names`; a budget in USD needs all."""

@@ -8,13 +8,12 @@ an agent's model come from the first setting that is not null: `system.agents.<a
 
 import math
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm import AUTO, JSON_SCHEMA, OUTPUTS
+from mas.llm import OUTPUTS, CallSettings, is_reasoning_model
 from mas.llm.adaptive_pace import Traffic
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
@@ -27,28 +26,18 @@ if TYPE_CHECKING:
     from mas.llm.dspy_engine import Engine
     from mas.llm.rate_limiter import Limiter, RateLimiter
 
-ABOVE_0 = math.ulp(0.0)
 DEFAULT_TEMPERATURE = 0.0
 REFLECTION_TEMPERATURE = 1.0  # for varied proposals; also the only one that reasoning models accept
 MIN_REASONING_TOKENS = 16_000  # that DSPy demands of `max_tokens`
-# DSPy's own rule (`dspy.clients.lm._is_openai_reasoning_model`), so that mistakes are reported before DSPy is loaded.
-_REASONING_NAMES = re.compile(
-    r"(?:o[1345](?:-(?:mini|nano|pro))?(?:-\d{4}-\d{2}-\d{2})?|gpt-5(?:\.\d+)*(?!-chat)(?:-.*)?)"
-)
-
-
-def check_number(option: str, value: float | None, lowest: float, highest: float = math.inf) -> None:
-    """Check that a setting is within its range, or None.
-
-    Raises:
-        UserError: it is out of range.
-    """
-    if value is None or lowest <= value <= highest:
-        return
-    expected = "more than 0" if lowest == ABOVE_0 else f"at least {lowest:g}"
-    if highest < math.inf:
-        expected = f"{lowest:g} to {highest:g}"
-    raise UserError(f"{option}={value} is out of range; expected {expected}.")
+ABOVE_0 = math.ulp(0.0)
+RANGES = {  # lowest and highest value
+    **dict.fromkeys(("call_deadline_seconds", "attempt_timeout_seconds"), (ABOVE_0, math.inf)),
+    **dict.fromkeys(("requests_per_minute", "tokens_per_minute"), (ABOVE_0, math.inf)),
+    **dict.fromkeys(("num_retries", "retry_base_seconds"), (0, math.inf)),
+    **dict.fromkeys((f"{kind}_usd_per_million" for kind in ("input", "output", "cached_input")), (0, math.inf)),
+    **dict.fromkeys(("max_connections", "max_tokens", "context_tokens", "slots"), (1, math.inf)),
+    "temperature": (0, 2),
+}
 
 
 @dataclass
@@ -71,35 +60,26 @@ class Server:
 
 
 @dataclass
-class ModelProfile(ABC):
+class ModelProfile(CallSettings, ABC):
     """Fields and checks that do not depend on the kind of server."""
 
     name: str  # as the server knows it
     base_url: str | None = None  # up to and with /v1; null: the provider's own
     api_key_env: str | None = None  # name of the environment variable that holds the key; null: no key needed
     native_tools: bool | str = True  # function calling over the wire; false: tools are described in the prompt
-    output: str = AUTO  # form of a reply: chat | json_schema | auto: by a schema when it is asked for again
-    takes_images: bool = False  # attachments go to agents with tools; false: a request with an image is never sent
-    takes_audio: bool = False
-    context_tokens: int | None = None  # context length: prompt and reply together; null: unknown
-    detect_truncation: bool = False  # an error if the server counted implausibly few tokens for the prompt
     temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent; 0 is left out for OpenAI's reasoning models
     max_tokens: int | None = None  # per reply; null: the server's own limit
-    call_deadline_seconds: float = 360.0  # sending and receiving, all attempts of a call; waiting is not counted
-    attempt_timeout_seconds: float | None = None  # of each attempt but the last; null: learnt from the replies
-    num_retries: int = 3  # of a call, after faults; four times as many after refusals (429, 503)
-    retry_base_seconds: float = 1.0  # the wait before a retry is random, up to this bound, which doubles each time
     max_connections: int = 1000  # requests in flight; further ones wait
     rate: RateSettings = field(default_factory=RateSettings)
     prices: dict[str, Price] = field(default_factory=dict)  # by name of the model; before those of the list
     price_list: str | None = None  # provider whose list prices hold, as genai-prices names it; null: none
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # by agent
-    extra_body: dict[str, Any] = field(default_factory=dict)  # further fields of every request, such as seed or stop
     simulated: ClassVar[bool] = False
+    usual_url: ClassVar[str | None] = None  # in place of null
 
     def __post_init__(self) -> None:
         self._rate_limiters: dict[Server, RateLimiter] = {}
-        self._get_limiter: Callable[[Server], Limiter] | None = None  # None: the profile's own
+        self._get_limiter: Callable[[Server], Limiter] = self.get_rate_limiter
 
     def check(self) -> None:
         if self.output not in OUTPUTS:
@@ -116,22 +96,17 @@ class ModelProfile(ABC):
                 )
 
     def _check_ranges(self) -> None:
-        for key in ("call_deadline_seconds", "attempt_timeout_seconds"):
-            check_number(f"model.{key}", getattr(self, key), ABOVE_0)
-        for key in ("num_retries", "retry_base_seconds"):
-            check_number(f"model.{key}", getattr(self, key), 0)
-        for key in ("max_connections", "context_tokens"):
-            check_number(f"model.{key}", getattr(self, key), 1)
-        for key, value in vars(self.rate).items():
-            check_number(f"model.rate.{key}", value, ABOVE_0)
-        for name, price in self.prices.items():
-            for key, value in vars(price).items():
-                check_number(f"model.prices.{name}.{key}", value, 0)
-        branches: dict[str, ModelProfile | AgentOverride] = {"model": self}
+        branches: dict[str, object] = {"model": self, "model.rate": self.rate}
+        branches |= {f"model.prices.{name}": price for name, price in self.prices.items()}
         branches |= {f"model.agents.{agent}": entry for agent, entry in self.agents.items()}
-        for branch, each in branches.items():
-            check_number(f"{branch}.max_tokens", each.max_tokens, 1)
-            check_number(f"{branch}.temperature", each.temperature, 0, 2)
+        for branch, part in branches.items():
+            for key, value in vars(part).items():
+                lowest, highest = RANGES.get(key, (-math.inf, math.inf))
+                if key not in RANGES or value is None or lowest <= value <= highest:
+                    continue
+                expected = "more than 0" if lowest == ABOVE_0 else f"at least {lowest:g}"
+                expected = f"{lowest:g} to {highest:g}" if highest < math.inf else expected
+                raise UserError(f"{branch}.{key}={value} is out of range; expected {expected}.")
 
     def secrets(self) -> list[str]:
         keys = {server.read_key() or "" for server in self.list_servers().values()}
@@ -139,34 +114,23 @@ class ModelProfile(ABC):
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
         from mas.llm.agent_lm import AgentLM
-        from mas.llm.call_policy import CallPolicy, ModelLimits
+        from mas.llm.call_policy import CallPolicy
 
         own, server = self._resolve_settings(agent), self.get_server(agent.agent)
         name = own.name or self.name
-        get_limiter = self._get_limiter or self.get_rate_limiter
+        entry = self.agents.get(agent.agent, AgentOverride())
         policy = CallPolicy(
             url=self._name_server(server),
-            limits=ModelLimits(name, self.takes_images, self.takes_audio, self.context_tokens, self.detect_truncation),
             key_variable=server.api_key_env,
-            branch=self._find_branch(agent.agent),
+            branch=f"model.agents.{agent.agent}" if entry.base_url or entry.api_key_env else "model",
             price=self.find_price(name),
-            rate_limiter=get_limiter(server),
-            num_retries=self.num_retries,
-            retry_base_seconds=self.retry_base_seconds,
-            attempt_timeout_seconds=self.attempt_timeout_seconds,
-            extra_body=self.extra_body,
-            begins_with_json=self.output == JSON_SCHEMA,
-        )
-        return AgentLM(
-            self._dspy_name(name),
-            self._create_engine(server),
+            rate_limiter=self._get_limiter(server),
             native_tools=self.calls_natively(),
-            deadline_seconds=self.call_deadline_seconds,
-            output=self.output,
-            policy=policy,
-            temperature=own.temperature,
-            max_tokens=own.max_tokens,
-            cache=False,
+            settings=self,
+        )
+        engine = self._create_engine(server)
+        return AgentLM(
+            self._dspy_name(name), engine, policy, temperature=own.temperature, max_tokens=own.max_tokens, cache=False
         )
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
@@ -211,11 +175,7 @@ class ModelProfile(ABC):
         entry = self.agents.get(agent, AgentOverride())
         if entry.base_url:  # never with the profile's key, which is for another server
             return Server(entry.base_url, entry.api_key_env)
-        return Server(self.base_url, entry.api_key_env or self.api_key_env)
-
-    def _find_branch(self, agent: str) -> str:
-        entry = self.agents.get(agent, AgentOverride())
-        return f"model.agents.{agent}" if entry.base_url or entry.api_key_env else "model"
+        return Server(self.base_url or self.usual_url, entry.api_key_env or self.api_key_env)
 
     def list_servers(self) -> dict[str, Server]:
         """Return all servers by the branch of the configuration that names them; the profile's own is the first."""
@@ -226,11 +186,10 @@ class ModelProfile(ABC):
         """All models that the profile names."""
         return sorted({self.name, *(entry.name for entry in self.agents.values() if entry.name)})
 
-    @property
-    def local_names(self) -> list[str]:
-        """All models that the profile names at its own address."""
-        others = {entry.name for entry in self.agents.values() if entry.name and not entry.base_url}
-        return sorted({self.name, *others})
+    def list_local_names(self, agents: Collection[str]) -> list[str]:
+        """Return the models at the profile's own address: its own, and those of some agents."""
+        entries = [self.agents[agent] for agent in agents]
+        return sorted({self.name, *(entry.name for entry in entries if entry.name and not entry.base_url)})
 
     def _resolve_settings(self, agent: AgentModel) -> AgentModel:
         """Return the settings of an agent's model; what is None then is not sent.
@@ -238,24 +197,18 @@ class ModelProfile(ABC):
         Raises:
             UserError: a reasoning model accepts no such temperature, or has no room for its thoughts.
         """
-        own = agent.merge_override(self.agents)
-        name = own.name or self.name
-        max_tokens = self.max_tokens if own.max_tokens is None else own.max_tokens
-        temperature = self.temperature if own.temperature is None else own.temperature
-        if _REASONING_NAMES.fullmatch(name.rpartition("/")[2].lower()):
-            if temperature not in (None, DEFAULT_TEMPERATURE, 1.0):
+        parts = (agent, self.agents.get(agent.agent, AgentOverride()), self)
+        name = next(part.name for part in parts if part.name is not None)
+        temperature = next((part.temperature for part in parts if part.temperature is not None), None)
+        max_tokens = next((part.max_tokens for part in parts if part.max_tokens is not None), None)
+        if is_reasoning_model(name):
+            if temperature not in (None, DEFAULT_TEMPERATURE, 1.0) or (max_tokens or math.inf) < MIN_REASONING_TOKENS:
                 raise UserError(
-                    f"temperature={temperature:g} cannot be sent to {name}: reasoning models take none but 1; leave "
-                    "model.temperature, or the agent's own, at null or 1."
+                    f"temperature={temperature} and max_tokens={max_tokens} of {agent.agent or 'the model'} cannot be "
+                    f"sent to {name}: reasoning models take no temperature but 1, and their thoughts count as tokens; "
+                    f"set temperature to null or 1, and max_tokens to null or at least {MIN_REASONING_TOKENS}."
                 )
             temperature = temperature or None
-            if max_tokens is not None and max_tokens < MIN_REASONING_TOKENS:
-                branch = "model" if own.max_tokens is None else f"model.agents.{agent.agent}"
-                branch = branch if agent.max_tokens is None else f"system.agents.{agent.agent}"
-                raise UserError(
-                    f"{branch}.max_tokens={max_tokens} is too small for {name}: a reasoning model's thoughts count as "
-                    f"well; give at least {MIN_REASONING_TOKENS}, or null."
-                )
         return AgentModel(name, temperature, agent.agent, max_tokens)
 
     def _name_server(self, server: Server) -> str:

@@ -4,23 +4,11 @@ check_reachable("http://127.0.0.1:8000/v1", "model.base_url", "model server", "h
 """
 
 import socket
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from mas.runtime.errors import UserError
 
 CONNECT_TIMEOUT_SECONDS = 5.0
-
-
-def split_url(url: str, key: str, example: str) -> SplitResult:
-    """Return the parts of an address; the arguments are those of `check_reachable`.
-
-    Raises:
-        UserError: it is no URL. The message does not repeat it: it may hold a password.
-    """
-    try:
-        return urlsplit(url)
-    except ValueError as error:  # such as an IPv6 address without its closing bracket
-        raise UserError(f"{key} is not a URL ({error}); expected something like {example}.") from error
 
 
 def check_reachable(url: str, key: str, server: str, example: str) -> None:
@@ -29,10 +17,13 @@ def check_reachable(url: str, key: str, server: str, example: str) -> None:
     The message names the option `key` that the address was given with, the expected `server` and an `example`.
 
     Raises:
-        UserError: it is no URL, or nothing listens there.
+        UserError: it is no URL, or nothing listens there. The message repeats no user name or password.
     """
-    parts = split_url(url, key, example)
-    if parts.username or parts.password:  # would be saved with the configuration; so it is not repeated here either
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # such as an IPv6 address without its closing bracket
+        raise UserError(f"{key} is not a URL ({error}); expected something like {example}.") from error
+    if parts.username or parts.password:
         raise UserError(
             f"{key} holds a user name or password, and a configuration is saved with its run; put the secret into an "
             "environment variable and name that."
@@ -44,6 +35,5 @@ def check_reachable(url: str, key: str, server: str, example: str) -> None:
         socket.create_connection((parts.hostname, port), timeout=CONNECT_TIMEOUT_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UserError(
-            f"no {server} answers at {key}={parts.scheme}://{parts.netloc.rpartition('@')[2]} ({error}); "
-            "start it, or correct the address."
+            f"no {server} answers at {key}={parts.scheme}://{parts.netloc} ({error}); start it, or correct the address."
         ) from error

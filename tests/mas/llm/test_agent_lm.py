@@ -82,7 +82,6 @@ def test_the_flag_decides_about_function_calling_and_survives_copies(native_tool
     lm = lm_of(ScriptedModel(answering(), native_tools=native_tools))
     for each in (lm, copy.copy(lm), copy.deepcopy(lm), lm.copy(temperature=0.7)):
         assert each.supports_function_calling is native_tools
-        assert each.deadline_seconds == lm.deadline_seconds
 
 
 def test_the_deadline_ends_a_call_that_takes_too_long() -> None:

@@ -122,8 +122,8 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
         other = OpenAIChatModel("m", base_url=server.base_url, native_tools="auto")
         assert (other.calls_natively(), len(other.describe_server())) == (natively, 1)
     asked = [request.body for request in server.requests if request.path.endswith("/chat/completions")]
-    sampling = ({"max_tokens": PROBE_TOKENS}, {"max_completion_tokens": PROBE_TOKENS})
-    assert asked == [{"model": "m", **PROBE, "temperature": 0.0, **each} for each in sampling], "once for each on auto"
+    probe = {"model": "m", **PROBE, "temperature": 0.0, "max_tokens": PROBE_TOKENS}
+    assert asked == [probe, probe], "once for each on auto"
     said = "over the wire" if natively else "as text; the model or its server does not call natively"
     assert model.describe_server() == [f"up to 4 requests and questions at once (model.max_connections); tools: {said}"]
 
