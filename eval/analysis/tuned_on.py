@@ -49,31 +49,21 @@ class UsedToTune:
 
 
 def describe_use(prompts: str, learnt_from: int, picked_by: int, n_all: int, n_unscored: int) -> str:
-    """Return how many of the samples with a target a prompt set was tuned on.
-
-    Args:
-        prompts: name of the set.
-        learnt_from: training samples.
-        picked_by: validation samples.
-        n_all: samples with a target.
-        n_unscored: samples without one.
-    """
-    n, questions = learnt_from + picked_by, format_count(n_all, "question")
-    which = f"{n or 'none'} of {questions}{' with a gold answer' if n_unscored else ''}"
-    use = f"{which} {'were' if n > 1 else 'was'} used to tune {prompts}"
+    """Return how many of the samples with a target (`n_all`) a prompt set was tuned on, for training and validation."""
+    n, gold = learnt_from + picked_by, " with a gold answer" if n_unscored else ""
+    verb = "were" if n > 1 else "was"
+    use = f"{n or 'none'} of {format_count(n_all, 'question')}{gold} {verb} used to tune {prompts}"
     return f"{use} ({learnt_from} for training, {picked_by} for validation)" if n else use
 
 
 def describe_unknown(edited: Collection[str]) -> str | None:
-    """Return the sentence about prompt sets whose tuned_on.json was edited; None if there are none.
-
-    Args:
-        edited: their names.
-    """
+    """Return the sentence about prompt sets whose tuned_on.json was edited; None if there are none."""
     if not edited:
         return None
-    which = "which questions it was tuned on" if len(edited) == 1 else "which questions they were tuned on"
-    return f"{TUNED_ON_FILE} of {' and '.join(edited)} was edited or removed: {which} is not known"
+    they = "it was" if len(edited) == 1 else "they were"
+    return (
+        f"{TUNED_ON_FILE} of {' and '.join(edited)} was edited or removed: which questions {they} tuned on is not known"
+    )
 
 
 def read_tuning_use(info: RunInfo) -> UsedToTune | None:

@@ -37,6 +37,11 @@ def format_bounds(bounds: Interval | None) -> str:
     return f" ({format_interval(bounds)})" if bounds else ""
 
 
+def format_share(share: float | None, bounds: Interval | None, incomplete: bool = False) -> str:
+    """Return a share with its interval in brackets."""
+    return format_floor(share, incomplete) + format_bounds(bounds)
+
+
 def format_points(difference: float) -> str:
     """Return a difference of two percentages."""
     return f"{100 * difference:+.1f}"
@@ -54,13 +59,13 @@ def format_usd(cost_usd: float | None) -> str:
 
 def shorten_number(n: int) -> str:
     """Return a large number in thousands or millions."""
-    for size, unit in ((1_000_000, " M"), (10_000, " k")):
-        if n >= size:
-            return f"{n / (1_000_000 if unit == ' M' else 1_000):,.1f}{unit}"
-    return f"{n:,}"
+    if n >= 1_000_000:
+        return f"{n / 1_000_000:,.1f} M"
+    return f"{n / 1_000:,.1f} k" if n >= 10_000 else f"{n:,}"
 
 
 def describe_without(numbers: ScoreWithout, n: int, incomplete: bool, metric: str) -> str:
     """Return the metric without n samples."""
-    share, interval = format_floor(numbers.score_without, incomplete), format_bounds(numbers.score_without_ci95)
-    return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{interval}"
+    share = format_floor(numbers.score_without, incomplete)
+    bounds = format_bounds(numbers.score_without_ci95)
+    return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{bounds}"

@@ -9,30 +9,20 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from eval.analysis.attribution.critics import CriticNumbers
 from eval.analysis.summary.summarise import MAX_TAG_VALUES
-from eval.analysis.summary.summary import (
-    CriticNumbers,
-    EpochNumbers,
-    ExtraNumbers,
-    LostPoints,
-    RunFacts,
-    Summary,
-    TuningOverlap,
-)
+from eval.analysis.summary.summary import EpochNumbers, LostPoints, RunFacts, Summary, TuningOverlap
 from eval.execution.projection import format_duration
 from eval.reports.formats import (
     MAX_NAME_CHARS,
     NOT_AVAILABLE,
     describe_without,
-    format_bounds,
-    format_floor,
-    format_interval,
-    format_percent,
+    format_share,
     format_usd,
     list_parts,
 )
 from eval.runs.record import NOT_RUN, Usage
-from eval.runs.run_info import NO_MEASUREMENT, RunInfo, SessionInfo
+from eval.runs.run_info import NO_MEASUREMENT, RunInfo
 from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
@@ -50,11 +40,6 @@ _ADVICE = {  # error class → what helps, where asking again does not
     "malformed": "the model misses the form asked for: a larger model, or prompts tuned for this one",
     "refused": "the provider or the model declined; the question or the prompt may have caused it",
 }
-
-
-def format_changes(session: SessionInfo) -> str:
-    """Return how a session's configuration differs from that of the session before."""
-    return "; ".join(f"{key}: {change}" for key, change in session.changes.items())
 
 
 def select_ks(by_epochs: EpochNumbers) -> list[str]:
@@ -121,10 +106,15 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.used_to_tune:
         yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete, summary.metric)
     yield from _list_failures(summary)
-    yield from _list_losses(summary)
+    if lost := summary.attribution:
+        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
+        if rest := lost[MAX_LISTED_LOSSES:]:
+            parts.append(f"{len(rest)} more {100 * sum(each.points for each in rest):.1f}")
+        yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
+    for name, critic in summary.critics.items():
+        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
     yield from _list_answers(summary)
     yield from _list_leaks(summary)
-    yield from _list_epochs(summary)
     yield from _list_spending(summary)
     yield from _list_sessions(summary)
 
@@ -137,9 +127,8 @@ def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: 
     use, unknown, n = describe_use(overlap.prompts, *counts), describe_unknown(overlap.edited), overlap.n_questions
     if not n:
         return unknown or use
-    parts = [f"{use}, so the {metric} is inflated"]
-    parts += [describe_without(overlap, n, incomplete, metric)] if n < overlap.n_all else []
-    return "; ".join([*parts, *([unknown] if unknown else [])])
+    without = describe_without(overlap, n, incomplete, metric) if n < overlap.n_all else None
+    return "; ".join(filter(None, [f"{use}, so the {metric} is inflated", without, unknown]))
 
 
 def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -166,18 +155,6 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now"
 
 
-def _list_losses(summary: Summary) -> Iterator[tuple[str, str]]:
-    """Yield where points are lost, and what critics made of the work that they reviewed."""
-    if summary.attribution:
-        lost = summary.attribution
-        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
-        if rest := lost[MAX_LISTED_LOSSES:]:
-            parts.append(f"{len(rest)} more {100 * sum(each.points for each in rest):.1f}")
-        yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
-    for name, critic in summary.critics.items():
-        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
-
-
 def describe_critic(critic: CriticNumbers) -> str:
     """Return what a critic found, and whether it recites its prompt."""
     n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
@@ -201,8 +178,8 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.format_loss:
         yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
     if summary.metric != ACCURACY:
-        share, bounds = format_floor(summary.accuracy, summary.incomplete), format_bounds(summary.accuracy_ci95)
-        yield "fully right", f"{share}{bounds} of the answers; the {summary.metric} counts partly right ones in part"
+        share = format_share(summary.accuracy, summary.accuracy_ci95, summary.incomplete)
+        yield "fully right", f"{share} of the answers; the {summary.metric} counts partly right ones in part"
     if labels := summary.labels:
         from eval.reports.labels import describe_labels
 
@@ -211,10 +188,13 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         if len(counts) == MAX_TAG_VALUES:
             yield f"by {tag}", f"the {MAX_TAG_VALUES} values with the most questions are shown"
     for name, part in summary.parts.items():
-        mean = f"{format_floor(part.score, summary.incomplete)}{format_bounds(part.score_ci95)}"
+        mean = format_share(part.score, part.score_ci95, summary.incomplete)
         yield f"part {name}", f"{mean} of {format_count(part.n, 'answer')}"
     for name, extra in summary.extra_scorers.items():
-        yield f"scored by {name}", _describe_extra(extra, summary.incomplete)
+        result = f"{extra.metric} {format_share(extra.score, extra.score_ci95, summary.incomplete)}"
+        failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
+        error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
+        yield f"scored by {name}", f"{result}; {failed}: {error}" if extra.n_failed else result
     if summary.scorer == JUDGE:
         from eval.reports.human_review import describe_agreement
 
@@ -233,23 +213,13 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "skipped", f"{rows} of the dataset, outside every number above"
 
 
-def _describe_extra(extra: ExtraNumbers, incomplete: bool) -> str:
-    """Return the result of an extra scorer, and how many answers it could not score."""
-    result = f"{extra.metric} {format_floor(extra.score, incomplete)}{format_bounds(extra.score_ci95)}"
-    if not extra.n_failed:
-        return result
-    error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
-    return f"{result}; {format_count(extra.n_failed, 'answer')} could not be scored and count as 0: {error}"
-
-
 def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
-    leaks, blocked = summary.leaks, summary.blocked_pages
-    if n := leaks.n_questions:
-        sources = _cut_list(list(dict.fromkeys(each.source for each in leaks.results)), "; ")
-        without = describe_without(leaks, n, summary.incomplete, summary.metric)
-        met = f"{n} question{'' if n == 1 else 's'} met a page that gives the benchmark away"
+    if n := summary.leaks.n_questions:
+        sources = _cut_list(list(dict.fromkeys(each.source for each in summary.leaks.results)), "; ")
+        without = describe_without(summary.leaks, n, summary.incomplete, summary.metric)
+        met = f"{format_count(n, 'question')} met a page that gives the benchmark away"
         yield "benchmark leaks", f"{met}: {sources}; {without}"
-    if blocked:
+    if blocked := summary.blocked_pages:
         hosts = [f"{host} {times}" for host, times in blocked.items()]
         yield "blocked pages", f"{sum(blocked.values())}: {_cut_list(hosts, ', ')}"
 
@@ -259,27 +229,25 @@ def _cut_list(names: Sequence[str], mark: str) -> str:
     return mark.join([*(shorten_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_LISTED]), *more])
 
 
-def _list_epochs(summary: Summary) -> Iterator[tuple[str, str]]:
-    if summary.epochs <= 1:
-        return
-    repeats = f"{summary.epochs} of each of {summary.n_questions} questions"
-    if (by_epochs := summary.by_epochs) is None:
-        later = "; pass@k, pass^k and the majority vote need all answers" if summary.incomplete else ""
-        yield "epochs", f"{repeats}{later}"
-        return
-    yield "epochs", f"{repeats}; the interval is clustered by question (ICC {by_epochs.icc:.2f})"
-    vote = by_epochs.majority
-    yield "majority vote", f"{format_percent(vote.value)} ({format_interval(vote.ci95)})"
-
-
 def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
-    usage, judging = summary.usage, summary.scorer_usage
-    replayed, cached = (usage.replayed_calls, "replayed from before an interruption"), "from the shared cache"
-    misshapen = (usage.misshapen_replies, "not in the form asked for, but read")
-    of_lm_calls = _list_kinds((usage.retries, "sent again"), misshapen, replayed, (usage.cached_calls, cached))
-    repeated = (usage.replayed_tool_calls, "answered before in this run")
-    tools = f"{usage.tool_calls:,} to tools{_list_kinds(repeated, (usage.cached_tool_calls, cached))}"
-    yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {tools}"
+    if summary.epochs > 1:
+        repeats, found = f"{summary.epochs} of each of {summary.n_questions} questions", summary.by_epochs
+        later = "; pass@k, pass^k and the majority vote need all answers" if summary.incomplete else ""
+        clustered = f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else later
+        yield "epochs", f"{repeats}{clustered}"
+        if found:
+            yield "majority vote", format_share(found.majority.value, found.majority.ci95)
+    usage, judging, cached = summary.usage, summary.scorer_usage, "from the shared cache"
+    of_lm_calls = _list_kinds(
+        (usage.retries, "sent again"),
+        (usage.misshapen_replies, "not in the form asked for, but read"),
+        (usage.replayed_calls, "replayed from before an interruption"),
+        (usage.cached_calls, cached),
+    )
+    of_tools = _list_kinds(
+        (usage.replayed_tool_calls, "answered before in this run"), (usage.cached_tool_calls, cached)
+    )
+    yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {usage.tool_calls:,} to tools{of_tools}"
     if (idle := summary.agents_without_calls) and usage.lm_calls:
         have = f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} tools"
         yield "no tool was called", f"{have}; a model without native calls may make them with model.native_tools=false"
@@ -308,8 +276,8 @@ def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "waited", f"{waited:,.1f} s for rate limits, free places and retries, of all questions together"
     if len(summary.sessions) > 1:
         yield "sessions", f"{len(summary.sessions)}: the run was resumed"
-    if changed := [format_changes(session) for session in summary.sessions if session.changes]:
-        yield "configuration changed", "; ".join(changed)
+    if changes := [f"{key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]:
+        yield "configuration changed", "; ".join(changes)
     yield "time", f"{summary.wall_seconds:,.1f} s"
     if summary.peak_memory_mb:
         yield "memory", f"{summary.peak_memory_mb:,.0f} MB at most, without that of its helper processes"
@@ -340,9 +308,8 @@ def _format_cost(usage: Usage) -> str:
     """Return the cost, or its known part: a call that was cut off may have been billed."""
     if usage.cost_usd is not None:
         return format_usd(usage.cost_usd)
-    calls = "1 call" if usage.unknown_cost_calls == 1 else f"{usage.unknown_cost_calls:,} calls"
     known = f"at least {format_usd(usage.known_cost_usd)}" if usage.known_cost_usd else NOT_AVAILABLE
-    return f"{known} ({calls} of unknown cost)"
+    return f"{known} ({format_count(usage.unknown_cost_calls, 'call')} of unknown cost)"
 
 
 def _format_tally(counts: Mapping[str, int]) -> str:

@@ -107,11 +107,12 @@ def build_counts(summary: Summary, tags: Iterable[str]) -> Table:
 
 def build_epochs(by_epochs: EpochNumbers) -> Table:
     """Return the shares of questions of which one of k answers, or all k, are right."""
-    rows = [
-        [k, *(cell for each in estimates for cell in (format_percent(each.value), format_interval(each.ci95)))]
-        for k in select_ks(by_epochs)
-        for estimates in [(by_epochs.pass_at[k], by_epochs.pass_hat[k])]
-    ]
+    rows = []
+    for k in select_ks(by_epochs):
+        estimates = (by_epochs.pass_at[k], by_epochs.pass_hat[k])
+        rows.append(
+            [k, *(cell for each in estimates for cell in (format_percent(each.value), format_interval(each.ci95)))]
+        )
     return Table(("k", "pass@k", "95% interval", "pass^k", "95% interval"), rows)
 
 

@@ -350,7 +350,7 @@ class _Part:
         blamed = self.attribution.agent
         if blamed == self.agent:
             yield ("It first went wrong with this agent.", "This is where it went wrong.")
-            yield self.attribution.reason
+            yield (self.attribution.reason,)
         elif blamed is not None:
             fine = "" if has_faults else ", and this agent's part was fine as far as can be told"
             yield (

@@ -222,8 +222,6 @@ def test_twenty_failures_are_reviewed_in_the_browser_and_all_runs_scored_again(t
     review = read_summary(again / "summary.json").human_review
     assert review is not None
     assert (review.n_corrected, review.n_ambiguous, review.n_bad_questions) == (8, 2, 2)
-    (corrected,) = review.corrections["q00"]
-    assert (corrected.who, corrected.run, corrected.target_before, corrected.target) == ("ada", "first", "17", "18")
     assert "8 targets corrected" in (again / "report.html").read_text("utf-8")
     with browser(width=1440) as page:
         page.goto((again / "report.html").as_uri() + "#q00")

@@ -7,12 +7,12 @@ Roles follow from the outputs: an agent with a `decision` is a critic of the age
     agent_steps.steps[0].agent, agent_steps.finish.agent      # "planner", "finalizer"
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from eval.analysis.attribution.target_matcher import Remark
 from eval.runs.record import Record
 
 DECISION, FINAL_ANSWER = "decision", "final_answer"
@@ -42,7 +42,6 @@ class Step:
     outputs: dict[str, Any]
     tools: tuple[ToolUse, ...]
     offered: bool  # True: it had tools
-    error: str | None
     span: int = field(default=-1, compare=False)  # its id in the trajectory
 
     @property
@@ -80,13 +79,13 @@ class Attribution:
     """The responsible agent and the reason."""
 
     agent: str | None  # None: nothing went wrong, or the cause is unknown
-    reason: Remark = ()  # about that agent
+    reason: str = ""  # about that agent
     step: Step | None = None  # of that agent, where it went wrong
     tool: ToolUse | None = None  # that failed, if the agent's tools are the cause
     critic: str | None = None  # that rejected the work, if nothing says which of the two was wrong
 
 
-def blame(step: Step, *reason: str, tool: ToolUse | None = None) -> Attribution:
+def blame(step: Step, reason: str, tool: ToolUse | None = None) -> Attribution:
     """Return the attribution to the agent of a step."""
     return Attribution(step.agent, reason, step, tool)
 
@@ -106,13 +105,18 @@ class AgentSteps:
     @classmethod
     def of(cls, record: Record) -> "AgentSteps":
         spans = {span["id"]: span for span in record.trajectory if "id" in span}
-        below: dict[int, list[Span]] = {}
+        below: defaultdict[int, list[Span]] = defaultdict(list)
         for span in spans.values():
-            if (owner := _owner(span, spans)) is not None:
-                below.setdefault(owner["id"], []).append(span)
-        agents = [span for span in spans.values() if span.get("kind") == "agent"]
-        steps = tuple(_step(span, below.get(span["id"], [])) for span in agents)
-        return cls(steps, tuple(_unusable(spans)))
+            if (owner := _find_owner(span, spans)) is not None:
+                below[owner["id"]].append(span)
+        steps = [_read_step(span, below[id]) for id, span in spans.items() if span.get("kind") == "agent"]
+        unusable = [
+            (str(event.get("agent") or span.get("name")), str(event.get("error") or ""))
+            for span in spans.values()
+            for event in span.get("events") or ()
+            if event.get("name") == _UNUSABLE
+        ]
+        return cls(tuple(steps), tuple(unusable))
 
     @cached_property
     def work(self) -> tuple[Step, ...]:
@@ -171,40 +175,36 @@ def is_reasoning(name: str) -> bool:
     return any(part in name for part in _REASONING_PARTS)
 
 
-def _step(span: Span, below: Sequence[Span]) -> Step:
+def _read_step(span: Span, below: Sequence[Span]) -> Step:
     tools = tuple(
         ToolUse(
-            str(each.get("name")),
-            _text(each.get("inputs") or {}),
-            _text(each.get("outputs") or {}),
-            each.get("error"),
-            each["id"],
+            name=str(each.get("name")),
+            asked=_text(each.get("inputs") or {}),
+            seen=_text(each.get("outputs") or {}),
+            error=each.get("error"),
+            span=each["id"],
         )
         for each in below
         if each.get("kind") == "tool"
     )
-    offered = any((each.get("inputs") or {}).get("tools") for each in below if each.get("kind") == "lm")
-    request = _text(span.get("inputs") or {})
-    outputs = dict(span.get("outputs") or {})
-    return Step(str(span.get("name")), request, outputs, tools, offered or bool(tools), span.get("error"), span["id"])
+    return Step(
+        agent=str(span.get("name")),
+        request=_text(span.get("inputs") or {}),
+        outputs=dict(span.get("outputs") or {}),
+        tools=tools,
+        offered=bool(tools)
+        or any((each.get("inputs") or {}).get("tools") for each in below if each.get("kind") == "lm"),
+        span=span["id"],
+    )
 
 
-def _owner(span: Span, spans: dict[int, Span]) -> Span | None:
+def _find_owner(span: Span, spans: dict[int, Span]) -> Span | None:
     """Return the span of the nearest enclosing agent; None also for a span that encloses itself, as in a forged run."""
     above, passed = spans.get(span.get("parent", -1)), set[int]()
-    while above is not None and above.get("kind") != "agent":
-        if above["id"] in passed:
-            return None
+    while above is not None and above.get("kind") != "agent" and above["id"] not in passed:
         passed.add(above["id"])
         above = spans.get(above.get("parent", -1))
-    return above
-
-
-def _unusable(spans: dict[int, Span]) -> Iterator[tuple[str, str]]:
-    for span in spans.values():
-        for event in span.get("events") or ():
-            if event.get("name") == _UNUSABLE:
-                yield str(event.get("agent") or span.get("name")), str(event.get("error") or "")
+    return above if above is not None and above.get("kind") == "agent" else None
 
 
 def _text(value: object) -> str:

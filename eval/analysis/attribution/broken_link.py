@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
-from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, ToolUse
+from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, ToolUse
 from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher
 from eval.runs.record import NOT_RUN, Record
 from eval.scorers.labels import LabelSet
@@ -63,25 +63,26 @@ def find_broken_link(
     if record.error is None and (not record.scored or record.correct):
         return None
     steps, matcher = AgentSteps.of(record), build_matcher(record.target or "", labels)
-    attribution = attribute_failure(record, steps, matcher, right_answers)
+    found = attribute_failure(record, steps, matcher, right_answers)
     if record.error is not None:
-        return _explain_error(record, steps, attribution)
+        return _explain_error(record, steps, found)
     if record.limit and not record.limit.startswith(RETRY_LIMIT):
-        return _explain_limit(record, steps, record.limit, attribution)
-    if attribution.tool is not None:
-        return _explain_tool(attribution.tool, attribution.reason[0])
+        return _explain_limit(record, steps, record.limit, found)
+    if found.tool is not None:
+        return _explain_tool(found.tool, found.reason)
     if (failed := _find_useless_tool(steps)) is not None:
         return _explain_tool(failed, f"Every call of the tool {failed.name} failed, and the answer was wrong.")
     if (reported := next((step for step in steps.steps if step.outputs.get(_ERROR)), None)) is not None:
         text = f"{reported.agent} reported a failure: {_quote(str(reported.outputs[_ERROR]))}. {_differ(record)}"
         return BrokenLink("agent", reported.agent, Evidence(text), reported.span)
-    if (unread := _find_unread(record, steps, attribution.agent)) is not None:
-        agent, error = unread
-        text = f"Replies of {agent} could not be read until its retries ran out: {_quote(error)}."
-        return BrokenLink("format", agent, Evidence(text), _last_span(steps, agent))
+    if found.agent and (unread := _find_unread(record, steps, found.agent)) is not None:
+        text = f"Replies of {found.agent} could not be read until its retries ran out: {_quote(unread)}."
+        return BrokenLink("format", found.agent, Evidence(text), _last_span(steps, found.agent))
     if record.parts.get("format_loss", 0.0) > 0:
-        return _explain_format(record, attribution)
-    return _explain_agent(record, steps, attribution)
+        given, expected = _quote(record.answer), _quote(record.target)
+        text = f"Right in content, wrong in form: {given} in place of {expected}."
+        return BrokenLink("format", found.agent or PROGRAM, Evidence(text), found.step.span if found.step else None)
+    return _explain_agent(record, steps, found)
 
 
 def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
@@ -90,63 +91,57 @@ def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
     return TargetMatcher(target) if labels is None or label is None else LabelMatcher(label, labels)
 
 
-def _explain_error(record: Record, steps: AgentSteps, attribution: Attribution) -> BrokenLink:
-    error_class, message = record.error_class or "unknown", _quote(record.error or "")
-    running = attribution.agent or (record.error_details.agent if record.error_details else None)
-    span = attribution.step.span if attribution.step else _last_span(steps, running)
+def _explain_error(record: Record, steps: AgentSteps, found: Attribution) -> BrokenLink:
+    error_class, message = record.error_class or "unknown", _quote(record.error)
+    running = found.agent or (record.error_details.agent if record.error_details else None)
+    span = found.step.span if found.step else _last_span(steps, running)
+    evidence = Evidence(f"{_name_running(running)}{message}.")
     if error_class == NOT_RUN:
         return BrokenLink("error", NOT_RUN, Evidence("The run stopped before this question was answered."))
     if error_class == "limit":
-        return _explain_limit(record, steps, record.limit or "limit", attribution)
+        return _explain_limit(record, steps, record.limit or "limit", found)
     if error_class in _LENGTH_LIMITS:
-        return BrokenLink("limit", _LENGTH_LIMITS[error_class], Evidence(f"{_at(running)}{message}."), span)
+        return BrokenLink("limit", _LENGTH_LIMITS[error_class], evidence, span)
     if error_class == "tool":
-        tool = attribution.tool
-        name = tool.name if tool else record.error_component or "tool"
-        return BrokenLink("tool", name, Evidence(f"The tool {name} failed: {message}."), tool.span if tool else span)
+        name = found.tool.name if found.tool else record.error_component or "tool"
+        span = found.tool.span if found.tool else span
+        return BrokenLink("tool", name, Evidence(f"The tool {name} failed: {message}."), span)
     if error_class == _UNREADABLE and running is not None:
         return BrokenLink("format", running, Evidence(f"A reply of {running} could not be read: {message}."), span)
-    return BrokenLink("error", error_class, Evidence(f"{_at(running)}{message}."), span)
+    return BrokenLink("error", error_class, evidence, span)
 
 
-def _explain_limit(record: Record, steps: AgentSteps, limit: str, attribution: Attribution) -> BrokenLink:
-    details = record.error_details
-    running = (details.agent if details else None) or attribution.agent
+def _explain_limit(record: Record, steps: AgentSteps, limit: str, found: Attribution) -> BrokenLink:
+    running = (record.error_details.agent if record.error_details else None) or found.agent
     message = f": {_quote(record.error)}" if record.error else ", and the answer was wrong"
-    text = f"{_at(running)}the limit {limit} was reached{message}."
+    text = f"{_name_running(running)}the limit {limit} was reached{message}."
     return BrokenLink("limit", limit, Evidence(text[0].upper() + text[1:]), _last_span(steps, running))
 
 
 def _explain_tool(tool: ToolUse, reason: str) -> BrokenLink:
-    said = (
-        f" {tool.name} failed: {_quote(tool.error)}." if tool.error else f" {tool.name} returned {_quote(tool.seen)}."
-    )
-    return BrokenLink("tool", tool.name, Evidence(reason + said), tool.span)
+    result = f"failed: {_quote(tool.error)}" if tool.error else f"returned {_quote(tool.seen)}"
+    return BrokenLink("tool", tool.name, Evidence(f"{reason} {tool.name} {result}."), tool.span)
 
 
-def _explain_format(record: Record, attribution: Attribution) -> BrokenLink:
-    text = f"Right in content, wrong in form: {_quote(record.answer or '')} in place of {_quote(record.target or '')}."
-    step = attribution.step
-    return BrokenLink("format", attribution.agent or PROGRAM, Evidence(text), step.span if step else None)
-
-
-def _explain_agent(record: Record, steps: AgentSteps, attribution: Attribution) -> BrokenLink:
-    step = attribution.step
-    if attribution.agent is None or step is None:
+def _explain_agent(record: Record, steps: AgentSteps, found: Attribution) -> BrokenLink:
+    step = found.step
+    if found.agent is None or step is None:
         text = f"{_differ(record)} The program shows no steps, so that no part of it can be named."
-        return BrokenLink("agent", attribution.agent or PROGRAM, Evidence(text))
-    pair = () if attribution.critic is None else (step.agent, attribution.critic)
-    name = PAIR.join(pair) if pair else step.agent
-    parts = [attribution.reason[0], f"{step.agent} said {_quote(step.answer or step.said)}."]
-    rejections = [critic for critic, judged in steps.pair_reviews() if judged == step and critic.rejects]
-    approvals = [critic for critic, judged in steps.pair_reviews() if judged is step and not critic.rejects]
+        return BrokenLink("agent", found.agent or PROGRAM, Evidence(text))
+    pair = () if found.critic is None else (step.agent, found.critic)
+    parts = [found.reason, f"{step.agent} said {_quote(step.answer or step.said)}."]
+    reviews = list(steps.pair_reviews())
+    rejections = [critic for critic, judged in reviews if judged == step and critic.rejects]
+    approvals = [critic for critic, judged in reviews if judged is step and not critic.rejects]
     if (record.limit or "").startswith(RETRY_LIMIT) and rejections:
-        parts.append(f"{rejections[-1].agent} rejected it: {_quote(_read_feedback(rejections[-1]))}.")
+        feedback = str(rejections[-1].outputs.get("feedback") or rejections[-1].said)
+        parts.append(f"{rejections[-1].agent} rejected it: {_quote(feedback)}.")
     elif approvals:
         parts.append(f"{approvals[-1].agent} approved it.")
     if pair:
         parts.append("Nothing in the record says which of the two was wrong.")
-    return BrokenLink("agent", name, Evidence(" ".join([*parts, _differ(record)])), step.span, pair)
+    evidence = Evidence(" ".join([*parts, _differ(record)]))
+    return BrokenLink("agent", PAIR.join(pair) or step.agent, evidence, step.span, pair)
 
 
 def _find_useless_tool(steps: AgentSteps) -> ToolUse | None:
@@ -156,30 +151,23 @@ def _find_useless_tool(steps: AgentSteps) -> ToolUse | None:
     return next((tool for tool in calls if tool.name not in worked), None)
 
 
-def _find_unread(record: Record, steps: AgentSteps, agent: str | None) -> tuple[str, str] | None:
-    """Return the agent and why its first reply was unreadable, if its retries ran out on such and not on rejections."""
-    if agent is None or record.limit != f"{RETRY_LIMIT}{agent}":
-        return None
-    unread = [each for each in steps.unusable if each[0] == agent]
+def _find_unread(record: Record, steps: AgentSteps, agent: str) -> str | None:
+    """Return why an agent's first reply was unreadable, if its retries ran out on such and not on rejections."""
+    unread = [error for name, error in steps.unusable if name == agent]
     n_rejected = sum(critic.rejects and judged.agent == agent for critic, judged in steps.pair_reviews())
-    return unread[0] if len(unread) > n_rejected else None
-
-
-def _read_feedback(critic: Step) -> str:
-    said = critic.outputs.get("feedback")
-    return str(said) if said else critic.said
+    return unread[0] if record.limit == f"{RETRY_LIMIT}{agent}" and len(unread) > n_rejected else None
 
 
 def _differ(record: Record) -> str:
     answer = _quote(record.answer) if record.answer else "nothing"
-    return f"The answer was {answer}; expected was {_quote(record.target or '')}."
+    return f"The answer was {answer}; expected was {_quote(record.target)}."
 
 
 def _last_span(steps: AgentSteps, agent: str | None) -> int | None:
     return next((step.span for step in reversed(steps.steps) if step.agent == agent), None)
 
 
-def _at(agent: str | None) -> str:
+def _name_running(agent: str | None) -> str:
     return f"While {agent} was running, " if agent else ""
 
 

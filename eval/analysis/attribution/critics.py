@@ -2,7 +2,7 @@
 
     tally = CriticTally(("critic_planner", "critic_expert"))
     tally.add(record)                                    # of each last attempt, right or wrong
-    tally.counts["critic_expert"].n_rejections
+    tally.numbers["critic_expert"].n_rejections
 
 A draft, the work that becomes the answer, is right if it holds the target apart from its form. Other work (plans,
 reports) has no target: its last version is right if the answer became right with it. Of all else nobody knows whether
@@ -12,44 +12,38 @@ A real small model often rejects with phrases of its own instructions; such reje
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from eval.analysis.attribution.agent_steps import AgentSteps, Step, is_own_program
-from eval.analysis.attribution.broken_link import build_matcher
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
+
+if TYPE_CHECKING:
+    from eval.analysis.attribution.agent_steps import Step
 
 PHRASE = 4  # words
 
 
 @dataclass
-class SampleReviews:
-    """Reviews of one critic in the answers to one sample."""
+class CriticNumbers:
+    """A critic as a classifier, over the last attempts: positive is a rejection."""
 
-    approved_right: int = 0
-    approved_wrong: int = 0  # misses
-    rejected_right: int = 0  # false alarms
-    rejected_wrong: int = 0
-
-
-@dataclass
-class CriticCount:
-    """All that is counted of one critic."""
-
-    by_sample: defaultdict[str, SampleReviews] = field(default_factory=lambda: defaultdict(SampleReviews))
-    judges: set[str] = field(default_factory=set)  # agents whose work it reviewed
+    judges: list[str] = field(default_factory=list)  # agents whose work it reviewed
     n_reviews: int = 0
-    n_unknown: int = 0  # of which: of work of which nobody knows whether it was right
+    approved_right: int = 0
+    misses: int = 0  # wrong work that it approved
+    false_alarms: int = 0  # right work that it rejected
+    hits: int = 0  # wrong work that it rejected
+    n_unknown: int = 0  # reviews of work of which nobody knows whether it was right
     n_rejections: int = 0
     n_quoting: int = 0  # of which: with a feedback that repeats the critic's own instructions
     n_rejecting: int = 0  # answers in which it rejected something
-    n_recovered: int = 0  # answers that were right after it had rejected wrong work
+    n_recovered: int = 0  # of which: right in the end, after it had rejected wrong or unknown work
 
 
 class CriticTally:
-    """Counts of all critics of a run; per sample it keeps four numbers."""
+    """Numbers of all critics of a run, by name."""
 
     def __init__(self, critics: Iterable[str] | None, labels: LabelSet | None = None) -> None:
         """
@@ -59,46 +53,44 @@ class CriticTally:
         """
         self._declared = None if critics is None else set(critics)
         self._labels = labels
-        self.counts: dict[str, CriticCount] = {}
+        self.numbers: dict[str, CriticNumbers] = {}
 
     def add(self, record: Record) -> None:
         """Count the reviews of a record with its trajectory."""
+        from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
+
         if is_own_program(record):
             return
         steps = AgentSteps.of(record)
         rejecting, recovered = set[str](), set[str]()
         last = {work.agent: work for work in steps.work}
         for critic, judged in steps.pair_reviews():
-            if not self._is_critic(critic.agent):
+            if self._declared is not None and critic.agent not in self._declared:
                 continue
-            count = self.counts.setdefault(critic.agent, CriticCount())
+            numbers = self.numbers.setdefault(critic.agent, CriticNumbers())
             is_draft = judged in steps.drafts
             right = self._is_right(record, judged, is_draft, judged is last[judged.agent])
-            count.n_reviews += 1
-            count.judges.add(judged.agent)
+            numbers.n_reviews += 1
+            numbers.judges = sorted({*numbers.judges, judged.agent})
+            numbers.approved_right += right is True and not critic.rejects
+            numbers.misses += right is False and not critic.rejects
+            numbers.false_alarms += right is True and critic.rejects
+            numbers.hits += right is False and critic.rejects
+            numbers.n_unknown += right is None
             if critic.rejects:
                 rejecting.add(critic.agent)
-                count.n_rejections += 1
-                count.n_quoting += _quotes_instructions(critic, record)
-            if right is None:
-                count.n_unknown += 1
-                recovered |= {critic.agent} if critic.rejects and not is_draft else set()
-                continue
-            reviews = count.by_sample[record.sample_id]
-            reviews.approved_right += right and not critic.rejects
-            reviews.approved_wrong += not right and not critic.rejects
-            reviews.rejected_right += right and critic.rejects
-            reviews.rejected_wrong += not right and critic.rejects
-            recovered |= {critic.agent} if critic.rejects and not right else set()
+                numbers.n_rejections += 1
+                numbers.n_quoting += _quotes_instructions(critic, record)
+                if right is False or (right is None and not is_draft):
+                    recovered.add(critic.agent)
         for name in rejecting:
-            self.counts[name].n_rejecting += 1
-            self.counts[name].n_recovered += name in recovered and record.scored and record.correct
+            self.numbers[name].n_rejecting += 1
+            self.numbers[name].n_recovered += name in recovered and record.scored and record.correct
 
-    def _is_critic(self, agent: str) -> bool:
-        return self._declared is None or agent in self._declared
-
-    def _is_right(self, record: Record, judged: Step, is_draft: bool, is_last: bool) -> bool | None:
+    def _is_right(self, record: Record, judged: "Step", is_draft: bool, is_last: bool) -> bool | None:
         """Return whether reviewed work was right; None: that cannot be known."""
+        from eval.analysis.attribution.broken_link import build_matcher
+
         if not record.scored:
             return None
         if is_draft:
@@ -106,7 +98,7 @@ class CriticTally:
         return True if is_last and record.correct else None
 
 
-def _quotes_instructions(critic: Step, record: Record) -> bool:
+def _quotes_instructions(critic: "Step", record: Record) -> bool:
     """Return whether most of what a critic said stands word for word in its own instructions."""
     said = _list_phrases(str(critic.outputs.get("feedback") or critic.said))
     requests = (span.get("inputs") or {} for span in record.trajectory if span.get("parent") == critic.span)

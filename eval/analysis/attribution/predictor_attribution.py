@@ -6,8 +6,8 @@
 The evidence, in this order: fields of the target that a predictor got wrong; an output that held the target before a
 later predictor lost it; the first output that holds the wrong answer; an output that says nothing, or lacks what it has
 in right answers; evidence in a predictor's input that its output lacks; the value of an output that is an arithmetic
-expression; the right answers whose outputs are most alike. Without any, the author of the answer is named. Reasons are
-remarks: they never quote anybody.
+expression; the right answers whose outputs are most alike. Without any, the author of the answer is named. Reasons
+never quote anybody.
 """
 
 import json
@@ -64,16 +64,13 @@ class RightAnswers:
         found = self._list(agent)
         return len(found) >= MIN_RIGHT and sum(each.has_target for each in found) >= HABIT * len(found)
 
-    def find_nearest_target(self, step: Step, targets: Sequence[str]) -> str | None:
-        """Return which of the targets the right answers with the most similar outputs have; None if it is not clear."""
-        words, best = _read_words(step), dict.fromkeys(targets, 0.0)
-        for each in self._list(step.agent):
-            if each.target in best:
-                best[each.target] = max(best[each.target], _compare(words, each.words))
-        first, *others = sorted(best, key=lambda target: (-best[target], target))
-        clear = best[first] > 0 and all(best[first] > best[other] for other in others)
-        known = {each.target for each in self._list(step.agent)}
-        return first if clear and known.issuperset(targets) else None
+    def find_nearest_target(self, step: Step, targets: tuple[str, str]) -> str | None:
+        """Return which of two targets the right answers with the most similar outputs have; None if it is not clear."""
+        words, found = _read_words(step), self._list(step.agent)
+        alike = [[_compare(words, each.words) for each in found if each.target == target] for target in targets]
+        if not all(alike) or max(alike[0]) == max(alike[1]):
+            return None
+        return targets[0] if max(alike[0]) > max(alike[1]) else targets[1]
 
     def _list(self, agent: str) -> list[_RightOutput]:
         return list(self._outputs.get(agent, ()))  # a copy: others may be added meanwhile, by other threads
@@ -82,22 +79,17 @@ class RightAnswers:
 def attribute_to_predictor(
     record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, right_answers: RightAnswers | None = None
 ) -> Attribution | None:
-    """Return the predictor responsible for a wrong answer; None if none has worked."""
-    chain = _find_chain(record, agent_steps)
-    if not chain:
-        return None
-    case = _Case(record, agent_steps, chain, matcher, right_answers or RightAnswers())
-    found = (rule(case) for rule in _RULES)
-    return next(filter(None, found), None)
-
-
-def find_failed_predictor(record: Record, agent_steps: AgentSteps) -> Attribution | None:
-    """Return the predictor after which the program's own code failed; None if no predictor can be the cause."""
+    """Return the predictor responsible for a wrong or failed answer; None if none has worked or can be the cause."""
     worked = [step for step in agent_steps.steps if step.outputs]
-    if record.error_class != "internal" or record.error_component != "system" or not worked:
+    if not worked:
         return None
-    why = "The program's code failed on what this agent had replied, the last reply before the failure."
-    return blame(worked[-1], why, "The program failed after this agent's reply.")
+    if record.error is not None:
+        why = "The program's code failed on what this agent had replied, the last reply before the failure."
+        is_own_code = record.error_class == "internal" and record.error_component == "system"
+        return blame(worked[-1], why) if is_own_code else None
+    chain = _find_chain(record, agent_steps)
+    case = _Case(record, agent_steps, chain, matcher, right_answers or RightAnswers())
+    return blame(*next(filter(None, (rule(case) for rule in _RULES))))
 
 
 @dataclass(frozen=True)
@@ -119,6 +111,9 @@ class _Case:
         return TargetMatcher(answer) if answer else None
 
 
+_Found = tuple[Step, str] | None  # the step at fault, and the reason
+
+
 def _find_chain(record: Record, agent_steps: AgentSteps) -> list[Step]:
     """Return the last step of each predictor that contributed to the answer, its author last."""
     worked = [step for step in agent_steps.steps if step.outputs]
@@ -127,13 +122,13 @@ def _find_chain(record: Record, agent_steps: AgentSteps) -> list[Step]:
     answer = (record.answer or "").strip()
     authors = [step for step in worked if answer and answer in _list_texts(step)]
     author = (authors or worked)[-1]
-    before = list({step.agent: step for step in worked[: worked.index(author)] if step.agent != author.agent}.values())
-    feeding, reached = [], [author]
-    for step in sorted(before, key=worked.index, reverse=True):
+    before = {step.agent: step for step in worked[: worked.index(author)] if step.agent != author.agent}
+    earlier = sorted(before.values(), key=worked.index)
+    reached = [author]
+    for step in reversed(earlier):
         if any(_is_passed_on(step, later) for later in reached):
-            feeding.append(step)
             reached.append(step)
-    return [*(reversed(feeding) if feeding else sorted(before, key=worked.index)), author]
+    return [*(reversed(reached[1:]) if reached[1:] else earlier), author]
 
 
 def _is_passed_on(step: Step, later: Step) -> bool:
@@ -143,112 +138,95 @@ def _is_passed_on(step: Step, later: Step) -> bool:
     )
 
 
-def _wrong_field(case: _Case) -> Attribution | None:
+def _wrong_field(case: _Case) -> _Found:
     """Compare outputs with the fields of a target that is a JSON object."""
     try:
         fields = json.loads(case.matcher.text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(fields, dict):
-        return None
-    for step in case.agent_steps.steps:
+    for step in case.agent_steps.steps if isinstance(fields, dict) else ():
         if any(name in fields and _simplify(value) != _simplify(fields[name]) for name, value in step.outputs.items()):
-            why = "A field that this agent gave is not the one that was expected."
-            return blame(step, why, "One of its fields was wrong.")
+            return step, "A field that this agent gave is not the one that was expected."
     return None
 
 
-def _target_lost(case: _Case) -> Attribution | None:
+def _target_lost(case: _Case) -> _Found:
     """Find the predictor after the last one whose output still held the target."""
     holders = [number for number, step in enumerate(case.chain) if _holds(step, case.matcher)]
     if not holders:
         return None
-    at_fault = case.chain[min(holders[-1] + 1, len(case.chain) - 1)]
     if holders[-1] == len(case.chain) - 1:
         why = "This agent's own output held the right content, and its answer was not that in the right form."
-        return blame(at_fault, why, "The content was there, and this agent's answer was another.")
+        return case.author, why
     why = "What this agent was given held the right answer, and what it made of it did not."
-    return blame(at_fault, why, "A right intermediate result was spoilt by this agent.")
+    return case.chain[holders[-1] + 1], why
 
 
-def _wrong_introduced(case: _Case) -> Attribution | None:
+def _wrong_introduced(case: _Case) -> _Found:
     """Find the first output that holds the wrong answer, if others took it over from there."""
-    wrong = case.wrong
-    if wrong is None:
-        return None
-    first = next((step for step in case.chain if _holds(step, wrong) or _is_repeated(step, case.record)), case.author)
-    if first is case.author:
-        return None
-    why = "The wrong answer first occurs in this agent's output, and the agents after it took it over."
-    return blame(first, why, "It was wrong from this agent on.")
-
-
-def _evidence_lost(case: _Case) -> Attribution | None:
-    """Find the predictor that read the target, where its output and all that the author read lack it."""
-    matcher = case.matcher
-    if matcher.is_within(case.author.seen):
-        if len(case.chain) == 1:
-            return None
-        why = "The evidence was in front of this agent, and it did not draw the right answer from it."
-        return blame(case.author, why, "This agent did not make the right use of its evidence.")
-    for step in case.chain[:-1]:
-        if matcher.is_within(step.seen) and not matcher.is_within("\n".join(_list_texts(step))):
-            why = "The evidence was in what this agent was given, and its output left it out."
-            return blame(step, why, "This agent lost the evidence.")
+    for step in case.chain[:-1] if case.wrong else ():
+        if (case.wrong and _holds(step, case.wrong)) or _is_repeated(step, case.record):
+            return step, "The wrong answer first occurs in this agent's output, and the agents after it took it over."
     return None
 
 
-def _says_nothing(case: _Case) -> Attribution | None:
+def _says_nothing(case: _Case) -> _Found:
     for step in case.chain[:-1]:
         if all(len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text) for text in _list_texts(step)):
             why = "This agent's output was empty or said that there is nothing, so the agents after it had nothing."
-            return blame(step, why, "This agent delivered nothing.")
+            return step, why
     return None
 
 
-def _calculates_wrongly(case: _Case) -> Attribution | None:
+def _lacks_usual_content(case: _Case) -> _Found:
+    for step in case.chain[:-1]:
+        if case.right_answers.usually_hold_target(step.agent):
+            why = "Where answers were right, this agent's output already held what the answer needs; here it did not."
+            return step, why
+    return None
+
+
+def _evidence_lost(case: _Case) -> _Found:
+    """Find the predictor that read the target, where its output and all that the author read lack it."""
+    matcher = case.matcher
+    if matcher.is_within(case.author.seen):
+        why = "The evidence was in front of this agent, and it did not draw the right answer from it."
+        return (case.author, why) if len(case.chain) > 1 else None
+    for step in case.chain[:-1]:
+        if matcher.is_within(step.seen) and not matcher.is_within("\n".join(_list_texts(step))):
+            return step, "The evidence was in what this agent was given, and its output left it out."
+    return None
+
+
+def _calculates_wrongly(case: _Case) -> _Found:
     """Calculate intermediate outputs that are expressions."""
     for step in case.chain[:-1]:
         results = [result for text in _list_texts(step) if (result := _calculate(text)) is not None]
         if any(map(case.matcher.matches, results)):
-            why = "What this agent was given yields the right number, and its own calculation went wrong."
-            return blame(case.author, why, "This agent's calculation was wrong.")
-        if results and case.wrong is not None and any(map(case.wrong.matches, results)):
-            why = "The wrong number follows from what this agent gave to the agents after it."
-            return blame(step, why, "It was wrong from this agent on.")
+            return case.author, "What this agent was given yields the right number, and its own calculation went wrong."
+        if case.wrong is not None and any(map(case.wrong.matches, results)):
+            return step, "The wrong number follows from what this agent gave to the agents after it."
     return None
 
 
-def _lacks_usual_content(case: _Case) -> Attribution | None:
-    for step in case.chain[:-1]:
-        if case.right_answers.usually_hold_target(step.agent):
-            why = "Where answers were right, this agent's output already held what the answer needs; here it did not."
-            return blame(step, why, "This agent's output lacked what the answer needs.")
-    return None
-
-
-def _is_like_another(case: _Case) -> Attribution | None:
+def _is_like_another(case: _Case) -> _Found:
     """Compare intermediate outputs with those of right answers that have this target, or the wrong answer as target."""
     right, wrong = case.matcher.text.casefold(), (case.record.answer or "").strip().casefold()
     if right == wrong:
         return None
-    found = [(step, case.right_answers.find_nearest_target(step, [right, wrong])) for step in case.chain[:-1]]
-    misled = next((step for step, target in found if target == wrong), None)
-    if misled is not None:
-        why = "This agent's output was like those from which, in right answers, the answer given here follows."
-        return blame(misled, why, "This agent's output led to the wrong answer.")
-    if any(target == right for _, target in found):
-        why = "What this agent was given was like what it is given in right answers, and its own result was another."
-        return blame(case.author, why, "This agent's own conclusion was wrong.")
-    return None
+    nearest = [(step, case.right_answers.find_nearest_target(step, (right, wrong))) for step in case.chain[:-1]]
+    if misled := next((step for step, target in nearest if target == wrong), None):
+        return misled, "This agent's output was like those from which, in right answers, the answer given here follows."
+    why = "What this agent was given was like what it is given in right answers, and its own result was another."
+    return (case.author, why) if any(target == right for _, target in nearest) else None
 
 
-def _author_is_wrong(case: _Case) -> Attribution:
+def _author_is_wrong(case: _Case) -> _Found:
     why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return blame(case.author, why, "As far as can be told, it went wrong here.")
+    return case.author, why
 
 
-_RULES: tuple[Callable[[_Case], Attribution | None], ...] = (
+_RULES: tuple[Callable[[_Case], _Found], ...] = (
     _wrong_field,
     _target_lost,
     _wrong_introduced,

@@ -11,15 +11,16 @@ program also right ones, which show what its predictors usually do.
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from eval.analysis.attribution.critics import CriticNumbers, CriticTally
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 
 if TYPE_CHECKING:
     from eval.analysis.attribution.broken_link import BrokenLink
-    from eval.analysis.attribution.critics import CriticCount
     from eval.analysis.attribution.predictor_attribution import RightAnswers
 
 MAX_RIGHT_ANSWERS = 1_000  # of a user's own program, from which the habits of its predictors are read
@@ -32,7 +33,7 @@ class RunAttribution:
     """First broken links and critics' reviews of a run."""
 
     links: "dict[Key, BrokenLink]"
-    critics: "dict[str, CriticCount]" = field(default_factory=dict)  # by name
+    critics: dict[str, CriticNumbers] = field(default_factory=dict)  # by name
 
 
 def attribute_run(store: RunStore) -> RunAttribution:
@@ -47,24 +48,19 @@ def attribute_run(store: RunStore) -> RunAttribution:
     for each in store.final_records():
         loses = each.error is not None or (each.scored and not each.correct)
         (lost if loses else right).add((each.sample_id, each.epoch))
+    tally = CriticTally(info.critics, labels)
+    found = RunAttribution({}, tally.numbers)
     if not lost and info.critics == []:
-        return RunAttribution({})
+        return found
     from eval.analysis.attribution.broken_link import find_broken_link
 
     right_answers = _read_right_answers(store, right, labels) if lost else None
-    tally = None
-    if info.critics != []:
-        from eval.analysis.attribution.critics import CriticTally
-
-        tally = CriticTally(info.critics, labels)
-    links = dict[Key, "BrokenLink"]()
-    for record in read_with_steps(store, (lost | right if tally else lost).__contains__):
-        link = find_broken_link(record, right_answers, labels)
-        if link is not None:
-            links[record.sample_id, record.epoch] = link
-        if tally is not None:
+    for record in read_with_steps(store, (lost if info.critics == [] else lost | right).__contains__):
+        if (link := find_broken_link(record, right_answers, labels)) is not None:
+            found.links[record.sample_id, record.epoch] = link
+        if info.critics != []:
             tally.add(record)
-    return RunAttribution(links, tally.counts if tally else {})
+    return found
 
 
 def read_with_steps(store: RunStore, wants: Callable[[Key], bool]) -> Iterator[Record]:
@@ -81,13 +77,14 @@ def _read_right_answers(store: RunStore, right: set[Key], labels: LabelSet) -> "
     from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
     from eval.analysis.attribution.broken_link import build_matcher
 
-    found = None
-    for number, record in enumerate(read_with_steps(store, right.__contains__)):
-        if number >= MAX_RIGHT_ANSWERS or not is_own_program(record):
-            break
-        from eval.analysis.attribution.predictor_attribution import RightAnswers
+    records = islice(read_with_steps(store, right.__contains__), MAX_RIGHT_ANSWERS)
+    first = next(records, None)
+    if first is None or not is_own_program(first):
+        return None
+    from eval.analysis.attribution.predictor_attribution import RightAnswers
 
-        found = found or RightAnswers()
+    found = RightAnswers()
+    for record in chain([first], records):
         if record.scored:
             found.add(record, AgentSteps.of(record), build_matcher(record.target or "", labels))
     return found

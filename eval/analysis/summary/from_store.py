@@ -15,14 +15,13 @@ from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import Summary
 from eval.runs.folder import is_in_use
 from eval.runs.record import Record, Usage, build_missing_record
-from eval.runs.run_info import SILENT, RunInfo, SessionInfo
+from eval.runs.run_info import SILENT, SessionInfo
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import read_scorer_name
 
 if TYPE_CHECKING:
     from eval.analysis.attribution.run_attribution import RunAttribution
-    from eval.analysis.tuned_on import UsedToTune
 
 GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"
@@ -41,6 +40,11 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
     info, state = store.read_info(), store.read_state()
     folder, config = store.path.resolve().parent, info.config
     prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
+    used = None
+    if info.tuning_use is not None:
+        from eval.analysis.tuned_on import read_tuning_use
+
+        used = read_tuning_use(info)
     details = RunDetails(
         run_id=info.run_id,
         folder=folder.name,
@@ -64,20 +68,12 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
         command=tuple(info.command or ()),
         sessions=tuple(state.sessions),
         unfinished=Usage(**state.unfinished) if state.unfinished else None,
-        used=_read_tuning_use(info),
+        used=used,
         attribution=attribution,
         agents_with_tools=tuple(agent for agent, tools in (info.tools or {}).items() if tools),
     )
     records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(folder))
     return summarise(chain(records, read_missing(store)), details)
-
-
-def _read_tuning_use(info: RunInfo) -> "UsedToTune | None":
-    if info.tuning_use is None:
-        return None
-    from eval.analysis.tuned_on import read_tuning_use
-
-    return read_tuning_use(info)
 
 
 def read_missing(store: RunStore) -> Iterator[Record]:
@@ -90,10 +86,9 @@ def read_missing(store: RunStore) -> Iterator[Record]:
 
 def _find_stop_reason(sessions: Sequence[SessionInfo], store: RunStore) -> str | None:
     """Return why the run ended before its last sample, or has not ended yet; None if every sample has a record."""
-    last = sessions[-1] if sessions else None
-    ended = last is not None and last.ended_at is not None
-    if last and ended and last.stopped:
-        return last.stopped
+    ended = bool(sessions) and sessions[-1].ended_at is not None
+    if ended and sessions[-1].stopped:
+        return sessions[-1].stopped
     if next(read_missing(store), None) is None:
         return None
     if ended or not store.read_only:

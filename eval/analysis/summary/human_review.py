@@ -8,11 +8,10 @@ it rejected are counted apart.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from eval.analysis.summary.rows import Row, measure_share, measure_without
 from eval.analysis.summary.summary import HumanAgreement, HumanReview, PartNumbers
-from eval.runs.record import HumanVerdict
 from eval.scorers.score import read_value
 
 # As in `eval.analysis.human_review.labels`, which writes them.
@@ -32,16 +31,15 @@ def summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | No
     applied = [each for each in reviewed if any(verdict.is_applied for verdict in each.human)]
     scored = [each for each in final if each.scored]
     unfair = _select_ids(applied, _AMBIGUOUS) | _select_ids(applied, _BAD_QUESTION)
-    before = [read_original_value(each) for each in scored]
+    before = [_read_original_value(each) for each in scored]
     return HumanReview(
         n_corrected=len(_select_ids(applied, _WRONG_GOLD)),
-        n_accepted=sum(each.correct and not was_accepted(each) and _has(each, _RIGHT) for each in applied),
-        n_rejected=sum(was_accepted(each) and not each.correct and _has(each, _WRONG) for each in applied),
+        n_accepted=sum(each.correct and not _was_accepted(each) and _has(each, _RIGHT) for each in applied),
+        n_rejected=sum(_was_accepted(each) and not each.correct and _has(each, _WRONG) for each in applied),
         n_ambiguous=len(_select_ids(applied, _AMBIGUOUS)),
         n_bad_questions=len(_select_ids(applied, _BAD_QUESTION)),
         n_pending=len(reviewed) - len(applied),
         score_before=sum(before) / len(before) if before and applied else None,
-        corrections=_list_corrections(applied),
         **vars(measure_without(final, unfair, incomplete)),
     )
 
@@ -54,24 +52,15 @@ def _select_ids(rows: Sequence[Row], label: str) -> set[str]:
     return {each.sample_id for each in rows if _has(each, label)}
 
 
-def _list_corrections(rows: Sequence[Row]) -> dict[str, list[HumanVerdict]]:
-    """Return the labels by sample, each once: one on a question is on all answers to it."""
-    found: defaultdict[str, dict[str, HumanVerdict]] = defaultdict(dict)
-    for row in rows:
-        for verdict in row.human:
-            found[row.sample_id].setdefault(verdict.id, verdict)
-    return {sample_id: list(verdicts.values()) for sample_id, verdicts in found.items()}
-
-
-def read_original_value(row: Row) -> float:
+def _read_original_value(row: Row) -> float:
     """Return what the scorer gave for an answer, before a person's label."""
     applied = next((each for each in row.human if each.is_applied), None)
     return row.value if applied is None else read_value(applied.score_before)
 
 
-def was_accepted(row: Row) -> bool:
+def _was_accepted(row: Row) -> bool:
     """Return whether the scorer accepted an answer, before a person's label."""
-    return row.scored and read_original_value(row) == 1.0
+    return row.scored and _read_original_value(row) == 1.0
 
 
 def compare_with_people(judged: Sequence[Row]) -> HumanAgreement | None:
@@ -86,17 +75,14 @@ def compare_with_people(judged: Sequence[Row]) -> HumanAgreement | None:
     for row in judged:
         label = next((each.label for each in row.human if each.label in (_RIGHT, _WRONG)), None)
         if label is not None and not _has(row, _WRONG_GOLD):
-            confirmed[row.sample_id, row.vote] = was_accepted(row), was_accepted(row) == (label == _RIGHT)
-    if not confirmed:
-        return None
-    return HumanAgreement(accepted=_count_confirmed(confirmed, True), rejected=_count_confirmed(confirmed, False))
-
-
-def _count_confirmed(confirmed: Mapping[tuple[str, int | None], tuple[bool, bool]], accepted: bool) -> PartNumbers:
-    by_sample: defaultdict[str, list[bool]] = defaultdict(list)
-    for (sample_id, _), (was_so, agrees) in confirmed.items():
-        if was_so is accepted:
-            by_sample[sample_id].append(agrees)
-    tallies = [(sum(each), len(each)) for each in by_sample.values()]
-    share, interval = measure_share(tallies, incomplete=False)
-    return PartNumbers(score=share or 0.0, score_ci95=interval, n=sum(n for _, n in tallies))
+            confirmed[row.sample_id, row.vote] = _was_accepted(row), _was_accepted(row) == (label == _RIGHT)
+    parts = []
+    for accepted in (True, False):
+        by_sample: defaultdict[str, list[bool]] = defaultdict(list)
+        for (sample_id, _), (was_so, agrees) in confirmed.items():
+            if was_so is accepted:
+                by_sample[sample_id].append(agrees)
+        tallies = [(sum(each), len(each)) for each in by_sample.values()]
+        share, interval = measure_share(tallies, incomplete=False)
+        parts.append(PartNumbers(score=share or 0.0, score_ci95=interval, n=sum(n for _, n in tallies)))
+    return HumanAgreement(accepted=parts[0], rejected=parts[1]) if confirmed else None

@@ -13,7 +13,7 @@ scores", Applied Intelligence 52, 2022), with half an answer added, less one sam
     summarise_labels(rows, ("billing", "refund"), incomplete=False).by_label["refund"].f1
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from eval.analysis.statistics.intervals import (
@@ -39,10 +39,16 @@ def summarise_labels(final: Sequence[Row], names: Sequence[str], incomplete: boo
         names: of the labels.
         incomplete: True if answers are missing: there are no intervals then.
     """
-    samples = [list(map(_find_cell, rows)) for rows in group_by_sample(each for each in final if each.scored)]
+    grouped = group_by_sample(each for each in final if each.scored)
+    samples = [[(row.label or OTHER_TARGET, row.given_label) for row in rows] for rows in grouped]
     if not names or not samples:
         return None
     cells = Counter(cell for sample in samples for cell in sample)
+    answers = (*names, OTHER, NO_ANSWER)
+    confusion = {
+        target: {answer: cells[target, answer] for answer in answers if cells[target, answer]}
+        for target in (*names, OTHER_TARGET)
+    }
     by_label = {name: _summarise_label(name, samples, incomplete) for name in names}
     found = [each.f1 or 0.0 for each in by_label.values() if each.n]
     return LabelSummary(
@@ -51,21 +57,8 @@ def summarise_labels(final: Sequence[Row], names: Sequence[str], incomplete: boo
         n_other=sum(count for (_, answer), count in cells.items() if answer == OTHER),
         n_no_answer=sum(count for (_, answer), count in cells.items() if answer == NO_ANSWER),
         by_label=by_label,
-        confusion=_count_confusion(cells, names),
+        confusion={target: row for target, row in confusion.items() if row},
     )
-
-
-def _find_cell(row: Row) -> _Cell:
-    return row.label or OTHER_TARGET, row.given_label
-
-
-def _count_confusion(cells: Counter[_Cell], names: Sequence[str]) -> dict[str, dict[str, int]]:
-    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for target in (*names, OTHER_TARGET):
-        for answer in (*names, OTHER, NO_ANSWER):
-            if count := cells[target, answer]:
-                found[target][answer] = count
-    return dict(found)
 
 
 def _summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:

@@ -5,12 +5,12 @@ build_row(record).vote == build_row(other).vote      # both answered the same
 spending = Spending()
 for record in records:
     spending.add(record)
-spending.usage.total().cost_usd                      # 0.0132
+spending.usage.cost_usd                              # 0.0132
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from sys import intern
 
 from eval.analysis.statistics.intervals import Interval, Tally, compute_clustered_interval, compute_metric_interval
@@ -36,8 +36,7 @@ class Row:
     correct: bool
     value: float  # 0 to 1; in error or unscored 0
     parts: tuple[tuple[str, float], ...]  # of the score, by name; without remarks that have a count of their own
-    extra: tuple[tuple[str, float | None], ...]  # name and value of each extra scorer; None: it failed
-    extra_errors: tuple[tuple[str, str], ...]
+    extra: tuple[tuple[str, float | None, str | None], ...]  # name, value and error of each extra scorer
     error_class: str | None  # None: no error
     error: str | None  # its message, cut
     limit: str | None
@@ -69,11 +68,9 @@ def build_row(record: Record, labels: LabelSet = NO_LABELS) -> Row:
         correct=record.scored and record.correct,
         value=record.value if record.scored else 0.0,
         parts=tuple((intern(name), value) for name, value in record.parts.items() if name not in _REMARKS),
-        extra=tuple((intern(name), each.value) for name, each in record.extra_scores.items()),
-        extra_errors=tuple(
-            (intern(name), intern(each.error[:MAX_ERROR_CHARS]))
+        extra=tuple(
+            (intern(name), each.value, each.error and each.error[:MAX_ERROR_CHARS])
             for name, each in record.extra_scores.items()
-            if each.error
         ),
         error_class=intern(record.error_class or "unknown") if failed else None,
         error=None if record.error is None else intern(record.error[:MAX_ERROR_CHARS]),
@@ -159,42 +156,32 @@ def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete:
 _COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)
 
 
-class UsageTotal:
-    """Sums of `Usage`. The cost is None as soon as one is unknown, for a partial sum would look like the whole."""
-
-    def __init__(self) -> None:
-        self._total = Usage()
-        self._known = self._unknown = False
-
-    def add(self, usage: Usage) -> None:
-        total = self._total
-        for name in _COUNTS:
-            setattr(total, name, getattr(total, name) + getattr(usage, name))
-        total.known_cost_usd += usage.at_least_usd
-        oldest = (total.oldest_cached_tool_result, usage.oldest_cached_tool_result)
-        total.oldest_cached_tool_result = min(filter(None, oldest), default=None)
-        self._known |= usage.cost_usd is not None
-        self._unknown |= usage.cost_usd is None and usage.lm_calls > 0  # else it failed before its first call
-
-    def total(self) -> Usage:
-        """Return the sum so far."""
-        cost = self._total.known_cost_usd if self._known and not self._unknown else None
-        return replace(self._total, cost_usd=cost)
+def _add_usage(total: Usage, usage: Usage) -> Usage:
+    """Return the sum; its cost is None as soon as one is unknown, for a partial sum would look like the whole."""
+    oldest = (total.oldest_cached_tool_result, usage.oldest_cached_tool_result)
+    known = total.known_cost_usd + usage.at_least_usd
+    costs = [each.cost_usd for each in (total, usage) if each.lm_calls or each.cost_usd is not None]  # else no call
+    return Usage(
+        **{name: getattr(total, name) + getattr(usage, name) for name in _COUNTS},
+        known_cost_usd=known,
+        cost_usd=known if costs and None not in costs else None,
+        oldest_cached_tool_result=min(filter(None, oldest), default=None),
+    )
 
 
 class Spending:
     """Usage of every attempt, since all of them were paid for."""
 
     def __init__(self) -> None:
-        self.usage, self.scorer_usage = UsageTotal(), UsageTotal()
+        self.usage, self.scorer_usage = Usage(), Usage()
         self.waited_seconds = 0.0
         self.calls_by_tool, self.tool_errors = Counter[str](), Counter[str]()
         self.first_tool_errors: dict[str, str] = {}
         self.seconds_by_agent: defaultdict[str, float] = defaultdict(float)
 
     def add(self, record: Record) -> None:
-        self.usage.add(record.usage)
-        self.scorer_usage.add(record.scorer_usage)
+        self.usage = _add_usage(self.usage, record.usage)
+        self.scorer_usage = _add_usage(self.scorer_usage, record.scorer_usage)
         self.waited_seconds += record.waited_seconds
         self.calls_by_tool.update(record.calls_by_tool)
         self.tool_errors.update(record.tool_errors)

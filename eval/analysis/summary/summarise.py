@@ -5,7 +5,7 @@ summarise(store.records(without_trajectory=True), details).accuracy      # 0.377
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +17,11 @@ from eval.analysis.summary.rows import (
     build_row,
     measure,
     measure_correct,
-    measure_share,
     measure_without,
 )
 from eval.analysis.summary.summary import (
     Counts,
-    CriticNumbers,
-    EpochNumbers,
     ExtraNumbers,
-    HumanAgreement,
-    HumanReview,
-    LabelSummary,
     LeakedResult,
     Leaks,
     LostPoints,
@@ -46,7 +40,6 @@ from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
     from eval.analysis.attribution.broken_link import BrokenLink
-    from eval.analysis.attribution.critics import CriticCount
     from eval.analysis.attribution.run_attribution import RunAttribution
     from eval.analysis.tuned_on import UsedToTune
 
@@ -79,7 +72,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
             outside the plan count only towards the usage.
         run: everything else about the run.
     """
-    spending, attempts, n_outside = Spending(), [], 0
+    spending, attempts, n_outside = Spending(), list[Row](), 0
     for record in records:
         spending.add(record)
         if is_planned(record, run.epochs, run.sample_ids):
@@ -87,43 +80,37 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         else:
             n_outside += 1
     final = select_final_attempts(attempts)
+    scored = [each for each in final if each.scored]
     epochs = run.epochs or len({each.epoch for each in final})
     incomplete = any(each.error_class in MISSING for each in final)
-    found, critics = run.attribution, run.attribution.critics if run.attribution else {}
     facts: dict[str, Any] = {each.name: getattr(run, each.name) for each in fields(RunFacts)}
     facts |= {"incomplete": incomplete, "wall_seconds": round(run.wall_seconds, 3)}
     facts["notice"] = SIMULATED_NOTICE if run.simulated else None
     return Summary(
         **facts,
         **vars(_count(final, incomplete)),
+        **_summarise_rest(final, run, epochs, incomplete),
         metric=name_metric(run.scorer, [each.value for each in final]),
-        n_unscored=sum(not each.scored for each in final),
+        n_unscored=len(final) - len(scored),
         n_questions=len({each.sample_id for each in final}),
         epochs=epochs,
         n_outside_plan=n_outside,
-        by_level=_count_by_level(final, incomplete),
+        by_level=_count_groups(final, lambda row: row.level, incomplete),
         by_tag=_count_by_tag(final, run.tags, incomplete),
         tags=run.shown_tags,
-        labels=_summarise_labels(final, run.labels, incomplete),
-        by_epochs=None if incomplete or epochs < 2 else _summarise_epochs(final, epochs),
         errors_by_class=_tally(each.error_class for each in final),
         first_errors=_find_first_errors(final),
         limits=_tally(each.limit for each in final),
         retried=_summarise_retried(attempts, final),
         format_loss=sum(each.format_loss for each in final),
         extra_scorers={
-            name: _summarise_extra(name, scorer, final, incomplete) for name, scorer in run.extra_scorers.items()
+            name: _summarise_extra(name, scorer, scored, incomplete) for name, scorer in run.extra_scorers.items()
         },
-        parts=_summarise_parts(final, incomplete),
-        judge_agreement=_compare_with_people(final) if run.scorer == JUDGE else None,
-        human_review=_summarise_review(final, incomplete),
-        attribution=tuple(_count_lost_points(final, found.links, incomplete)) if found else None,
-        critics={name: _summarise_critic(critics[name], incomplete) for name in sorted(critics)},
-        used_to_tune=_summarise_tuning(final, run.used, incomplete),
+        parts=_summarise_parts(scored, incomplete),
         leaks=_summarise_leaks(final, incomplete),
-        blocked_pages=_count_blocked(attempts),
-        usage=spending.usage.total(),
-        scorer_usage=spending.scorer_usage.total(),
+        blocked_pages=_tally(host for each in attempts for host, n in each.blocked_pages for _ in range(n)),
+        usage=spending.usage,
+        scorer_usage=spending.scorer_usage,
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
         agents_without_calls=_find_idle(run.agents_with_tools, spending),
@@ -132,6 +119,31 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         waited_seconds=round(spending.waited_seconds, 3),
         peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in run.sessions), default=0.0) or None,
     )
+
+
+def _summarise_rest(final: Sequence[Row], run: RunDetails, epochs: int, incomplete: bool) -> dict[str, Any]:
+    """Return what few runs have; it is loaded where a run has it."""
+    found: dict[str, Any] = {}
+    if run.labels:
+        from eval.analysis.summary.label_metrics import summarise_labels
+
+        found["labels"] = summarise_labels(final, run.labels.names, incomplete)
+    if epochs > 1 and not incomplete:
+        from eval.analysis.summary.epochs import summarise_epochs
+
+        found["by_epochs"] = summarise_epochs(final, epochs)
+    if any(each.human for each in final):
+        from eval.analysis.summary.human_review import compare_with_people, summarise_review
+
+        judged = [each for each in final if each.scored and each.error_class is None]
+        found["human_review"] = summarise_review(final, incomplete)
+        found["judge_agreement"] = compare_with_people(judged) if run.scorer == JUDGE else None
+    if run.attribution:
+        found["attribution"] = tuple(_count_lost_points(final, run.attribution.links, incomplete))
+        found["critics"] = dict(sorted(run.attribution.critics.items()))
+    if run.used:
+        found["used_to_tune"] = _summarise_tuning(final, run.used, incomplete)
+    return found
 
 
 def is_planned(attempt: Record | Row, epochs: int | None, sample_ids: Collection[str] | None) -> bool:
@@ -172,34 +184,23 @@ def _count(rows: Sequence[Row], incomplete: bool) -> Counts:
     )
 
 
-def _count_by_level(rows: Sequence[Row], incomplete: bool) -> dict[str, Counts]:
+def _count_groups(rows: Iterable[Row], read: Callable[[Row], str | None], incomplete: bool) -> dict[str, Counts]:
+    """Return the counts of each value that the rows have; of very many values those of the most frequent."""
     groups: defaultdict[str, list[Row]] = defaultdict(list)
     for each in rows:
-        if each.level is not None:
-            groups[each.level].append(each)
-    return {level: _count(groups[level], incomplete) for level in sorted(groups)}
+        if (value := read(each)) is not None:
+            groups[value].append(each)
+    kept = sorted(groups, key=lambda value: (-len(groups[value]), value))[:MAX_TAG_VALUES]
+    return {value: _count(groups[value], incomplete) for value in sorted(kept)}
 
 
 def _count_by_tag(
     rows: Sequence[Row], tags: Mapping[str, Mapping[str, str]], incomplete: bool
 ) -> dict[str, dict[str, Counts]]:
-    """Return the counts of each value of each tag that has several; of very many values those of the most frequent."""
-    groups: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for each in rows:
-        for tag, value in tags.get(each.sample_id, {}).items():
-            if tag == EXPECTED:
-                continue
-            groups[tag][value].append(each)
-    return {
-        tag: {value: _count(found, incomplete) for value, found in _keep_most(values).items()}
-        for tag, values in groups.items()
-        if len(values) > 1
-    }
-
-
-def _keep_most(values: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
-    kept = sorted(values, key=lambda value: (-len(values[value]), value))[:MAX_TAG_VALUES]
-    return {value: values[value] for value in sorted(kept)}
+    """Return the counts of each value of each tag that has several."""
+    names = dict.fromkeys(tag for each in rows for tag in tags.get(each.sample_id, {}) if tag != EXPECTED)
+    found = {tag: _count_groups(rows, lambda row: tags.get(row.sample_id, {}).get(tag), incomplete) for tag in names}  # noqa: B023
+    return {tag: counts for tag, counts in found.items() if len(counts) > 1}
 
 
 def _tally(names: Iterable[str | None]) -> dict[str, int]:
@@ -224,14 +225,13 @@ def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried
     return Retried(n=len(again), recovered=sum(each.error_class is None for each in again))
 
 
-def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomplete: bool) -> ExtraNumbers:
+def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Row], incomplete: bool) -> ExtraNumbers:
     """Return an extra scorer's mean over all answers with a target; what has no value from it counts as 0."""
-    scored = [each for each in final if each.scored]
-    values = {id(each): read_value(dict(each.extra).get(name)) for each in scored}
-    score, score_ci95 = measure(scored, incomplete, lambda row: values[id(row)])
-    errors = [text for each in final for of, text in each.extra_errors if of == name]
+    values = {id(row): read_value(value) for row in scored for of, value, _ in row.extra if of == name}
+    score, score_ci95 = measure(scored, incomplete, lambda row: values.get(id(row), 0.0))
+    errors = [error for row in scored for of, _, error in row.extra if of == name and error]
     return ExtraNumbers(
-        metric=name_metric(scorer, values.values()),
+        metric=name_metric(scorer, [values.get(id(row), 0.0) for row in scored]),
         score=score,
         score_ci95=score_ci95,
         n_scored=len(scored),
@@ -240,46 +240,18 @@ def _summarise_extra(name: str, scorer: str | None, final: Sequence[Row], incomp
     )
 
 
-def _summarise_parts(final: Sequence[Row], incomplete: bool) -> dict[str, PartNumbers]:
+def _summarise_parts(scored: Sequence[Row], incomplete: bool) -> dict[str, PartNumbers]:
     """Return the mean of each part; none if the score has one or very many, or parts that are no shares."""
-    scored = [each for each in final if each.scored]
-    names = list(dict.fromkeys(name for each in scored for name, _ in each.parts))
-    if not MIN_PARTS <= len(names) <= MAX_PARTS or any(
-        not 0 <= value <= 1 for each in scored for _, value in each.parts
-    ):
+    values = [part for each in scored for part in each.parts]
+    names = dict.fromkeys(name for name, _ in values)
+    if not MIN_PARTS <= len(names) <= MAX_PARTS or any(not 0 <= value <= 1 for _, value in values):
         return {}
-    return {name: _summarise_part(name, scored, incomplete) for name in names}
-
-
-def _summarise_part(name: str, scored: Sequence[Row], incomplete: bool) -> PartNumbers:
-    having = [each for each in scored if each.error_class or name in dict(each.parts)]
-    score, interval = measure(having, incomplete, lambda row: dict(row.parts).get(name, 0.0))
-    return PartNumbers(score=score or 0.0, score_ci95=interval, n=len(having))
-
-
-# What few runs have is loaded where a run has it.
-
-
-def _summarise_labels(final: Sequence[Row], labels: LabelSet, incomplete: bool) -> LabelSummary | None:
-    if not labels:
-        return None
-    from eval.analysis.summary.label_metrics import summarise_labels
-
-    return summarise_labels(final, labels.names, incomplete)
-
-
-def _summarise_epochs(final: Sequence[Row], epochs: int) -> EpochNumbers | None:
-    from eval.analysis.summary.epochs import summarise_epochs
-
-    return summarise_epochs(final, epochs)
-
-
-def _summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | None:
-    if not any(each.human for each in final):
-        return None
-    from eval.analysis.summary.human_review import summarise_review
-
-    return summarise_review(final, incomplete)
+    found = {}
+    for name in names:
+        having = [each for each in scored if each.error_class or name in dict(each.parts)]
+        score, interval = measure(having, incomplete, lambda row: dict(row.parts).get(name, 0.0))  # noqa: B023
+        found[name] = PartNumbers(score=score or 0.0, score_ci95=interval, n=len(having))
+    return found
 
 
 def _count_lost_points(final: Sequence[Row], links: "Mapping[Key, BrokenLink]", incomplete: bool) -> list[LostPoints]:
@@ -290,72 +262,30 @@ def _count_lost_points(final: Sequence[Row], links: "Mapping[Key, BrokenLink]", 
         if each.value < 1:
             link = links.get(each.key)
             lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)].add(each.key)
-    numbers = [_count_link(*link, keys, scored, incomplete) for link, keys in lost.items()]
-    return sorted(numbers, key=lambda each: (-each.points, each.kind, each.name))
-
-
-def _count_link(kind: str, name: str, keys: Collection[Key], scored: Sequence[Row], incomplete: bool) -> LostPoints:
-    points, interval = measure(scored, incomplete, lambda row: 1.0 - row.value if row.key in keys else 0.0)
-    return LostPoints(kind=kind, name=name, n=len(keys), points=points or 0.0, points_ci95=interval)
-
-
-def _summarise_critic(count: "CriticCount", incomplete: bool) -> CriticNumbers:
-    reviews = list(count.by_sample.values())
-    justified = [(each.rejected_wrong, each.rejected_wrong + each.rejected_right) for each in reviews]
-    found = [(each.rejected_wrong, each.rejected_wrong + each.approved_wrong) for each in reviews]
-    precision, recall = measure_share(justified, incomplete), measure_share(found, incomplete)
-    return CriticNumbers(
-        judges=tuple(sorted(count.judges)),
-        n_reviews=count.n_reviews,
-        approved_right=sum(each.approved_right for each in reviews),
-        misses=sum(each.approved_wrong for each in reviews),
-        false_alarms=sum(each.rejected_right for each in reviews),
-        hits=sum(each.rejected_wrong for each in reviews),
-        n_unknown=count.n_unknown,
-        precision=precision[0],
-        precision_ci95=precision[1],
-        recall=recall[0],
-        recall_ci95=recall[1],
-        n_rejections=count.n_rejections,
-        n_quoting=count.n_quoting,
-        n_rejecting=count.n_rejecting,
-        n_recovered=count.n_recovered,
-    )
-
-
-def _compare_with_people(final: Sequence[Row]) -> HumanAgreement | None:
-    if not any(each.human for each in final):
-        return None
-    from eval.analysis.summary.human_review import compare_with_people
-
-    return compare_with_people([each for each in final if each.scored and each.error_class is None])
+    found = []
+    for (kind, name), keys in lost.items():
+        points, interval = measure(scored, incomplete, lambda row: 1.0 - row.value if row.key in keys else 0.0)  # noqa: B023
+        found.append(LostPoints(kind=kind, name=name, n=len(keys), points=points or 0.0, points_ci95=interval))
+    return sorted(found, key=lambda each: (-each.points, each.kind, each.name))
 
 
 def _summarise_leaks(final: Sequence[Row], incomplete: bool) -> Leaks:
-    met = [each for each in final if each.leaks]
-    sample_ids = {each.sample_id for each in met}
+    results = [(each, *result) for each in final for result in each.leaks]
+    sample_ids = {each.sample_id for each, *_ in results}
     return Leaks(
         n_questions=len(sample_ids),
         results=tuple(
             LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=tool, source=source)
-            for each in met
-            for tool, source in each.leaks
+            for each, tool, source in results
         ),
         **vars(measure_without(final, sample_ids, incomplete)),
     )
 
 
-def _count_blocked(attempts: Iterable[Row]) -> dict[str, int]:
-    hosts: Counter[str] = Counter()
-    for each in attempts:
-        hosts.update(dict(each.blocked_pages))
-    return dict(hosts.most_common())
-
-
-def _summarise_tuning(final: Sequence[Row], used: "UsedToTune | None", incomplete: bool) -> TuningOverlap | None:
+def _summarise_tuning(final: Sequence[Row], used: "UsedToTune", incomplete: bool) -> TuningOverlap | None:
     """Return the overlap with the samples that have a target: no other is in the accuracy."""
     sample_ids = {each.sample_id for each in final if each.scored}
-    if used is None or not sample_ids:
+    if not sample_ids:
         return None
     overlap = used.among(sample_ids)
     return TuningOverlap(

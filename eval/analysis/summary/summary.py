@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from eval.analysis.attribution.critics import CriticNumbers
 from eval.analysis.statistics.intervals import Interval
-from eval.runs.record import NOT_RUN, HumanVerdict, Usage
+from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import SessionInfo
 from eval.scorers.score import ACCURACY
 
@@ -178,7 +179,6 @@ class HumanReview(ScoreWithout):
     n_bad_questions: int
     n_pending: int  # answers with a label that was not applied: `eval/rescore.py` applies it
     score_before: float | None  # the metric as the run was scored without people
-    corrections: dict[str, list[HumanVerdict]]  # sample id → labels that were applied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,27 +201,6 @@ def name_link(kind: str, name: str) -> str:
     if kind == "agent":
         return name
     return "not run" if name == NOT_RUN else f"{kind} {name}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CriticNumbers:
-    """A critic as a classifier of the work that it reviewed, over the last attempts: positive is a rejection."""
-
-    judges: tuple[str, ...]  # agents whose work it reviewed
-    n_reviews: int
-    approved_right: int
-    misses: int  # wrong work that it approved
-    false_alarms: int  # right work that it rejected
-    hits: int  # wrong work that it rejected
-    n_unknown: int  # reviews of work of which nobody knows whether it was right
-    precision: float | None  # hits of hits and false alarms; None: none
-    precision_ci95: Interval | None
-    recall: float | None  # hits of hits and misses; None: none
-    recall_ci95: Interval | None
-    n_rejections: int
-    n_quoting: int  # of which: with a feedback that repeats the critic's own instructions
-    n_rejecting: int  # answers in which it rejected something
-    n_recovered: int  # of which: right in the end, after it had rejected wrong or unknown work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,14 +238,11 @@ class Summary(Counts, RunFacts):
     epochs: int  # as planned
     n_outside_plan: int
     by_level: dict[str, Counts]
-    by_epochs: EpochNumbers | None  # None: one epoch, no target, or incomplete
     errors_by_class: dict[str, int]
     first_errors: dict[str, str]  # class → message of the first error of that class
     limits: dict[str, int]
     retried: Retried
     format_loss: int
-    judge_agreement: HumanAgreement | None  # None: no judge, or nobody has labelled an answer that it scored
-    used_to_tune: TuningOverlap | None  # None: no sample has a target, or it is unknown
     leaks: Leaks
     blocked_pages: dict[str, int]  # host → pages that the tools refused to open, over all attempts
     usage: Usage
@@ -278,6 +254,9 @@ class Summary(Counts, RunFacts):
     first_tool_errors: dict[str, str]  # message of each tool's first failure
     waited_seconds: float  # of all samples
     peak_memory_mb: float | None  # of the process, the highest of all sessions; None: unknown
+    by_epochs: EpochNumbers | None = None  # None: one epoch, no target, or incomplete
+    judge_agreement: HumanAgreement | None = None  # None: no judge, or nobody has labelled an answer that it scored
+    used_to_tune: TuningOverlap | None = None  # None: no sample has a target, or it is unknown
     labels: LabelSummary | None = None  # None: the targets are answers
     by_tag: dict[str, dict[str, Counts]] = field(default_factory=dict)  # tag → value → counts; tags with several values
     tags: tuple[str, ...] = ()  # that `data.tags` names

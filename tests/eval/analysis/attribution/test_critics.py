@@ -1,11 +1,11 @@
 """Tests of critics as classifiers, over records put together from a few agents' steps."""
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import pytest
 
 from eval.analysis.attribution.agent_steps import INPUTS
-from eval.analysis.attribution.critics import CriticCount, CriticTally
+from eval.analysis.attribution.critics import CriticNumbers, CriticTally
 from eval.runs.record import Record
 from tests.optimize.simulated_runs import lm, record, step
 
@@ -15,16 +15,15 @@ RIGHT, WRONG = step("expert", result="17"), step("expert", result="18")
 LAST = step("expert_of_form", final_answer="17")
 
 
-def count(made: Record, critics: tuple[str, ...] | None = None) -> CriticCount:
+def count(made: Record, critics: tuple[str, ...] | None = None) -> CriticNumbers:
     tally = CriticTally(critics)
     tally.add(made)
-    return tally.counts.get("critic", CriticCount())
+    return tally.numbers.get("critic", CriticNumbers())
 
 
-def verdicts(found: CriticCount) -> tuple[int, ...]:
+def verdicts(found: CriticNumbers) -> tuple[int, ...]:
     """Approved right and wrong, rejected right and wrong, unknown."""
-    (reviews,) = found.by_sample.values() or [None]
-    return (*(astuple(reviews) if reviews else (0, 0, 0, 0)), found.n_unknown)
+    return found.approved_right, found.misses, found.false_alarms, found.hits, found.n_unknown
 
 
 @pytest.mark.parametrize(
@@ -39,7 +38,7 @@ def verdicts(found: CriticCount) -> tuple[int, ...]:
 def test_a_draft_is_judged_by_the_gold_answer(draft: list, review: dict[str, str], expected: tuple[int, ...]) -> None:  # type: ignore[type-arg]
     found = count(record("17", "17", [draft, step("critic", **review), LAST]))
     assert verdicts(found) == expected
-    assert (found.n_reviews, found.judges) == (1, {"expert"})
+    assert (found.n_reviews, found.judges) == (1, ["expert"])
 
 
 @pytest.mark.parametrize("review", [APPROVED, REJECTED])
@@ -49,7 +48,7 @@ def test_other_work_is_right_if_the_answer_was_and_else_nobody_knows(review: dic
     right = count(record("17", "17", [*steps, RIGHT, LAST]))
     assert verdicts(right) == (0 if rejected else 1, 0, 1 if rejected else 0, 0, 0)
     assert verdicts(count(record("17", "18", [*steps, WRONG, LAST]))) == (0, 0, 0, 0, 1)
-    assert right.judges == {"researcher"}
+    assert right.judges == ["researcher"]
 
 
 @pytest.mark.parametrize(

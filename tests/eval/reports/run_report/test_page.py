@@ -72,7 +72,7 @@ def page(
 def attribute(records: list[Record]) -> RunAttribution:
     """The links and reviews of these records, as those of a stored run are found."""
     tally = CriticTally(None)
-    found = RunAttribution({}, tally.counts)
+    found = RunAttribution({}, tally.numbers)
     for each in records:
         if (link := find_broken_link(each)) is not None:
             found.links[each.sample_id, each.epoch] = link
