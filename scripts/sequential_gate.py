@@ -23,8 +23,9 @@ import numpy as np
 
 from eval.analysis.comparison.comparison import Comparison, Side
 from eval.analysis.statistics.paired_means import MeanDifference
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, plan_looks, run_paired_test
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, Look, decide_look
+from optimize.gate.looks import plan_looks
 from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL
 from scripts.interval_coverage import Cell, draw_right, write_tables

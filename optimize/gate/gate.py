@@ -23,7 +23,7 @@ in their format do not count here: the more answers are right in content, the mo
 A test that is looked at before all of its answers are there has that level for all looks together. What it saves and
 costs, simulated: docs/explanation/sequential-test.md.
 
-Success: p is at most the level of the look (`eval.analysis.statistics.paired_tests.plan_looks`).
+Success: p is at most the level of the look (`optimize.gate.looks.plan_looks`).
 
 Hopeless: the probability that the last look is a success, predicted from the answers so far without any other
 assumption, is below 5 % (D. J. Spiegelhalter, L. S. Freedman and P. R. Blackburn, Controlled Clinical Trials 7, 1986).
@@ -49,12 +49,12 @@ from typing import Literal, TypedDict
 from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.intervals import CRITICAL
 from eval.analysis.statistics.paired_interval import ALPHA, compute_paired_statistic
-from eval.analysis.statistics.paired_tests import LookPlan, PairedResult, compute_smallest_difference, plan_looks
-from eval.analysis.statistics.shrinkage import shrink_gain
+from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
 from eval.execution.termination import is_server_failure
 from eval.runs.record import Record
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
+from optimize.gate.looks import LookPlan, plan_looks, shrink_gain
 from optimize.gate.sealed_log import FIRST_LEVEL
 from optimize.gate.verdict import FinishReason, Verdict
 

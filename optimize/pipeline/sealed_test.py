@@ -24,7 +24,6 @@ from itertools import zip_longest
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
-from eval.analysis.statistics.paired_tests import plan_looks
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Spend
 from eval.execution.scoring import SCORER
@@ -47,6 +46,7 @@ from optimize.gate.gate import (
     impute_failures,
     max_failing_questions,
 )
+from optimize.gate.looks import plan_looks
 from optimize.gate.sealed_log import (
     Allowance,
     Judgement,

@@ -39,7 +39,8 @@ def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
     if not answers:
         return None
     share = sum(correct for correct, _ in questions) / answers
-    return compute_share_interval(share, _effective_n(questions, answers), len(questions))
+    others = sum(n**2 for _, n in questions) / answers - 1  # answers to the same sample as one answer
+    return compute_share_interval(share, answers / (1 + others * compute_icc(questions)), len(questions))
 
 
 def compute_metric_interval(questions: Sequence[Sequence[float]]) -> Interval | None:
@@ -53,11 +54,11 @@ def compute_metric_interval(questions: Sequence[Sequence[float]]) -> Interval | 
         return compute_clustered_interval([(round(sum(values)), len(values)) for values in answered])
     if len(answered) < 2:
         return None
-    epochs = sum(map(len, answered)) / len(answered)
-    one_in_mean = (1 + (epochs - 1) * compute_graded_icc(answered)) / epochs  # variance of a sample's mean, in answers'
-    return compute_mean_interval(
-        [math.fsum(values) / len(values) for values in answered], extra_squares=_EXTRA_ANSWERS * one_in_mean
-    )
+    epochs, means = sum(map(len, answered)) / len(answered), [math.fsum(values) / len(values) for values in answered]
+    squares = [math.fsum((each - mean) ** 2 for each in values) for values, mean in zip(answered, means, strict=True)]
+    icc = _analyse_variance(list(zip(map(len, answered), map(math.fsum, answered), squares, strict=True)))
+    one_in_mean = (1 + (epochs - 1) * icc) / epochs  # variance of a sample's mean, in answers'
+    return compute_mean_interval(means, extra_squares=_EXTRA_ANSWERS * one_in_mean)
 
 
 def compute_mean_interval(
@@ -88,15 +89,6 @@ def compute_icc(questions: Sequence[Tally]) -> float:
     Also 1 if nothing varies or there is only one sample: repeats then prove nothing.
     """
     return _analyse_variance([(size, correct, correct * (size - correct) / size) for correct, size in questions])
-
-
-def compute_graded_icc(samples: Sequence[Sequence[float]]) -> float:
-    """Return the same for graded answers, one at least to each sample."""
-    groups = []
-    for values in samples:
-        total = math.fsum(values)
-        groups.append((len(values), total, math.fsum((each - total / len(values)) ** 2 for each in values)))
-    return _analyse_variance(groups)
 
 
 def _analyse_variance(groups: Sequence[tuple[int, float, float]]) -> float:
@@ -141,8 +133,3 @@ def _compute_wilson_interval(share: float, n: float) -> Interval:
     middle = (share + CRITICAL**2 / (2 * n)) / (1 + CRITICAL**2 / n)
     half = CRITICAL / (1 + CRITICAL**2 / n) * math.sqrt(share * (1 - share) / n + (CRITICAL / n) ** 2 / 4)
     return max(middle - half, 0.0), min(middle + half, 1.0)
-
-
-def _effective_n(questions: Sequence[Tally], answers: int) -> float:
-    others = sum(size**2 for _, size in questions) / answers - 1  # answers to the same sample as one answer
-    return answers / (1 + others * compute_icc(questions))

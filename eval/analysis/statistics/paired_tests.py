@@ -3,21 +3,11 @@
 result = run_paired_test([Pair((0, 0, 1), (1, 0, 1)), Pair((0, 0, 0), (0, 1, 1))])
 result.difference, result.ci95, result.p      # 0.5, …
 result.compute_interval(alpha=0.02)           # the same at another level
-
-plan_looks(4, level=0.03).levels              # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p at each of four looks
-
-Whoever looks several times with the same level is wrong more often. The level is spent over the looks by the function
-of K. K. G. Lan and D. L. DeMets (Biometrika 70, 1983) that resembles the bounds of P. C. O'Brien and T. R. Fleming
-(Biometrics 35, 1979): almost nothing at first, so that the last look is nearly a test without looks. The bounds follow
-by integrating the density of the paths that were not stopped (P. Armitage, C. K. McPherson and B. C. Rowe, J. Royal
-Statistical Society A 132, 1969).
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from statistics import NormalDist
 from typing import NamedTuple
 
 from eval.analysis.statistics.intervals import Interval, compute_t_quantile
@@ -29,10 +19,6 @@ _EXTRA_ANSWERS = 0.5  # differing answers, added to the observed ones
 _DRAWS = 49_999
 _DRAWS_AT_ONCE = 5_000  # bounds the memory: 8 bytes per sample each
 _MOST_UNITS = 1_000_000  # beyond this, counting would take longer than drawing
-_STEP = 0.02  # of the grid, in standard errors of the whole test; bounds are then right to 0.001
-_MOST = 9.0  # standard errors: no bound is searched beyond
-_HALVINGS = 60
-_NORMAL = NormalDist()
 _SAME = 1e-9  # means of the same scores may differ in their last digits
 
 
@@ -198,10 +184,7 @@ def _count_flips(units: Sequence[int]) -> float:
 
     shares, total = np.ones(1), sum(map(abs, units))
     for size in (abs(each) for each in units if each):
-        longer = np.zeros(len(shares) + size)
-        longer[: len(shares)] += shares / 2
-        longer[size:] += shares / 2
-        shares = longer
+        shares = np.convolve(shares, [0.5, *[0.0] * (size - 1), 0.5])
     return float(min(shares[np.abs(2 * np.arange(len(shares)) - total) >= abs(sum(units))].sum(), 1.0))
 
 
@@ -224,74 +207,3 @@ def _draw_flips(differences: Sequence[float], seed: int) -> tuple[float, str]:
         rng=np.random.default_rng(seed),
     )
     return float(found.pvalue), SIGN_FLIP if exact else SIGN_FLIP_DRAWN
-
-
-@dataclass(frozen=True)
-class LookPlan:
-    """Looks at equal shares of the questions, the last at all of them."""
-
-    level: float  # two-sided, of all looks together
-    bounds: tuple[float, ...]  # of each look, in its own standard errors
-
-    @property
-    def n_looks(self) -> int:
-        return len(self.bounds)
-
-    @property
-    def levels(self) -> tuple[float, ...]:
-        """The two-sided level of each look: the largest p that passes."""
-        return (self.level,) if self.n_looks == 1 else tuple(2 * _NORMAL.cdf(-each) for each in self.bounds)
-
-    def count_questions(self, look: int, n: int) -> int:
-        """Return how many of n questions are answered for a look, counted from 1."""
-        return math.ceil(n * look / self.n_looks)
-
-    def predict_success(self, look: int, statistic: float) -> float:
-        """Return the probability that the last look is a success.
-
-        Args:
-            look: counted from 1, before the last.
-            statistic: distance of the gain so far from the least one, in standard errors.
-        """
-        share = look / self.n_looks
-        return _NORMAL.cdf((statistic - self.bounds[-1] * math.sqrt(share)) / math.sqrt(1 - share))
-
-
-@cache
-def plan_looks(n_looks: int, level: float) -> LookPlan:
-    """Return the plan of a number of looks."""
-    import numpy as np
-    from scipy.special import ndtr
-
-    bounds: list[float] = []
-    edge, paths, spent = np.zeros(1), np.ones(1), 0.0  # where a path is, in standard errors of the whole test
-    for look in range(1, n_looks + 1):
-        share, step = look / n_looks, math.sqrt(1 / n_looks)
-        spent, before = _spend(level, share), spent
-
-        def compute_stopped(bound: float, limit: float = math.sqrt(share)) -> float:
-            """Return the probability that a path first crosses a bound at this look, on either side."""
-            return float(2 * paths @ ndtr((edge - bound * limit) / step))  # noqa: B023 - used in this turn alone
-
-        bound = _find_bound(compute_stopped, spent - before)
-        bounds.append(bound)
-        size = 2 * math.ceil(bound * math.sqrt(share) / _STEP) + 1
-        grid = np.linspace(-bound, bound, size) * math.sqrt(share)
-        weights = np.full(size, grid[1] - grid[0])
-        weights[[0, -1]] /= 2
-        density = np.exp(-(((grid[:, None] - edge) / step) ** 2) / 2) / (step * math.sqrt(2 * math.pi))
-        edge, paths = grid, weights * (density @ paths)
-    return LookPlan(level, tuple(bounds))
-
-
-def _spend(level: float, share: float) -> float:
-    """Return the part of a two-sided level that is spent when this share of the answers is there."""
-    return 4 * _NORMAL.cdf(_NORMAL.inv_cdf(level / 4) / math.sqrt(share))
-
-
-def _find_bound(compute_stopped: Callable[[float], float], wanted: float) -> float:
-    low, high = 0.0, _MOST
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if compute_stopped(middle) > wanted else (low, middle)
-    return high

@@ -13,13 +13,10 @@ from scipy.stats import beta
 
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, compare_answers
-from eval.analysis.statistics.paired_tests import (
-    Pair,
-    plan_looks,
-    run_paired_test,
-)
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record, Usage
 from optimize.gate.gate import GateSettings, Look, judge
+from optimize.gate.looks import plan_looks
 from optimize.gate.power import ACCURACY, SHARED_DIFFICULTY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL
 

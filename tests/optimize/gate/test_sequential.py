@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from eval.analysis.statistics.paired_tests import LookPlan, Pair, PairedResult, plan_looks, run_paired_test
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from optimize.gate.gate import Decision, GateSettings, Look, decide_look
+from optimize.gate.looks import LookPlan, plan_looks
 from scripts.sequential_gate import build_comparison
 
 

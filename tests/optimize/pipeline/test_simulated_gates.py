@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from eval.analysis.statistics.paired_tests import Pair, plan_looks, run_paired_test
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.gate.gate import CONTINUE, SUCCESS, Look, decide_look
+from optimize.gate.looks import plan_looks
 from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
 from optimize.gate.verdict import EarlyVerdictError

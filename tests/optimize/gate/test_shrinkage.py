@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
-from eval.analysis.statistics.shrinkage import shrink_gain
+from optimize.gate.looks import shrink_gain
 
 
 @pytest.mark.parametrize("gain", [0.10, 0.113, 0.14, 0.2, 0.35])
