@@ -20,9 +20,7 @@ from mas.tools.results import ToolError
 MAX_MEMORY_BYTES = 4 * 1024**3  # address space; the memory in use is a fraction of it
 MAX_CPU_SECONDS = 120  # of one request
 MAX_FILE_BYTES = 512 * 1024 * 1024  # that it, or a program of its, writes
-READS = 100  # of one process before it is replaced: libraries leak memory
 NICENESS = 5  # the run's own loop goes first
-TOO_MUCH = "{name} took more time or memory than a file may, and is not read; go on without it."
 _CONNECTING = frozenset(("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"))
 _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 
@@ -39,32 +37,29 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)  # what a library prints
     sys.addaudithook(_refuse_connections)
-    with suppress(AttributeError, OSError):
-        os.nice(NICENESS)
+    os.nice(NICENESS)
     _limit("RLIMIT_AS", MAX_MEMORY_BYTES)
     _limit("RLIMIT_FSIZE", MAX_FILE_BYTES)
     _limit("RLIMIT_CORE", 0)
-    for number, line in enumerate(iter(requests.readline, b""), start=1):
-        request = json.loads(line)
-        used = os.times()
+    for line in iter(requests.readline, b""):
+        request, used = json.loads(line), os.times()
         _limit("RLIMIT_CPU", int(used.user + used.system) + MAX_CPU_SECONDS)
         reply = _answer(request, requests.read(request["size"]))
-        reply.setdefault("is_last", number == READS)
         replies.write(json.dumps(reply).encode("ascii") + b"\n")
         replies.flush()
 
 
 def _answer(request: Facts, data: bytes) -> Facts:
-    name = str(request["arguments"].get("name", "The input"))
     module, _, function = request["task"].partition(":")
     try:
         run: Task = getattr(importlib.import_module(module), function)
         return {"facts": run(data, request["arguments"])}
     except ToolError as error:
         return {"error": str(error)}
-    except MemoryError:
-        return {"error": TOO_MUCH.format(name=name), "is_last": True}
+    except MemoryError:  # ends the process without a reply
+        raise
     except Exception as error:  # noqa: BLE001  # a library may raise anything
+        name = request["arguments"].get("name", "The input")
         return {"error": f"{name} cannot be read: it is damaged or unusual ({type(error).__name__})."}
 
 
