@@ -4,8 +4,8 @@ reply = await send_request("GET", "https://example.org/", settings, "example.org
 reply.status, reply.url, reply.body
 
 A name is looked up once, all its addresses are checked, and the connection goes to one of them: a second look-up can
-return another. The URL does not change, so that the Host header, the server name of TLS and the check of the
-certificate use the name. A redirect is checked like any other request.
+return another. The Host header, the server name of TLS and the check of the certificate use the name. A redirect is
+checked like any other request.
 """
 
 import asyncio
@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-import httpcore
 import httpx
 
 from mas.runtime.errors import walk_chain
@@ -29,7 +28,6 @@ from mas.tools.http.url_policy import normalize_url, resolve_public_host
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 
-MAX_CONNECTIONS = 20
 MAX_REDIRECTS = 8
 MAX_ATTEMPTS = 3
 MAX_RETRY_AFTER_SECONDS = 15.0  # a request is not repeated if the server asks for a longer wait
@@ -71,46 +69,33 @@ class Reply:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-class PinnedBackend(httpcore.AsyncNetworkBackend):
-    """Network backend that connects to addresses that it has just checked."""
-
-    def __init__(self, allow_private_hosts: tuple[str, ...]) -> None:
-        self._allowed = allow_private_hosts
-        self._backend = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
-        local_address: str | None = None,
-        socket_options: Any = None,
-    ) -> httpcore.AsyncNetworkStream:
-        failure: Exception = httpcore.ConnectError("no address")
-        for address in await resolve_public_host(host, port, self._allowed):
-            try:
-                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
-
-
 class GuardedTransport(httpx.AsyncHTTPTransport):
-    """Transport of httpx over `PinnedBackend`, with a limit on the size of replies."""
+    """Transport that connects to addresses that it has just checked, with a limit on the size of replies."""
 
     def __init__(self, rules: Rules) -> None:
-        super().__init__(verify=make_tls_context(), trust_env=False)
+        # A connection serves one request: it is known by its address, which hosts of other names may share.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        super().__init__(verify=make_tls_context(), trust_env=False, limits=limits)
         self._rules = rules
-        self._pool = httpcore.AsyncConnectionPool(  # httpx has no argument for the backend
-            ssl_context=make_tls_context(),
-            network_backend=PinnedBackend(rules.allow_private_hosts),
-            max_connections=MAX_CONNECTIONS,
-        )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        url = normalize_url(str(request.url), self._rules.allow_private_hosts)
-        refuse_blocked(url, self._rules.blocked_sites)
-        response = await super().handle_async_request(request)
+        allowed, named = self._rules.allow_private_hosts, request.url
+        refuse_blocked(normalize_url(str(named), allowed), self._rules.blocked_sites)
+        host, port = named.raw_host.decode("ascii"), named.port or {"http": 80, "https": 443}[named.scheme]
+        request.extensions = {**request.extensions, "sni_hostname": host}  # also the name in the certificate
+        response: httpx.Response | None = None
+        failure: httpx.TransportError = httpx.ConnectError("no address")
+        for address in await resolve_public_host(host, port, allowed):
+            request.url = named.copy_with(host=address)
+            try:
+                response = await super().handle_async_request(request)
+                break
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                failure = error
+            finally:
+                request.url = named
+        if response is None:
+            raise failure
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in ENCODINGS:
             await response.aclose()
@@ -118,8 +103,8 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
         pieces = _unpack_gzip(response) if encoding == "gzip" else response.aiter_bytes()
-        unpacked = _Capped(pieces, response, self._rules.max_bytes)
-        return httpx.Response(response.status_code, headers=headers, stream=unpacked, extensions=response.extensions)
+        unpacked = _limit_size(pieces, self._rules.max_bytes)
+        return httpx.Response(response.status_code, headers=headers, content=unpacked, extensions=response.extensions)
 
 
 async def _unpack_gzip(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -138,22 +123,13 @@ async def _unpack_gzip(response: httpx.Response) -> AsyncIterator[bytes]:
             packed = member.unused_data
 
 
-class _Capped(httpx.AsyncByteStream):
-    """Unpacked bytes of a reply, until there are too many."""
-
-    def __init__(self, pieces: AsyncIterator[bytes], packed: httpx.Response, max_bytes: int) -> None:
-        self._pieces, self._packed, self._max_bytes = pieces, packed, max_bytes
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._pieces:
-            size += len(piece)
-            if size > self._max_bytes:
-                raise ToolError(f"The reply is larger than {self._max_bytes} bytes; try a smaller page or file.")
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._packed.aclose()
+async def _limit_size(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[bytes]:
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if size > max_bytes:
+            raise ToolError(f"The reply is larger than {max_bytes} bytes; try a smaller page or file.")
+        yield piece
 
 
 @functools.cache
@@ -194,7 +170,7 @@ async def send_request(method: str, url: str, settings: WebSettings, what: str, 
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict) as error:
             raise to_tool_error(error, what) from error
         if reply.status in _TRANSIENT:
-            raise TransientError(describe_busy(reply.status, what), read_retry_after(reply.headers))
+            raise build_busy_error(reply.status, reply.headers, what)
         return reply
 
     async with open_client(settings, rules, **options) as client:
@@ -260,11 +236,11 @@ def to_tool_error(error: Exception, what: str) -> ToolError:
     return ToolError(f"{what} could not be read ({type(error).__name__}); try another source.")
 
 
-def describe_busy(status: int, what: str) -> str:
-    """Return a sentence for a status that may be temporary."""
-    if status == 429:
-        return f"{what} refuses for now: too many requests (429); try again later or use another source."
-    return f"{what} has trouble of its own ({status}); try again later or use another source."
+def build_busy_error(status: int, headers: Mapping[str, str], what: str) -> TransientError:
+    """Return the error for a status that may be temporary."""
+    trouble = "refuses for now: too many requests" if status == 429 else "has trouble of its own"
+    sentence = f"{what} {trouble} ({status}); try again later or use another source."
+    return TransientError(sentence, read_retry_after(headers))
 
 
 async def sleep(seconds: float) -> None:

@@ -21,7 +21,7 @@ from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 
 MAX_URL_CHARS = 4_000
-MAX_LOOK_UPS = 16  # at a time
+_look_ups = ThreadPoolExecutor(16, "look-up")  # of its own: all threads of the loop may be packages that wait for one
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # the IPv4 address in it is where the packets go
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all assigned addresses; any other is special
 _NOT_PUBLIC = tuple(
@@ -68,10 +68,8 @@ def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
         NotPublicError: it cannot lead to a public web page.
     """
     text = url.strip()
-    if not text or len(text) > MAX_URL_CHARS:
-        raise NotPublicError(f"it is empty or longer than {MAX_URL_CHARS} characters")
-    if _FORBIDDEN.search(text):
-        raise NotPublicError("it has a character that no URL has, such as a line break or a backslash")
+    if not text or len(text) > MAX_URL_CHARS or _FORBIDDEN.search(text):
+        raise NotPublicError("it is empty, too long, or has a character that no URL has, such as a line break")
     try:
         parts = urlsplit(text.replace(" ", "%20"))
         hostname, port = parts.hostname, parts.port
@@ -79,10 +77,8 @@ def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
         raise NotPublicError("it cannot be read as a URL, or its port is no number from 1 to 65535") from error
     if parts.scheme not in ("http", "https"):
         raise NotPublicError("it does not begin with http:// or https://")
-    if "@" in parts.netloc:
-        raise NotPublicError("it has a user name in front of its host")
-    if not hostname or "%" in parts.netloc:
-        raise NotPublicError("it has no host, or one with a percent sign")
+    if not hostname or "@" in parts.netloc or "%" in parts.netloc:
+        raise NotPublicError("it has no host, or a user name or percent sign in its host")
     host = _read_host(hostname, is_bracketed=parts.netloc.startswith("["))
     if not is_allowed(host, port, allow_private_hosts):
         _check_host(host)
@@ -118,16 +114,10 @@ async def resolve_host(host: str, port: int) -> list[str]:
     """Return the addresses that the operating system finds, in its order."""
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
-        found = await asyncio.get_running_loop().run_in_executor(_look_ups(), look_up)
+        found = await asyncio.get_running_loop().run_in_executor(_look_ups, look_up)
     except (OSError, UnicodeError):
         return []
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
-@functools.cache
-def _look_ups() -> ThreadPoolExecutor:
-    """Return a pool for look-ups alone: all threads of the loop may be packages that wait for one."""
-    return ThreadPoolExecutor(MAX_LOOK_UPS, "look-up")
 
 
 def is_public(address: str) -> bool:
@@ -146,27 +136,20 @@ def is_public(address: str) -> bool:
 
 def _read_host(host: str, is_bracketed: bool) -> str:
     """Return the host in its usual form; full-width digits and dots become ordinary ones."""
-    if is_bracketed:
-        try:
-            return str(ipaddress.IPv6Address(host))
-        except ValueError as error:
-            raise NotPublicError("its host is no IPv6 address") from error
-    if not host.isascii():
-        import idna
-
-        try:
-            host = idna.encode(host, uts46=True).decode("ascii")
-        except (idna.IDNAError, UnicodeError) as error:
-            raise NotPublicError("its host is no international name") from error
-    host = host.lower().removesuffix(".")
-    if _HOST.fullmatch(host) is None:
-        raise NotPublicError("its host is no name of one")
-    if not _is_numeric(host):
-        return host
     try:
-        return socket.inet_ntoa(socket.inet_aton(host))  # of one to four decimal, octal or hexadecimal parts
-    except OSError as error:
-        raise NotPublicError("its host ends in a number, but is no IPv4 address") from error
+        if is_bracketed:
+            return str(ipaddress.IPv6Address(host))
+        if not host.isascii():
+            import idna
+
+            host = idna.encode(host, uts46=True).decode("ascii")
+        host = host.lower().removesuffix(".")
+        if _HOST.fullmatch(host) is None:
+            raise ValueError
+        # A number has one to four decimal, octal or hexadecimal parts.
+        return socket.inet_ntoa(socket.inet_aton(host)) if _is_numeric(host) else host
+    except (ValueError, OSError) as error:  # of idna, too
+        raise NotPublicError("its host is neither a name nor an address") from error
 
 
 def _is_numeric(host: str) -> bool:

@@ -91,11 +91,11 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
 
 def _describe_refusal(response: "httpx.Response") -> ToolError:
     """Return the error for a status; not the service's own words, which may repeat the key."""
-    from mas.tools.http.client import TransientError, describe_busy, read_retry_after
+    from mas.tools.http.client import build_busy_error
 
     status = response.status_code
     if status == 429 or status >= 500:
-        return TransientError(describe_busy(status, WHAT), read_retry_after(response.headers))
+        return build_busy_error(status, response.headers, WHAT)
     if status == 400:
         return ToolError(f"{WHAT} refuses the query as it is (400); use fewer and simpler words.")
     return ToolError(f"{WHAT} refuses this request with the key in {SEARCH_KEY_ENV} ({status}); go on without it.")
