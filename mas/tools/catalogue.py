@@ -35,7 +35,7 @@ TOOLS = {  # name that agents see → function; a system's own are in its `tools
     "read_page": "mas.tools.web.read_page.read_page",
     "wikipedia_tool": "mas.tools.web.wikipedia_pages.wikipedia_tool",
     "wikipedia_page": "mas.tools.web.wikipedia_pages.wikipedia_page",
-    "youtube_transcript_tool": "mas.tools.web.youtube_transcript.youtube_transcript_tool",
+    "youtube_transcript_tool": "mas.tools.web.youtube.youtube_transcript_tool",
     "calculator": "mas.tools.calculator.calculator",
     "unit_converter": "mas.tools.unit_converter.unit_converter",
     "python_repl_tool": "mas.tools.python_code.python_repl_tool",

@@ -46,15 +46,14 @@ class Document:
         lines, chars, parts = MAX_LINES, MAX_CHARS, list[Part]()
         for part in self.parts:
             kept = list[Line]()
-            for line in part.lines:
-                if not lines or not chars:
+            for line in part.lines[:lines]:
+                if chars <= 0:
                     break
-                kept.append(line if len(line.text) <= chars else line._replace(text=line.text[:chars]))
-                lines, chars = lines - 1, chars - len(kept[-1].text)
+                kept.append(line._replace(text=line.text[:chars]))
+                chars -= len(line.text)
+            lines -= len(kept)
             parts.append(replace(part, lines=kept))
-        if parts == self.parts:
-            return self
-        return replace(self, parts=parts, notes=[*self.notes, TOO_LONG])
+        return self if parts == self.parts else replace(self, parts=parts, notes=[*self.notes, TOO_LONG])
 
     def to_facts(self) -> dict[str, Any]:
         """Return the document as values for JSON."""

@@ -23,10 +23,12 @@ _GONE = (
 )
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REFERENCE = re.compile(r"&#([xX][0-9a-fA-F]{1,8}|[0-9]{1,9});?")
-_HEADING = re.compile(r"h([1-6])")
 _HEADING_LINE = re.compile(r"(#{1,6}) ")
-_BLOCKS = {"p", "blockquote", "pre", "figure", "figcaption", "dt", "dd", "address", "li", "caption"}
-_HOLDERS = {"div", "section", "article", "body", "html", "center", "main", "details", "ul", "ol", "dl", "table"}
+_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
+_BLOCKS = _HEADINGS | {
+    *("p", "blockquote", "pre", "figure", "figcaption", "dt", "dd", "address", "li", "caption", "div", "section"),
+    *("article", "body", "html", "center", "main", "details", "ul", "ol", "dl", "table"),
+}
 
 
 def read_rows(html: str, gone: str = _GONE) -> list[str]:
@@ -100,55 +102,54 @@ def _mark_text(root: "HtmlElement") -> None:
 
 def _walk(element: "HtmlElement", depth: int) -> Iterator[str]:
     if depth > 60:  # deeper than any page for people
-        yield from _read_texts(element)
+        yield from _split_text(element.text_content())
         return
-    loose = [element.text or ""]  # text and inline elements between two blocks
+    loose = element.text or ""  # text and inline elements between two blocks
     for child in element:
         tag = child.tag if isinstance(child.tag, str) else ""
-        if tag in _BLOCKS or tag in _HOLDERS or _HEADING.fullmatch(tag):
-            yield from _split_text("".join(loose))
-            loose = []
-            yield from _read_block(child, tag, depth)
+        if tag in _BLOCKS:
+            yield from _split_text(loose)
+            loose = ""
+            yield from _read_block(child, tag, depth + 1)
         elif tag:
-            loose.append(child.text_content())
-        loose.append(child.tail or "")
-    yield from _split_text("".join(loose))
+            loose += child.text_content()
+        loose += child.tail or ""
+    yield from _split_text(loose)
 
 
 def _read_block(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
-    if heading := _HEADING.fullmatch(tag):
-        level = int(heading[1])
-        yield f"{'#' * level} {_flatten(element.text_content())}"
+    if tag in _HEADINGS:
+        yield f"{'#' * int(tag[1])} {_flatten(element.text_content())}"
     elif tag == "table":
         yield from _read_table(element)
     elif tag in ("ul", "ol"):
         yield from _read_list(element, tag, depth)
     elif tag == "dt":
-        yield from (f"{row}:" for row in _read_texts(element))
+        yield from (f"{row}:" for row in _split_text(element.text_content()))
     elif tag == "pre":
         yield from (_indent_mark(line.rstrip()) for line in element.text_content().split("\n"))
     else:
-        yield from _walk(element, depth + 1)
+        yield from _walk(element, depth)
 
 
 def _read_list(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
     number = 0
     for item in element:
         if item.tag != "li":
-            yield from _walk(item, depth + 1) if isinstance(item.tag, str) else ()
+            yield from _walk(item, depth) if isinstance(item.tag, str) else ()
             continue
         number += 1
         mark = f"{number}. " if tag == "ol" else "- "
-        for position, row in enumerate(_walk(item, depth + 1)):
+        for position, row in enumerate(_walk(item, depth)):
             yield (mark if position == 0 else "  ") + row
 
 
 def _read_table(table: "HtmlElement") -> Iterator[str]:
     for caption in table.xpath("./caption"):
-        yield from _read_texts(caption)
+        yield from _split_text(caption.text_content())
     grid, header_rows = _read_grid(table)
     if not grid:  # a layout without cells
-        yield from _read_texts(table)
+        yield from _split_text(table.text_content())
     for position, cells in enumerate(grid):
         if any(cells):
             yield f"| {' | '.join(cells)} |"
@@ -160,20 +161,24 @@ def _read_grid(table: "HtmlElement") -> tuple[list[list[str]], int]:
     """Return the cells, each in all rows and columns that it spans, and the number of header rows."""
     grid: list[list[str]] = []
     above: dict[int, tuple[int, str]] = {}  # column → rows still to fill, text
-    header_rows, cells_made = 0, 0
-    own = "./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"
-    for tr in table.xpath(own):
+    header_rows = cells_made = 0
+    for tr in table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"):
         row: list[str] = []
         cells = tr.xpath("./td | ./th")
-        for cell in cells:
-            _fill_from_above(row, above)
-            text = " / ".join(_read_texts(cell)).replace("|", "\\|")
+        for cell in (*cells, None):
+            while len(row) in above:
+                left, text = above.pop(len(row))
+                if left > 1:
+                    above[len(row)] = (left - 1, text)
+                row.append(text)
+            if cell is None:
+                break
+            text = " / ".join(_split_text(cell.text_content())).replace("|", "\\|")
             down = _read_span(cell, "rowspan", 1_000)
             for _ in range(_read_span(cell, "colspan", 100)):
                 if down > 1:
                     above[len(row)] = (down - 1, text)
                 row.append(text)
-        _fill_from_above(row, above)
         cells_made += len(row)
         if cells_made > MAX_CELLS:
             break
@@ -183,21 +188,9 @@ def _read_grid(table: "HtmlElement") -> tuple[list[list[str]], int]:
     return grid, header_rows
 
 
-def _fill_from_above(row: list[str], above: dict[int, tuple[int, str]]) -> None:
-    while len(row) in above:
-        left, text = above.pop(len(row))
-        if left > 1:
-            above[len(row)] = (left - 1, text)
-        row.append(text)
-
-
 def _read_span(cell: "HtmlElement", name: str, most: int) -> int:
     text = str(cell.get(name, "1")).strip()
     return max(1, min(most, int(text[:6]))) if text.isascii() and text.isdigit() else 1
-
-
-def _read_texts(element: "HtmlElement") -> Iterator[str]:
-    yield from _split_text(element.text_content())
 
 
 def _split_text(text: str) -> Iterator[str]:

@@ -16,6 +16,8 @@ from typing import Any
 
 from mas.tools.files.document import Document, Source
 from mas.tools.files.reader_pool import call_reader
+from mas.tools.files.readers import converted
+from mas.tools.files.zip_package import read_member
 from mas.tools.results import ToolError
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
@@ -31,26 +33,20 @@ READERS = {
     ".xml": f"{_HERE}.text:read_xml",
     **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
     **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),
-    ".xls": f"{_HERE}.old_excel:read",
+    ".xls": f"{_HERE}.excel:read_old",
     ".parquet": f"{_HERE}.structured:read_parquet",
     ".docx": f"{_HERE}.office:read_word",
     ".pptx": f"{_HERE}.office:read_slides",
-    **{kind: f"{_HERE}.converted:read_{kind[1:]}" for kind in (".doc", ".ppt", ".odt", ".ods", ".rtf")},
     ".pdf": f"{_HERE}.pdf:read",
     ".epub": f"{_HERE}.office:read_book",
-    ".zip": f"{_HERE}.archive:read",
+    ".zip": "mas.tools.files.zip_package:read_archive",
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"), f"{_HERE}.media:read_picture"),
     **{kind: f"{_HERE}.media:read_{kind[1:]}" for kind in (".mp3", ".wav", ".m4a")},
 }
 TEXT_READER = f"{_HERE}.text:read"  # of all kinds that are neither above nor below
+READABLE = (*READERS, *converted.KINDS)
 
-BINARY_KINDS = {
-    **dict.fromkeys((".flac", ".ogg", ".aac"), "an audio file"),
-    **dict.fromkeys((".mp4", ".mov", ".avi", ".mkv", ".webm"), "a video"),
-    **dict.fromkeys((".gz", ".bz2", ".xz", ".7z", ".rar", ".tar"), "an archive"),
-    **{".heic": "an Apple picture", ".xlsb": "a binary Excel workbook", ".sqlite": "a database", ".db": "a database"},
-    **{".ole": "an old Office file", ".protected": "protected by a password"},
-}
+_REFUSED = {".ole": "is an old Office file of an unknown kind", ".protected": "is protected by a password"}
 
 # Offset, bytes, and the extensions that such a file may have; any other extension is replaced by the first.
 _SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] = (
@@ -65,12 +61,6 @@ _SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] 
     (8, b"WAVEfmt ", (".wav",)),
     (0, (b"ID3\x02", b"ID3\x03", b"ID3\x04"), (".mp3",)),
     (4, b"ftyp", (".mp4", ".m4a", ".mov", ".heic")),
-    (0, b"fLaC\x00", (".flac",)),
-    (0, b"OggS\x00", (".ogg",)),
-    (0, b"\x1f\x8b\x08", (".gz",)),
-    (0, b"7z\xbc\xaf\x27\x1c", (".7z",)),
-    (0, b"Rar!\x1a\x07", (".rar",)),
-    (0, b"SQLite format 3\x00", (".sqlite", ".db")),
     (0, b"PAR1", (".parquet",)),
     (0, b"{\\rtf", (".rtf",)),
 )
@@ -123,62 +113,49 @@ def read_in_process(source: Source, member: str | None = None) -> Document:
     Raises:
         ToolError: as `read_document`.
     """
-    kind = detect_kind(source)
-    ignored = member is not None and kind != ".zip"
-    if member is not None and not ignored:
-        from mas.tools.files.readers import archive
-
-        source = archive.read_member(source, member)
+    kind, notes = detect_kind(source), list[str]()
+    if member is not None and kind == ".zip":
+        source = read_member(source, member)
         kind = detect_kind(source)
-    if kind not in READERS and kind in BINARY_KINDS:
-        raise ToolError(f"{source.name} is {BINARY_KINDS[kind]}; read_file reads {describe_supported()}.")
+    elif member is not None:
+        notes.append(NO_ARCHIVE)
+    if kind in _REFUSED:
+        raise ToolError(f"{source.name} {_REFUSED[kind]}; go on without it.")
     try:
-        document = _load_reader(READERS.get(kind, TEXT_READER))(source).limit()
+        if kind in converted.KINDS:
+            notes.append(f"LibreOffice has converted it from {kind} to {converted.KINDS[kind][1]}.")
+            source, kind = converted.convert(source, kind)
+        module, _, function = READERS.get(kind, TEXT_READER).partition(":")
+        reader: Callable[[Source], Document] = getattr(importlib.import_module(module), function)
+        document = reader(source).limit()
+        return replace(document, notes=[*notes, *document.notes])
     except ToolError:
         raise
     except Exception as error:  # libraries raise anything for a damaged file
         reason = "it is damaged or unusual" if not isinstance(error, ImportError) else "its reader is not installed"
         raise ToolError(f"{source.name} cannot be read as {kind}: {reason} ({type(error).__name__}).") from error
-    return replace(document, notes=[*document.notes, NO_ARCHIVE]) if ignored else document
-
-
-def describe_supported() -> str:
-    """Return the extensions that can be read."""
-    return f"{', '.join(READERS)} and any plain text (.txt, .md, .py, .pdb and others)"
 
 
 def detect_kind(source: Source) -> str:
     """Return the extension that fits the content; empty for a text with the extension of another kind."""
-    if family := _match_signature(source.data):
+    data = source.data
+    family = next((family for at, mark, family in _SIGNATURES if data[at : at + 32].startswith(mark)), None)
+    if family:
         if family[0] == ".doc":
-            return _detect_old_office(source.data)
+            streams = ((name.encode("utf-16-le"), kind) for name, kind in _OLD_OFFICE_STREAMS.items())
+            return next((kind for name, kind in streams if name in data), ".ole")
         default = _detect_package(source) if family[0] == ".zip" else family[0]
         return source.suffix if source.suffix in family and source.suffix != ".zip" else default
     signed = {name for _, _, family in _SIGNATURES for name in family if name != ".mp3"}  # not all of them have one
     return "" if source.suffix in signed else source.suffix
 
 
-def _match_signature(data: bytes) -> tuple[str, ...] | None:
-    return next((family for at, signature, family in _SIGNATURES if data[at : at + 32].startswith(signature)), None)
-
-
 def _detect_package(source: Source) -> str:
     try:
-        with zipfile.ZipFile(source.open()) as archive:
-            members = set(archive.namelist())
+        with zipfile.ZipFile(source.open()) as package:
+            members = set(package.namelist())
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         return ".zip"
     if _EPUB_TYPE in source.data[:100]:
         return ".epub"
     return next((kind for member, kind in _OFFICE_MEMBERS.items() if member in members), ".zip")
-
-
-def _detect_old_office(data: bytes) -> str:
-    streams = ((name.encode("utf-16-le"), kind) for name, kind in _OLD_OFFICE_STREAMS.items())
-    return next((kind for name, kind in streams if name in data), ".ole")
-
-
-def _load_reader(target: str) -> Callable[[Source], Document]:
-    module, _, function = target.partition(":")
-    reader: Callable[[Source], Document] = getattr(importlib.import_module(module), function)
-    return reader

@@ -25,14 +25,13 @@ def split_pages(parts: Sequence[Part]) -> list[str]:
     pages: list[list[str]] = [[]]
     room = _BODY_CHARS
     for part in parts:
-        heading = clip(part.heading, MAX_HEADING_CHARS)
-        opening = [heading] if heading else []
+        heading = [clip(part.heading, MAX_HEADING_CHARS)] if part.heading else []
+        opening = heading
         for piece in _pieces(part):
-            needed = _size([*opening, piece])
-            if needed > room and pages[-1]:
-                pages.append([])
-                opening, room = [heading] if heading else [], _BODY_CHARS
             block = [*opening, piece]
+            if _size(block) > room and pages[-1]:
+                pages.append([])
+                block, room = [*heading, piece], _BODY_CHARS
             pages[-1] += block
             room -= _size(block)
             opening = []
@@ -40,32 +39,41 @@ def split_pages(parts: Sequence[Part]) -> list[str]:
 
 
 def lay_out(
-    parts: Sequence[Part], page: int, described: str, found: str, more: str, notes: Sequence[str]
+    parts: Sequence[Part],
+    page: int,
+    described: str,
+    search: str,
+    more: str,
+    notes: Sequence[str],
+    whole: Sequence[Part] = (),
 ) -> tuple[str, int]:
-    """Return one page of the parts below a header, and the position at which it begins.
+    """Return one page of the parts, or of their lines that match a search, below a header; and where it begins.
 
     Args:
         described: what it is, for the header's first line.
-        found: what was searched or selected.
         more: further ways to see the rest.
         notes: further lines of the header.
+        whole: what a search goes through that finds nothing in the parts.
 
     Raises:
         ToolError: there is no such page.
     """
+    first = [clip(described, MAX_HEADER_CHARS // 2)]
+    if search:
+        found, count = search_lines(parts, search)
+        parts, count = (found, count) if count or not whole else search_lines(whole, search)
+        first.append(f"lines that contain {clip(search, 200)!r}: {count}")
     pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: there are the pages 1 to {len(pages)} for this call.")
-    rest = f"page {page} of {len(pages)}" + (f"; the rest: page={page + 1}{more}" if page < len(pages) else "")
-    first = "; ".join(text for text in (clip(described, MAX_HEADER_CHARS // 2), found, rest) if text)
-    header = clip("\n".join([first, *notes]), MAX_HEADER_CHARS - 10)
+    first.append(f"page {page} of {len(pages)}" + (f"; the rest: page={page + 1}{more}" if page < len(pages) else ""))
+    header = clip("\n".join(["; ".join(first), *notes]), MAX_HEADER_CHARS - 10)
     return clean_text(f"{header}\n\n{pages[page - 1]}"), len(header) + 2
 
 
 def clean_text(text: str) -> str:
     """Replace lone surrogates and NUL, which prompts and databases do not take; no position changes."""
-    cleaned: str = replace_surrogates(text.replace("\x00", "\ufffd"))
-    return cleaned
+    return replace_surrogates(text.replace("\x00", "\ufffd"))
 
 
 def clip(text: str, limit: int) -> str:
@@ -89,7 +97,7 @@ def _pieces(part: Part) -> Iterator[str]:
             yield text[start : start + MAX_PIECE_CHARS] + ("…" if start + MAX_PIECE_CHARS < len(text) else "")
 
 
-_LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `_add_context`
+_LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `search_lines`
 CONTEXT_LINES = 2
 NO_SHEETS = "It has no sheets: `sheet` was left out."
 MAX_LINE_CHARS = 1_000  # of a longer line only the text around the matches is shown
@@ -102,24 +110,19 @@ def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
     found, count = [], 0
     for part in parts:
         hits = {position for position, line in enumerate(part.lines) if pattern.search(line.text)}
-        count += len(hits)
+        near = {hit + step for hit in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
+        shown, count = list[Line](), count + len(hits)
+        previous = None
+        for position in sorted(near & set(range(len(part.lines)))):
+            number, text = part.lines[position]
+            if previous is not None and position > previous + 1:
+                shown.append(Line(number, "--"))
+            mark = ">" if position in hits else " "
+            shown.append(Line(number, f"{mark} {number} | {_shorten(text, pattern)}"))
+            previous = position
         if hits:
-            found.append(replace(part, lines=_add_context(part.lines, hits, pattern), numbered=False))
+            found.append(replace(part, lines=shown, numbered=False))
     return found, count
-
-
-def _add_context(lines: list[Line], hits: set[int], pattern: re.Pattern[str]) -> list[Line]:
-    near = {hit + step for hit in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
-    shown: list[Line] = []
-    previous = None
-    for position in sorted(near & set(range(len(lines)))):
-        number, text = lines[position]
-        if previous is not None and position > previous + 1:
-            shown.append(Line(number, "--"))
-        mark = ">" if position in hits else " "
-        shown.append(Line(number, f"{mark} {number} | {_shorten(text, pattern)}"))
-        previous = position
-    return shown
 
 
 def remove_line_marks(text: str) -> str:
@@ -131,28 +134,64 @@ def _shorten(text: str, pattern: re.Pattern[str]) -> str:
     """Return of a long line the text around its matches."""
     if len(text) <= MAX_LINE_CHARS:
         return text
-    windows: list[list[int]] = []
+    windows: list[tuple[int, int]] = []
     for match in pattern.finditer(text):
-        start, end = max(0, match.start() - AROUND_CHARS), min(len(text), match.end() + AROUND_CHARS)
+        start, end = max(0, match.start() - AROUND_CHARS), match.end() + AROUND_CHARS
         if windows and start <= windows[-1][1]:
-            windows[-1][1] = end
-        else:
-            windows.append([start, end])
-    return "… " + " … ".join(text[start:end] for start, end in windows or [[0, MAX_LINE_CHARS]]) + " …"
+            start, _ = windows.pop()
+        windows.append((start, end))
+    return "… " + " … ".join(text[start:end] for start, end in windows or [(0, MAX_LINE_CHARS)]) + " …"
 
 
-def select_lines(parts: Sequence[Part], wanted: str, file: str) -> tuple[list[Part], str]:
-    """Return the parts with the lines of a range such as "7" or "100-140", and a description of them.
+def show_file(
+    document: Document, file: str, name: str, sheet: str = "", page: int = 1, search: str = "", lines: str = ""
+) -> tuple[str, int]:
+    """Return one page of an attachment, and the position at which its content begins; arguments as of `read_file`.
 
     Args:
-        file: name for messages.
+        name: of the file or of its member, for the header.
 
     Raises:
-        ToolError: it is not a range, or no part has such lines.
+        ToolError: there is no such sheet, page or line.
     """
+    notes = list(document.notes)
+    if sheet and not any(part.name for part in document.parts):
+        sheet = ""
+        notes.append(NO_SHEETS)
+    parts = _choose_parts(document, file, sheet) if sheet else document.parts
+    described = f"{name}: {document.summary}"
+    if lines:
+        parts, words = _select_lines(parts, lines, name)
+        described = f"{clip(described, MAX_HEADER_CHARS // 3)}; {words}"
+    more = "" if lines or search else ', or search="some text" or lines="100-140" for some lines alone'
+    more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
+    return lay_out(parts, page, described, search, more, notes)
+
+
+def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
+    """Return sheets by name; pages, slides or chapters by number: "4", "page 4" or "3-5"."""
+    unit, count = document.unit, len(document.parts)
+    names = [part.name for part in document.parts if part.name]
+    if unit != "sheet":
+        first, last = _parse_range(sheet, unit)
+        if 1 <= first <= last <= count:
+            return document.parts[first - 1 : last]
+        raise ToolError(
+            f"{file} has the {unit}s 1 to {count}; give `sheet` one of these numbers or a range such as "
+            f'"1-{count}", not {clip(repr(sheet), 100)}.'
+        )
+    chosen = [part for part in document.parts if part.name == sheet]
+    chosen = chosen or [part for part in document.parts if part.name.strip().casefold() == sheet.casefold()]
+    if not chosen:
+        raise ToolError(f"No sheet of {file} is named {sheet!r}; its sheets: {clip(repr(names)[1:-1], 2_000)}.")
+    return chosen
+
+
+def _select_lines(parts: Sequence[Part], wanted: str, file: str) -> tuple[list[Part], str]:
+    """Return the parts with the lines of a range such as "7" or "100-140", and a description of them."""
     first, last = _parse_range(wanted, "line|row")
-    found = [(part, [line for line in part.lines if first <= line.number <= last]) for part in parts]
-    shown = [replace(part, lines=lines, numbered=True) for part, lines in found if lines]
+    chosen = [(part, [line for line in part.lines if first <= line.number <= last]) for part in parts]
+    shown = [replace(part, lines=lines, numbered=True) for part, lines in chosen if lines]
     word = "row" if all(part.numbered for part in parts) else "line"
     end = max((line.number for part in parts for line in part.lines), default=0)
     if not shown:
@@ -169,51 +208,3 @@ def _parse_range(wanted: str, unit: str) -> tuple[int, int]:
     numbers = "([0-9]{1,9})(?: ?[-\u2013] ?([0-9]{1,9}))?"
     found = re.fullmatch(f"(?:(?:{unit})s? ?)?{numbers}", wanted, re.IGNORECASE)
     return (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-
-
-def show_file(
-    document: Document, file: str, name: str, sheet: str = "", page: int = 1, search: str = "", lines: str = ""
-) -> tuple[str, int]:
-    """Return one page of an attachment, and the position at which its content begins; arguments as of `read_file`.
-
-    Args:
-        name: of the file or of its member, for the header.
-
-    Raises:
-        ToolError: there is no such sheet, page or line.
-    """
-    parts, found = _choose_parts(document, file, sheet), list[str]()
-    if lines:
-        parts, words = select_lines(parts, lines, name)
-        found.append(words)
-    if search:
-        parts, count = search_lines(parts, search)
-        found.append(f"lines that contain {clip(search, 200)!r}: {count}")
-    notes = [*document.notes, NO_SHEETS] if sheet and not any(part.name for part in document.parts) else document.notes
-    more = "" if found else ', or search="some text" or lines="100-140" for some lines alone'
-    more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
-    return lay_out(parts, page, f"{name}: {document.summary}", "; ".join(found), more, notes)
-
-
-def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
-    names = [part.name for part in document.parts if part.name]
-    if not sheet or not names:
-        return document.parts
-    if document.unit != "sheet":
-        return _choose_range(document, file, sheet)
-    chosen = [part for part in document.parts if part.name == sheet]
-    chosen = chosen or [part for part in document.parts if part.name.strip().casefold() == sheet.casefold()]
-    if not chosen:
-        raise ToolError(f"No sheet of {file} is named {sheet!r}; its sheets: {clip(repr(names)[1:-1], 2_000)}.")
-    return chosen
-
-
-def _choose_range(document: Document, file: str, wanted: str) -> list[Part]:
-    """Return pages, slides or chapters by number: "4", "page 4" or "3-5"."""
-    first, last = _parse_range(wanted, document.unit)
-    if not 1 <= first <= last <= len(document.parts):
-        raise ToolError(
-            f"{file} has the {document.unit}s 1 to {len(document.parts)}; give `sheet` one of these numbers or a range "
-            f'such as "1-{len(document.parts)}", not {clip(repr(wanted), 100)}.'
-        )
-    return document.parts[first - 1 : last]

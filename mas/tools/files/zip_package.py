@@ -1,9 +1,11 @@
-"""Zip files, and office files, which are zip files of XML: checks before a library opens them.
+"""Zip archives, and office files, which are zip files of XML: checks before a library opens them.
 
 The libraries trust their input. They check neither the unpacked size of a package nor entities in its XML (no office
 program writes any), which can expand to gigabytes or to a file of this machine.
 
-    list_members(Source("a.docx", data))      # ["[Content_Types].xml", "word/document.xml", …]
+    list_members(Source("a.docx", data))                       # ["[Content_Types].xml", "word/document.xml", …]
+    read_member(Source("data.zip", data), "tables/x.csv")      # Source("data.zip: tables/x.csv", b"…")
+    read_member(Source("data.zip", data), "old.zip/a.txt")     # of an archive in the archive
 """
 
 import io
@@ -19,11 +21,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lxml.etree import _Element  # type: ignore[import-untyped]
 
-from mas.tools.files.document import Source
+from mas.tools.files.document import Document, Part, Source, number_lines
+from mas.tools.files.paging import clip
+from mas.tools.files.readers.text import format_cell
 from mas.tools.results import ToolError
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 MAX_MEMBERS = 5_000
+MAX_DEPTH = 3  # archives in archives
+_ENCRYPTED = 0x1
 
 _XML = (".xml", ".rels", ".vml")
 _DECLARES = re.compile(rb"<\x00?!\x00?[Dd]\x00?[Oo]\x00?[Cc]\x00?[Tt]\x00?[Yy]|<\x00?!\x00?E\x00?N\x00?T\x00?I\x00?T")
@@ -75,6 +81,44 @@ def open_package(source: Source) -> Iterator[zipfile.ZipFile]:
         raise ToolError(f"{source.name} is damaged or unusual ({type(error).__name__}); it cannot be read.") from error
 
 
+def read_archive(source: Source) -> Document:
+    """Return a list of the archive's members."""
+    with open_package(source) as archive:
+        members = _list_files(archive)
+    lines = number_lines(f"{format_cell(clip(info.filename, 300))} | {info.file_size}" for info in members)
+    size = sum(info.file_size for info in members)
+    return Document(
+        f"archive of {len(members)} files, {size} bytes unpacked",
+        [Part(lines, heading="nr | member | bytes", numbered=True)],
+        ['read_file(…, member="name") reads one of them.'] if members else [],
+    )
+
+
+def read_member(source: Source, name: str, depth: int = 1) -> Source:
+    """Return a member of the archive; `inner.zip/name` is a member of an archive in it.
+
+    Raises:
+        ToolError: there is no such member, or it cannot be read.
+    """
+    if depth > MAX_DEPTH:
+        raise ToolError(f"{source.name} is an archive inside {MAX_DEPTH} others; read_file goes no deeper.")
+    with open_package(source) as archive:
+        files = {info.filename: info for info in _list_files(archive)}
+        outer = name if name in files else next((file for file in files if name.startswith(f"{file}/")), None)
+        if outer is None:
+            known = clip(", ".join(map(repr, files)), 2_000) or "none"
+            raise ToolError(f"{source.name} has no member {clip(repr(name), 200)}; its members: {known}.")
+        if files[outer].flag_bits & _ENCRYPTED:
+            raise ToolError(f"The member {clip(repr(outer), 200)} of {source.name} is not read: it is encrypted.")
+        found = Source(f"{source.name}: {outer}", archive.read(outer))
+    return found if outer == name else read_member(found, name.removeprefix(f"{outer}/"), depth + 1)
+
+
+def _list_files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """Return all members but folders; `ZipInfo.is_dir` fails on a member without a name."""
+    return [info for info in archive.infolist() if not info.filename.endswith("/")]
+
+
 def list_members(source: Source) -> list[str]:
     """Return the names in an office file, after checking it.
 
@@ -112,16 +156,14 @@ def accept_changes(source: Source) -> Source:
     simple fields, of ruby and of equations; `python-pptx` over shapes with an equation. Here such text becomes text of
     the paragraph around it, and deleted text goes: of ~~40~~ 55 crates 55 are left.
     """
-    with zipfile.ZipFile(source.open()) as package:
-        contents = {name: package.read(name) for name in package.namelist()}
-    changed = {name: data for name, data in contents.items() if _TEXTS.fullmatch(name) and _CHANGED.search(data)}
-    if not changed:
-        return source
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as package:
-        for name, data in contents.items():
-            package.writestr(name, _accept(data) if name in changed else data)
-    return replace(source, data=made.getvalue())
+    made, is_changed = io.BytesIO(), False
+    with zipfile.ZipFile(source.open()) as old, zipfile.ZipFile(made, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if _TEXTS.fullmatch(name) and _CHANGED.search(data):
+                data, is_changed = _accept(data), True
+            new.writestr(name, data)
+    return replace(source, data=made.getvalue()) if is_changed else source
 
 
 def _accept(xml: bytes) -> bytes:
@@ -146,6 +188,12 @@ def _accept(xml: bytes) -> bytes:
     return text
 
 
+def _replace(element: "_Element", by: "list[_Element]") -> None:
+    if (parent := element.getparent()) is not None:
+        place = parent.index(element)
+        parent[place : place + 1] = by
+
+
 def _write_equation(element: "_Element") -> str:
     """Return an equation in one line: a fraction as `(a+b)/c`, a power as `x^2`."""
     if element.tag == f"{_MATH}t":
@@ -161,13 +209,3 @@ def _write_equation(element: "_Element") -> str:
         return "".join(text for _, text in parts)
     operands = {name: text if text.isalnum() or not text else f"({text})" for name, text in parts}
     return _EQUATION_FORMS[kind].format_map(defaultdict(str, {"chr": signs.get("chr", "∫"), **operands}))
-
-
-def _replace(element: "_Element", by: "list[_Element]") -> None:
-    parent = element.getparent()
-    if parent is None:
-        return
-    place = parent.index(element)
-    parent.remove(element)
-    for offset, child in enumerate(by):
-        parent.insert(place + offset, child)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from mas.runtime.sample_context import current_context
 from mas.tools.files.document import Document, Part
-from mas.tools.files.paging import clean_text, clip, lay_out, search_lines
+from mas.tools.files.paging import clean_text, clip, lay_out
 from mas.tools.results import Excerpt, ToolResult
 
 MAX_KEPT = 6  # pages of one question; the oldest goes
@@ -50,17 +50,11 @@ def show_page(
     Raises:
         ToolError: there is no such page.
     """
-    document, found = fetched.document, ""
-    shown = parts or document.parts
-    if wanted := (search or "").strip():
-        matching, count = search_lines(shown, wanted)
-        if not count and document.whole:
-            matching, count = search_lines(document.whole, wanted)
-        shown, found = matching, f"lines that contain {clip(wanted, 200)!r}: {count}"
-    more = "" if found else ', or search="some text" for matching lines alone'
-    described = " ".join(fetched.description.split())
-    text, start = lay_out(shown, page, described, found, more, [*document.notes, *notes])
-    excerpt = Excerpt(fetched.url, fetched.title, start, len(text), has_line_marks=bool(found))
+    document, wanted = fetched.document, (search or "").strip()
+    more = "" if wanted else ', or search="some text" for matching lines alone'
+    described, notes = " ".join(fetched.description.split()), [*document.notes, *notes]
+    text, start = lay_out(parts or document.parts, page, described, wanted, more, notes, document.whole)
+    excerpt = Excerpt(fetched.url, fetched.title, start, len(text), has_line_marks=bool(wanted))
     return ToolResult(text, kind="web_page", excerpts=[excerpt])
 
 

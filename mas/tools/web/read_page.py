@@ -6,19 +6,24 @@ page.description      # "Towns, dated 2024-05-01, https://example.org/"
 """
 
 import asyncio
+import logging
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from mas.tools.http.client import Reply
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.document import Document
-from mas.tools.files.kinds import READ, READERS
+from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.html_rows import read_rows, remove_unstorable
+from mas.tools.files.kinds import READ, READABLE
 from mas.tools.files.paging import clip
 from mas.tools.files.reader_pool import await_reader
+from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
 from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
 from mas.tools.http.url_policy import normalize_url
 from mas.tools.read_only import mark_read_only
@@ -29,21 +34,17 @@ from mas.tools.web.page_view import FetchedPage, get_or_fetch, show_page
 
 MAX_PAGE_BYTES = 10_000_000  # after decompression
 MAX_FILE_BYTES = 30_000_000  # of a PDF or another file
-READ_HTML = "mas.tools.web.html_page:read_html"
+READ_HTML = "mas.tools.web.read_page:read_html"
+MIN_CHARS = 250  # a shorter main content is not trusted to be one
+NEEDS_BROWSER = "it shows little or no text without JavaScript: open it with the browser tools, if there are any"
+_CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
+_LIBRARY_ERRORS = (ValueError, AssertionError, TypeError, AttributeError, LookupError, RecursionError)  # trafilatura's
 _HTML = ("text/html", "application/xhtml+xml")
-_OFFICE = "application/vnd.openxmlformats-officedocument"
-_SUFFIXES = {  # of what has no signature, or is shown with its name
+_SUFFIXES = {  # of kinds without a signature
     **{"text/csv": ".csv", "text/tab-separated-values": ".tsv", "text/plain": ".txt", "text/markdown": ".md"},
-    **dict.fromkeys(("text/xml", "application/xml"), ".xml"),
-    **{"application/json": ".json", "application/ld+json": ".jsonld", "application/geo+json": ".geojson"},
-    **{"application/pdf": ".pdf", "application/epub+zip": ".epub", "application/zip": ".zip"},
-    **{"application/msword": ".doc", "application/vnd.ms-excel": ".xls", "application/vnd.ms-powerpoint": ".ppt"},
-    f"{_OFFICE}.wordprocessingml.document": ".docx",
-    f"{_OFFICE}.spreadsheetml.sheet": ".xlsx",
-    f"{_OFFICE}.presentationml.presentation": ".pptx",
-    **{"application/vnd.oasis.opendocument.text": ".odt", "application/vnd.oasis.opendocument.spreadsheet": ".ods"},
-    **{"application/rtf": ".rtf", "text/rtf": ".rtf", "application/vnd.apache.parquet": ".parquet"},
-    **{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tiff"},
+    **{"text/xml": ".xml", "application/xml": ".xml", "application/json": ".json", "application/ld+json": ".jsonld"},
+    **{"application/geo+json": ".geojson", "application/vnd.oasis.opendocument.text": ".odt"},
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
 }
 
 
@@ -70,8 +71,6 @@ async def read_reply(reply: "Reply") -> FetchedPage:
     Raises:
         ToolError: it has no text, or is of a kind that cannot be read.
     """
-    if reply.content_type.partition("/")[0] in ("audio", "video", "font"):
-        raise ToolError(f"This address gives {clip(reply.content_type, 60)}, not text; read_page cannot show it.")
     start = reply.body[:1_000].lstrip().lower()
     looks_html = start.startswith((b"<!doctype html", b"<html"))
     if reply.content_type in _HTML or (looks_html and reply.content_type in ("", "text/plain")):
@@ -80,19 +79,15 @@ async def read_reply(reply: "Reply") -> FetchedPage:
         about = {"name": "The page", "url": reply.url, "content_type": reply.headers.get("content-type", "")}
         page = await await_reader(READ_HTML, reply.body, about)
         title, dated = page["title"], f", dated {page['date']}" if page["date"] else ""
-        described = f"{clip(title, 300) or '(no title)'}{dated}"
-        return _describe(reply.url, title, described, Document.from_facts(page["document"]))
+        document, described = Document.from_facts(page["document"]), f"{clip(title, 300) or '(no title)'}{dated}"
+        return FetchedPage(f"{described}, {clip(reply.url, 600)}", reply.url, title, document)
     name = _choose_file_name(reply)
     try:
         document = Document.from_facts(await await_reader(READ, reply.body, {"name": name}))
     except ToolError as error:
         raise ToolError(f"The file at this address cannot be shown: {error}") from error
     title = f"{name}: {clip(document.summary, 500)}"
-    return _describe(reply.url, title, clip(title, 300), document)
-
-
-def _describe(url: str, title: str, described: str, document: Document) -> FetchedPage:
-    return FetchedPage(f"{described}, {clip(url, 600)}", url, title, document)
+    return FetchedPage(f"{clip(title, 300)}, {clip(reply.url, 600)}", reply.url, title, document)
 
 
 def _choose_file_name(reply: "Reply") -> str:
@@ -100,7 +95,7 @@ def _choose_file_name(reply: "Reply") -> str:
     last = unquote(urlsplit(reply.url).path).rpartition("/")[2]
     stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
     suffix, known = _SUFFIXES.get(reply.content_type, ""), Path(stem).suffix.lower()
-    if known in (*READERS, suffix) or (suffix == ".txt" and known):  # servers call most texts plain
+    if known in (*READABLE, suffix) or (suffix == ".txt" and known):  # servers call most texts plain
         return stem
     return f"{stem}{suffix}"
 
@@ -125,3 +120,58 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
         raise ToolError(f"{host} does not give this page ({reply.status}); check the address, or try another source.")
     async with limit_time(settings.seconds, f"Reading what {host} sent"):
         return await read_reply(reply)
+
+
+def read_html(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
+    """Do the task READ_HTML, in the reader process: return title and date of a page, and its text.
+
+    Args:
+        about: its `url`, and the `content_type` of the reply.
+
+    Raises:
+        ToolError: it has no text.
+    """
+    html = remove_unstorable(_decode(body, about["content_type"]))
+    whole = read_rows(html)
+    main, title, date = _extract_main(html, about["url"])
+    body_chars = sum(map(len, whole))
+    notes = [NEEDS_BROWSER] if body_chars < MIN_CHARS and "<script" in html.lower() else []
+    if not body_chars:
+        raise ToolError(f"The page has no text{': ' + NEEDS_BROWSER if notes else '; try another source'}.")
+    all_lines = [Part(number_lines(whole))]
+    if len(main) < min(MIN_CHARS, body_chars):
+        document = Document(title, all_lines, notes)
+    else:
+        if len(main) < body_chars:
+            notes.append("main content alone; a search that finds nothing in it goes through the rest of the page, too")
+        main_lines = number_lines(line.rstrip() for line in main.split("\n"))
+        document = Document(title, [Part(main_lines)], notes, whole=all_lines)
+    return {"title": title, "date": date, "document": document.limit().to_facts()}
+
+
+def _extract_main(html: str, url: str) -> tuple[str, str, str]:
+    """Return main content as markdown, title and date; each is empty if there is none or the library fails."""
+    import trafilatura
+
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it calls an empty page an error
+    main, title, date = "", "", ""
+    with suppress(*_LIBRARY_ERRORS):
+        about = trafilatura.extract_metadata(html, default_url=url)
+        title, date = (str(about.title or ""), str(about.date or "")) if about else ("", "")
+    with suppress(*_LIBRARY_ERRORS):
+        main = (
+            trafilatura.extract(
+                html, url=url, output_format="markdown", include_links=True, include_formatting=True, favor_recall=True
+            )
+            or ""
+        )
+    return main, title, date
+
+
+def _decode(body: bytes, content_type: str) -> str:
+    """Decode the body by its byte order mark, utf-8, the header's charset, the page's own, or a guess."""
+    from trafilatura.utils import decode_file
+
+    named = _CHARSET.search(content_type)
+    text, encoding = decode_anything(body, (named and check_encoding(named[1])) or find_declared_encoding(body))
+    return str(decode_file(body)) if "guessed" in encoding else text

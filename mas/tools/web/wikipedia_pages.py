@@ -2,26 +2,44 @@
 
 await wikipedia_tool("first person on the moon")
 await wikipedia_page("Neil Armstrong", section="Early life", as_of="2022-12-31")
+
+Searches go through the `wikipedia` package, the rest to the API itself. The package is from 2014: it connects by http,
+without a time limit, with a user agent that Wikimedia refuses, and turns a refusal into a JSON error. Its requests
+therefore go through `Wikipedia.ask`, like our own; it only parses the replies.
 """
 
+import asyncio
 import calendar
+import json
 import re
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
 
+from mas.runtime.safe_call import run_in_thread
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.document import Part, number_lines
-from mas.tools.files.html_rows import list_headings, select_section
+from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.html_rows import READ_LINES, list_headings, select_section
 from mas.tools.files.paging import clean_text, clip
+from mas.tools.files.reader_pool import await_reader
+from mas.tools.http.client import Rules, limit_time, send_request
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings
 from mas.tools.tool_context import get_settings
-from mas.tools.web.page_view import get_or_fetch, show_found_pages, show_page
+from mas.tools.web.page_view import FetchedPage, FoundPage, get_or_fetch, show_found_pages, show_page
 
 _NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # characters that MediaWiki does not allow
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
 MAX_QUERY_CHARS = 300  # as many as the search takes
 MAX_TITLE_CHARS = 255
+MAX_ANSWER_BYTES = 10_000_000  # such as a page's text
+MAX_RESULTS = 10
+_Answer = dict[str, Any]  # JSON of the API
+_ask: ContextVar[Callable[[Mapping[str, str | int]], _Answer]] = ContextVar("ask")  # for the thread of the package
 
 
 @mark_untrusted
@@ -31,16 +49,18 @@ async def wikipedia_tool(query: str) -> ToolResult:
 
     query: a few words, best a name; then read one of the pages with wikipedia_page.
     """
-    from mas.tools.web.mediawiki import search_wikipedia  # with httpx
-
     wanted = clean_text(query).strip()[:MAX_QUERY_CHARS]
     if not wanted:
         raise ToolError("The query is empty; give a few words to search for.")
     settings = get_settings(WebSettings)
-    found = await search_wikipedia(wanted, settings)
+    wiki = Wikipedia(settings)
+    async with limit_time(2 * settings.seconds, wiki.name):  # two requests
+        titles = await wiki.search_titles(wanted)
+        known = await wiki.fetch_introductions(titles) if titles else {}
+    found = [FoundPage(title, *known.get(title, ("", ""))) for title in titles]
     if not found:
         raise ToolError(f"Wikipedia has no page for {wanted!r}; try fewer or other words.")
-    header = f"Wikipedia ({settings.wikipedia_language}), search for {wanted!r}: {len(found)} pages"
+    header = f"{wiki.name}, search for {wanted!r}: {len(found)} pages"
     return show_found_pages(header, found)
 
 
@@ -57,15 +77,15 @@ async def wikipedia_page(
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines or rows that contain this text (upper or lower case), with two lines around each.
     """
-    from mas.tools.web.mediawiki import read_wiki_page  # with httpx
-
     name, _, fragment = title.strip().partition("#")
     name = name.replace("_", " ").strip()
     if not name or _NO_TITLE.search(name) or len(name.encode()) > MAX_TITLE_CHARS:
         raise ToolError(f"{clip(title, 200)!r} is no title of a page; find one with wikipedia_tool.")
     settings, before = get_settings(WebSettings), _parse_day_end(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
-    found = await get_or_fetch(key, lambda: read_wiki_page(name, before, settings))
+    wiki = Wikipedia(settings)
+    async with limit_time(2 * settings.seconds, wiki.name):  # three requests, and the reading of the text
+        found = await get_or_fetch(key, lambda: wiki.read_page(name, before))
     lines = [line.text for line in found.document.parts[0].lines]
     headings, wanted = "; ".join(list_headings(lines)), (section or fragment.replace("_", " ")).strip()
     chosen = select_section(lines, wanted) if wanted else lines
@@ -96,3 +116,105 @@ def _parse_day_end(as_of: str | None) -> str | None:
     except ValueError as error:
         raise ToolError(f"as_of={clip(text, 40)!r} is no date; expected one such as 2022-12-31.") from error
     return end.strftime("%Y-%m-%dT%H:%M:%SZ") if end < datetime.now(UTC) else None
+
+
+class Wikipedia:
+    """Client of one Wikipedia, which the settings name."""
+
+    def __init__(self, settings: WebSettings) -> None:
+        self._settings = settings
+        host = urlsplit(settings.wikipedia_api).netloc
+        self._rules = Rules(MAX_ANSWER_BYTES, (*settings.allow_private_hosts, host))
+        self.name = f"Wikipedia ({settings.wikipedia_language})"
+
+    async def search_titles(self, query: str, results: int = MAX_RESULTS) -> list[str]:
+        """Return the titles of pages that a search finds, best first."""
+        import wikipedia
+
+        loop = asyncio.get_running_loop()
+        wikipedia.wikipedia.requests = _GuardedRequests
+        _ask.set(lambda parameters: asyncio.run_coroutine_threadsafe(self.ask(parameters), loop).result())
+        try:
+            return await run_in_thread(
+                lambda: list(wikipedia.search.fn(query, results=results)),
+                lambda how: ToolError(f"The request {how}; try again."),
+            )
+        except ToolError:
+            raise
+        except Exception as error:  # of the package's parser
+            raise ToolError(f"{self.name} answered with something unexpected; try other words.") from error
+
+    async def read_page(self, title: str, before: str | None) -> FetchedPage:
+        """Return a page as it is today, or as it was at the timestamp `before`; templates are as they are today.
+
+        Raises:
+            ToolError: there is no such page, or it did not exist then.
+        """
+        found = await self._find_page(title, **({"rvstart": before, "rvdir": "older"} if before else {}))
+        if found is None:
+            near = "; ".join(await self.search_titles(title, 5)) or "none"
+            raise ToolError(f"{self.name} has no page {title!r}; pages that a search for it finds: {near}.")
+        name, url, versions = str(found["title"]), str(found.get("fullurl", "")), found.get("revisions")
+        if not versions:
+            oldest = ((await self._find_page(title, rvdir="newer")) or {}).get("revisions")
+            since = f"; its first version is of {oldest[0]['timestamp'][:10]}" if oldest else ""
+            raise ToolError(f"{name!r} did not exist on {(before or '')[:10]}{since}; ask for a later date.")
+        version = int(versions[0]["revid"]), str(versions[0]["timestamp"])
+        wanted = {"oldid": version[0], "prop": "text", "disableeditsection": 1, "disablelimitreport": 1}
+        html = (await self.ask({"action": "parse", "format": "json", "formatversion": "2", **wanted})).get("parse", {})
+        if not isinstance(html, dict) or not isinstance(html.get("text"), str):
+            raise ToolError(f"{self.name} gave no text for this page; try another source.")
+        text = await await_reader(READ_LINES, html["text"].encode("utf-8", "replace"), {"name": self.name})
+        day = f" (as it stood on {before[:10]})" if before else ""
+        url = f"{url}?oldid={version[0]}"
+        described = f"{self.name}: {name}, version of {version[1]}{day}, {url}"
+        return FetchedPage(described, url, name, Document("", [Part(number_lines(text["lines"]))]).limit())
+
+    async def _find_page(self, title: str, **when: str) -> _Answer | None:
+        """Return a page with its address and a version: the newest, or the first as `when` says; None: no such page."""
+        wanted = {"prop": "info|revisions", "inprop": "url", "redirects": "1", "rvprop": "ids|timestamp"}
+        pages = (await self.query(titles=title, rvlimit=1, **wanted, **when)).get("query", {}).get("pages", [])
+        return None if not pages or pages[0].get("missing") or pages[0].get("invalid") else dict(pages[0])
+
+    async def query(self, **parameters: str | int) -> _Answer:
+        """Return the API's answer to `action=query`."""
+        return await self.ask({"action": "query", "format": "json", "formatversion": "2", **parameters})
+
+    async def ask(self, parameters: Mapping[str, str | int]) -> _Answer:
+        """Return the API's answer.
+
+        Raises:
+            ToolError: it did not answer, or refused.
+        """
+        api, settings = self._settings.wikipedia_api, self._settings
+        reply = await send_request("GET", api, settings, self.name, self._rules, params=dict(parameters))
+        if reply.status == 403:
+            hint = "set tools.web.contact: it refuses user agents without one"
+            raise ToolError(f"{self.name} refuses this program (403; {hint}); use another source.")
+        if reply.status >= 400:
+            raise ToolError(f"{self.name} refuses the request ({reply.status}); use another source.")
+        try:
+            answer = json.loads(reply.body)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise ToolError(f"{self.name} answered with something unexpected; try again later.")
+        if (refusal := answer.get("error")) is not None:
+            code = str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"
+            raise ToolError(f"{self.name} refuses the request ({code}); try again later or in other words.")
+        return answer
+
+    async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
+        """Return URL and first sentences of the pages by title."""
+        wanted = {"exintro": 1, "explaintext": 1, "exchars": 400, "exlimit": 20, "redirects": 1}
+        answer = await self.query(titles="|".join(titles), prop="extracts|info", inprop="url", **wanted)
+        pages = answer.get("query", {}).get("pages", [])
+        return {str(each["title"]): (str(each.get("fullurl", "")), str(each.get("extract", ""))) for each in pages}
+
+
+class _GuardedRequests:
+    """Replacement of the module `requests` in the package."""
+
+    @staticmethod
+    def get(url: str, params: Mapping[str, str | int], headers: Mapping[str, str]) -> SimpleNamespace:
+        return SimpleNamespace(json=lambda: _ask.get()(params))

@@ -1,12 +1,12 @@
-"""Transcripts of YouTube videos, by `youtube-transcript-api` and our guarded client.
+"""Tool that reads the transcript of a YouTube video, by `youtube-transcript-api` and our guarded client.
 
-parse_video_id("https://youtu.be/dQw4w9WgXcQ?t=43")                     # "dQw4w9WgXcQ"
-await fetch_transcript("dQw4w9WgXcQ", language="en", settings=get_settings(WebSettings))   # FetchedPage(…)
+await youtube_transcript_tool("https://www.youtube.com/watch?v=dQw4w9WgXcQ", search="never")
 """
 
 import asyncio
 import json
 import re
+from contextlib import suppress
 from io import BytesIO
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import ParseError
@@ -16,12 +16,15 @@ import youtube_transcript_api as api
 from requests.adapters import BaseAdapter
 
 from mas.runtime.safe_call import run_in_thread
+from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.files.paging import clip
 from mas.tools.http.client import Reply, Rules, limit_time, send_request
-from mas.tools.results import ToolError
+from mas.tools.read_only import mark_read_only
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings
-from mas.tools.web.page_view import FetchedPage
+from mas.tools.tool_context import get_settings
+from mas.tools.web.page_view import FetchedPage, get_or_fetch, show_page
 
 MAX_REPLY_BYTES = 5_000_000  # the package parses it in this process; ten hours of subtitles have 1,400,000
 _ORIGIN = "https://www.youtube.com"  # where the package asks
@@ -43,6 +46,20 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
 )
 
 
+@mark_untrusted
+@mark_read_only
+async def youtube_transcript_tool(url: str, page: int = 1, search: str | None = None) -> ToolResult:
+    """Read the transcript (subtitles) of a YouTube video, each line with its time. It says nothing of the pictures.
+
+    url: the address of the video, or its id of 11 characters.
+    page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
+    search: return only the lines that contain this text (upper or lower case), with two lines around each.
+    """
+    video, settings = parse_video_id(url), get_settings(WebSettings)
+    key = ("youtube", settings.youtube_url, video)
+    return show_page(await get_or_fetch(key, lambda: _fetch_transcript(video, settings)), page, search)
+
+
 def parse_video_id(url_or_id: str) -> str:
     """Return the id of a video from its address or the id itself.
 
@@ -56,69 +73,51 @@ def parse_video_id(url_or_id: str) -> str:
     return found[1]
 
 
-async def fetch_transcript(video: str, language: str, settings: WebSettings) -> FetchedPage:
-    """Return the transcript in a language; if that is empty, in English or else the first one.
+async def _fetch_transcript(video: str, settings: WebSettings) -> FetchedPage:
+    """Return the transcript in English, or else the first one.
 
     Raises:
         ToolError: there is none, or YouTube does not give it.
     """
     adapter = _GuardedAdapter(asyncio.get_running_loop(), settings)
+    http = requests.Session()
+    http.trust_env = False
+    for scheme in ("https://", "http://"):
+        http.mount(scheme, adapter)
     async with limit_time(2 * settings.seconds, "YouTube"):  # three or four requests
         try:
-            described, lines, others = await run_in_thread(
-                lambda: _fetch(video, language, _make_session(adapter)),
-                lambda how: ToolError(f"The request {how}; try again."),
+            described, lines = await run_in_thread(
+                lambda: _fetch(video, http), lambda how: ToolError(f"The request {how}; try again.")
             )
         except api.CouldNotRetrieveTranscript as error:
-            raise ToolError(_describe_error(error)) from error
+            unknown = f"The transcript cannot be had ({type(error).__name__}); search for its text elsewhere."
+            known = (sentence for kind, sentence in _SENTENCES if isinstance(error, kind))
+            raise ToolError(next(known, unknown)) from error
         except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise ToolError("YouTube answered with something that cannot be read; try again later.") from error
     notes = [f"{name}: {value}" for name, value in adapter.about.items()]
-    notes += [f"other transcripts: {clip('; '.join(others), 800)}"] if others else []
-    title, url = f"YouTube video {video}", f"{_ORIGIN}/watch?v={video}"
-    named = adapter.about["Video Title"] if adapter.about["Video Title"] != _UNKNOWN else title
-    return FetchedPage(f"{title}; {described}, {url}", url, named, Document("", [Part(number_lines(lines))], notes))
+    title, url, named = f"YouTube video {video}", f"{_ORIGIN}/watch?v={video}", adapter.about["Video Title"]
+    document = Document("", [Part(number_lines(lines))], notes)
+    return FetchedPage(f"{title}; {described}, {url}", url, title if named == _UNKNOWN else named, document)
 
 
-def _fetch(video: str, language: str, http: requests.Session) -> tuple[str, list[str], list[str]]:
-    """Return a description of the transcript, its lines, and the languages of the others."""
+def _fetch(video: str, http: requests.Session) -> tuple[str, list[str]]:
+    """Return a description of the transcript, and its lines."""
     available = list(api.YouTubeTranscriptApi(http_client=http).list(video))  # those written by people come first
-    chosen = _choose(available, language)
+    english = [each for each in available if str(each.language_code).lower().startswith("en")]
+    chosen = [*english, *available][0]
     fetched = chosen.fetch()
-    lines = [f"[{format_time(each.start)}] {' '.join(each.text.split())}" for each in fetched]
-    end = format_time(max((each.start + each.duration for each in fetched), default=0.0))
+    lines = [f"[{_format_time(each.start)}] {' '.join(each.text.split())}" for each in fetched]
+    end = _format_time(max((each.start + each.duration for each in fetched), default=0.0))
     how = "generated by speech recognition" if chosen.is_generated else "written by people"
-    described = f"transcript in {chosen.language} ({chosen.language_code}), {how}, until {end}"
-    return described, lines, [_describe_transcript(each) for each in available if each is not chosen]
+    return f"transcript in {chosen.language} ({chosen.language_code}), {how}, until {end}", lines
 
 
-def _choose(available: "list[api.Transcript]", language: str) -> "api.Transcript":
-    """Choose a transcript by its exact code, then by one of another region; `available` is not empty."""
-    for wanted in (language.lower(),) if language else ("en", ""):
-        for exact in (True, False):
-            for each in available:
-                code = str(each.language_code).lower()
-                if code == wanted or not wanted or (not exact and code.split("-")[0] == wanted.split("-")[0]):
-                    return each
-    names = clip("; ".join(_describe_transcript(each) for each in available), 1_000) or "none"
-    raise ToolError(f"{_NO_TRANSCRIPT} It has none in {clip(language, 40)!r}; there are: {names}.")
-
-
-def _describe_transcript(transcript: "api.Transcript") -> str:
-    generated = ", generated" if transcript.is_generated else ""
-    return f"{transcript.language_code} ({transcript.language}{generated})"
-
-
-def format_time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     """Return a time such as "1:02:03", below an hour "2:03"."""
     minutes, rest = divmod(int(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _describe_error(error: api.CouldNotRetrieveTranscript) -> str:
-    known = next((sentence for kind, sentence in _SENTENCES if isinstance(error, kind)), None)
-    return known or f"The transcript cannot be had ({type(error).__name__}); search for its text elsewhere."
 
 
 class _GuardedAdapter(BaseAdapter):
@@ -158,26 +157,12 @@ class _GuardedAdapter(BaseAdapter):
         """Do nothing: no connection is kept open."""
 
 
-def _make_session(adapter: BaseAdapter) -> requests.Session:
-    """Return a session that uses the adapter alone and nothing of the environment."""
-    session = requests.Session()
-    session.trust_env = False
-    session.adapters.clear()
-    session.mount("https://", adapter)
-    session.mount("http://", adapter)
-    return session
-
-
 def _read_about(body: bytes) -> dict[str, str]:
     """Return the facts in a reply of the player; what is missing or of another type is unknown."""
-    try:
-        details = json.loads(body)["videoDetails"]
-        title, channel, seconds = (str(details.get(key) or "") for key in ("title", "author", "lengthSeconds"))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        title = channel = seconds = ""
+    details: dict[str, object] = {}
+    with suppress(ValueError, LookupError, TypeError, RecursionError):
+        details = dict(json.loads(body)["videoDetails"])
+    title, channel, seconds = (str(details.get(key) or "") for key in ("title", "author", "lengthSeconds"))
     length = seconds if re.fullmatch(r"[0-9]{1,9}", seconds) else _UNKNOWN
-    return {"Video Title": _clip_name(title), "Channel": _clip_name(channel), "Duration": f"{length} seconds"}
-
-
-def _clip_name(text: str) -> str:
-    return clip(" ".join(text.split()), _MAX_NAME_CHARS) or _UNKNOWN
+    title, channel = (clip(" ".join(text.split()), _MAX_NAME_CHARS) or _UNKNOWN for text in (title, channel))
+    return {"Video Title": title, "Channel": channel, "Duration": f"{length} seconds"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mas.tools.attachments import find_attachment, use_attachments
 from mas.tools.files.document import Source
-from mas.tools.files.readers.archive import read_member
+from mas.tools.files.zip_package import read_member
 from mas.tools.results import ToolError
 from scripts.sample_data.office import zip_bytes
 

@@ -7,15 +7,24 @@ openpyxl reads what table libraries leave out and questions ask for (the colour 
 
 import colorsys
 import datetime
-from collections.abc import Iterable, Sequence
+import io
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from openpyxl import load_workbook
-from openpyxl.cell.cell import Cell, MergedCell
+from openpyxl import Workbook, load_workbook
+from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE, Cell, MergedCell
+from openpyxl.comments import Comment
+from openpyxl.styles import PatternFill
 from openpyxl.styles.colors import COLOR_INDEX, Color
 from openpyxl.utils import get_column_letter
-from openpyxl.workbook.workbook import Workbook
 from openpyxl.worksheet.worksheet import Worksheet
+
+if TYPE_CHECKING:
+    from xlrd.book import Book  # type: ignore[import-untyped]
+    from xlrd.sheet import Cell as OldCell  # type: ignore[import-untyped]
+    from xlrd.sheet import Sheet
 
 from mas.tools.files.document import Document, Line, Part, Source
 from mas.tools.files.readers.text import format_cell
@@ -23,84 +32,28 @@ from mas.tools.files.zip_package import list_members
 from mas.tools.results import ToolError
 
 _SCHEME = "{http://schemas.openxmlformats.org/drawingml/2006/main}clrScheme"
-
-
-class FillColours:
-    """Cache of the fill colours by style: a sheet has few styles and many cells."""
-
-    def __init__(self, workbook: Workbook) -> None:
-        self._theme = _theme_colours(workbook)
-        self._by_style: dict[int, str] = {}
-
-    def describe(self, cell: Cell | MergedCell) -> str:
-        """Return the fill of a cell in words; "" without one."""
-        if not cell.has_style:
-            return ""
-        if cell.style_id not in self._by_style:
-            self._by_style[cell.style_id] = self._describe(cell)
-        return self._by_style[cell.style_id]
-
-    def _describe(self, cell: Cell | MergedCell) -> str:
-        kind = cell.fill.fill_type
-        if not kind:
-            return ""
-        if not hasattr(cell.fill, "fgColor"):
-            return f"fill {kind} gradient"
-        colour = self._argb(cell.fill.fgColor)
-        return f"fill {colour}" if kind == "solid" else f"fill {kind} {colour}"
-
-    def _argb(self, colour: Color) -> str:
-        """Return eight hexadecimal digits; the first two are FF, since Excel ignores the opacity."""
-        if colour.type == "theme" and int(colour.theme) < len(self._theme):
-            return _tint(self._theme[int(colour.theme)], float(colour.tint))
-        if colour.type == "indexed" and int(colour.indexed) < len(COLOR_INDEX):
-            return _tint(COLOR_INDEX[int(colour.indexed)][-6:], float(colour.tint))
-        if colour.type == "rgb":
-            return _tint(str(colour.rgb)[-6:], float(colour.tint))
-        return f"{colour.type} {colour.value}"
-
-
-def _theme_colours(workbook: Workbook) -> list[str]:
-    """Return RGB by theme index; in the file each dark colour precedes its light one, in the index it follows it."""
-    if not workbook.loaded_theme:
-        return []
-    scheme = ElementTree.fromstring(workbook.loaded_theme).find(f".//{_SCHEME}")
-    if scheme is None:
-        return []
-    found = [colour[0].get("lastClr") or colour[0].get("val") or "000000" for colour in scheme if len(colour)]
-    return [found[place] for place in (1, 0, 3, 2, *range(4, len(found)))] if len(found) >= 4 else found
-
-
-def _tint(rgb: str, tint: float) -> str:
-    """Return the colour darker for a negative tint, lighter for a positive one (-1 is black, 1 is white)."""
-    red, green, blue = (int(rgb[start : start + 2], 16) / 255 for start in (0, 2, 4))
-    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
-    lightness = lightness * (1 + tint) if tint < 0 else lightness * (1 - tint) + tint
-    channels = colorsys.hls_to_rgb(hue, lightness, saturation) if tint else (red, green, blue)
-    return "FF" + "".join(f"{round(channel * 255):02X}" for channel in channels)
-
-
 MAX_GRID_COLUMNS = 100  # a wider sheet shows its filled cells alone, each with its letter
+MAX_OLD_CELLS = 1_000_000
 MAX_LISTED = 40  # merged ranges or hidden columns named in a sheet's heading
 
-Grid = dict[int, dict[int, str]]  # row number → column number → text of the cell
+Describe = Callable[[Cell | MergedCell], str]
 
 
 def read(source: Source) -> Document:
     """Return the sheets of a workbook."""
     members = list_members(source)
     workbook = _load(source, data_only=False)
-    computed = _load(source, data_only=True) if _has_formulas(workbook) else workbook
-    parts, names = describe_sheets(workbook, computed)
+    has_formulas = any(cell.data_type == "f" for sheet in workbook.worksheets for _, cell in _list_cells(sheet))
+    parts, names = _describe_sheets(workbook, _load(source, data_only=True) if has_formulas else workbook)
     has_more = any(member.startswith(("xl/media/", "xl/charts/", "xl/pivotTables/")) for member in members)
     notes = ["The workbook also holds images, charts or pivot tables, which are not shown."] if has_more else []
     return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
 
 
-def describe_sheets(workbook: Workbook, computed: Workbook) -> tuple[list[Part], str]:
+def _describe_sheets(workbook: Workbook, computed: Workbook) -> tuple[list[Part], str]:
     """Return the sheets, and a list of their names; `computed`: the same workbook with the results of formulas."""
-    colours = FillColours(workbook)
-    parts = [_build_part(sheet, computed[sheet.title], colours) for sheet in workbook.worksheets]
+    describe_fill = _make_fill_describer(workbook)
+    parts = [_build_part(sheet, computed[sheet.title], describe_fill) for sheet in workbook.worksheets]
     return parts, ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
 
 
@@ -116,94 +69,163 @@ def _list_cells(sheet: Worksheet) -> Iterable[tuple[tuple[int, int], Cell | Merg
     return sorted(sheet._cells.items())
 
 
-def _has_formulas(workbook: Workbook) -> bool:
-    return any(cell.data_type == "f" for sheet in workbook.worksheets for _, cell in _list_cells(sheet))
-
-
-def _build_part(sheet: Worksheet, computed: Worksheet, colours: FillColours) -> Part:
-    grid: Grid = {}
+def _build_part(sheet: Worksheet, computed: Worksheet, describe_fill: Describe) -> Part:
+    grid: dict[int, dict[int, str]] = {}  # row number → column number → text of the cell
     for (row, column), cell in _list_cells(sheet):
-        if shown := _describe_cell(cell, computed, colours):
+        if shown := _describe_cell(cell, computed, describe_fill(cell)):
             grid.setdefault(row, {})[column] = shown
-    columns = _choose_columns(grid)
-    lines = [Line(number, _format_row(cells, columns) + _hidden_mark(sheet, number)) for number, cells in grid.items()]
-    return Part(lines, name=sheet.title, heading=_build_heading(sheet, columns), numbered=True)
+    used = {column for cells in grid.values() for column in cells}
+    is_aligned = bool(used) and max(used) - min(used) < MAX_GRID_COLUMNS
+    columns = range(min(used), max(used) + 1) if is_aligned else ()
+    lines = []
+    for row, cells in grid.items():
+        texts = [f"{get_column_letter(column)}: {text}" for column, text in cells.items()]
+        texts = [cells.get(column, "") for column in columns] if is_aligned else texts
+        is_hidden = row in sheet.row_dimensions and sheet.row_dimensions[row].hidden
+        lines.append(Line(row, " | ".join(texts) + (" [hidden row]" if is_hidden else "")))
+    letters = ["row", *map(get_column_letter, columns)] if is_aligned else ["row", "cells with their column letters"]
+    return Part(lines, sheet.title, f"{_describe_sheet(sheet)}\n{' | '.join(letters)}", numbered=True)
 
 
-def _describe_cell(cell: Cell | MergedCell, computed: Worksheet, colours: FillColours) -> str:
-    value, marks = cell.value, [colours.describe(cell)]
+def _describe_cell(cell: Cell | MergedCell, computed: Worksheet, fill: str) -> str:
+    value, marks = cell.value, [fill]
     if cell.data_type == "f":
-        value = computed[cell.coordinate].value
-        marks.insert(
-            0, _describe_formula(cell.value) + ("" if value is not None else ", result not stored in the file")
-        )
+        formula, value = cell.value, computed[cell.coordinate].value
+        if not isinstance(formula, str):  # that of an array or data table
+            formula = f"{getattr(formula, 'text', None) or '=TABLE()'} over {getattr(formula, 'ref', 'its range')}"
+        marks.insert(0, formula if value is not None else f"{formula}, result not stored in the file")
     if cell.comment:
         marks.append(f"comment: {cell.comment.text.strip()}")
     texts = [_format_value(value), *(f"[{mark}]" for mark in marks if mark)]
     return format_cell(" ".join(text for text in texts if text))
 
 
-def _describe_formula(value: object) -> str:
-    """Return a formula's text; that of an array or data table is an object with the text and its range."""
-    if isinstance(value, str):
-        return value
-    return f"{getattr(value, 'text', None) or '=TABLE()'} over {getattr(value, 'ref', 'its range')}"
-
-
 def _format_value(value: object) -> str:
-    if value is None:
-        return ""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):
         return repr(float(f"{value:.15g}"))  # Excel itself keeps 15 digits
     if isinstance(value, datetime.datetime):
         return value.isoformat(" ").removesuffix(" 00:00:00")
-    return str(value)
+    return "" if value is None else str(value)
 
 
-def _choose_columns(grid: Grid) -> Sequence[int]:
-    """Return the columns to align, with the empty ones between them; none for a sheet that is too wide."""
-    used = {column for cells in grid.values() for column in cells}
-    if not used or max(used) - min(used) >= MAX_GRID_COLUMNS:
-        return ()
-    return range(min(used), max(used) + 1)
-
-
-def _format_row(cells: dict[int, str], columns: Sequence[int]) -> str:
-    if columns:
-        return " | ".join(cells.get(column, "") for column in columns)
-    return " | ".join(f"{get_column_letter(column)}: {text}" for column, text in cells.items())
-
-
-def _hidden_mark(sheet: Worksheet, number: int) -> str:
-    return " [hidden row]" if number in sheet.row_dimensions and sheet.row_dimensions[number].hidden else ""
-
-
-def _build_heading(sheet: Worksheet, columns: Sequence[int]) -> str:
-    facts = [f'sheet "{sheet.title}"', f"cells {sheet.dimensions}"]
-    if sheet.sheet_state != "visible":
-        facts.append("hidden sheet")
-    merged = [str(area) for area in sheet.merged_cells.ranges]
-    formatted = [str(area.sqref) for area in sheet.conditional_formatting]
+def _describe_sheet(sheet: Worksheet) -> str:
+    hidden = sorted((found.min or 0, found.max or 0) for found in sheet.column_dimensions.values() if found.hidden)
+    ranges = [(get_column_letter(first), get_column_letter(last)) for first, last in hidden if first]
     lists = {
-        "merged": merged,
-        "hidden columns": _list_hidden_columns(sheet),
-        "colours by conditional formatting, not shown, in": formatted,
+        "merged": [str(area) for area in sheet.merged_cells.ranges],
+        "hidden columns": [first if first == last else f"{first}-{last}" for first, last in ranges],
+        "colours by conditional formatting, not shown, in": [str(area.sqref) for area in sheet.conditional_formatting],
     }
-    facts += [f"{label} {_join_items(items)}" for label, items in lists.items() if items]
-    letters = " | ".join(["row", *(get_column_letter(column) for column in columns)])
-    return "\n".join(["; ".join(facts), letters if columns else "row | cells with their column letters"])
+    facts = [f'sheet "{sheet.title}"', f"cells {sheet.dimensions}"]
+    facts += ["hidden sheet"] if sheet.sheet_state != "visible" else []
+    for label, items in lists.items():
+        more = f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
+        facts += [f"{label} {', '.join(items[:MAX_LISTED])}{more}"] if items else []
+    return "; ".join(facts)
 
 
-def _list_hidden_columns(sheet: Worksheet) -> list[str]:
-    """Return the hidden columns; one entry may be a range of columns."""
-    hidden = [dimension for dimension in sheet.column_dimensions.values() if dimension.hidden]
-    ends = [(dimension.min or 0, dimension.max or 0) for dimension in hidden]
-    letters = [(get_column_letter(first), get_column_letter(last)) for first, last in sorted(ends) if first]
-    return [first if first == last else f"{first}-{last}" for first, last in letters]
+def _make_fill_describer(workbook: Workbook) -> Describe:
+    """Return a function that names the fill of a cell; "" without one. A sheet has few styles and many cells."""
+    theme, by_style = _list_theme_colours(workbook), dict[int, str]()
+
+    def describe(cell: Cell | MergedCell) -> str:
+        if not cell.has_style:
+            return ""
+        if cell.style_id not in by_style:
+            kind = cell.fill.fill_type
+            colour = _find_argb(cell.fill.fgColor, theme) if hasattr(cell.fill, "fgColor") else "gradient"
+            by_style[cell.style_id] = f"fill {colour}" if kind == "solid" else f"fill {kind} {colour}" if kind else ""
+        return by_style[cell.style_id]
+
+    return describe
 
 
-def _join_items(items: Sequence[str]) -> str:
-    more = f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
-    return ", ".join(items[:MAX_LISTED]) + more
+def _list_theme_colours(workbook: Workbook) -> list[str]:
+    """Return RGB by theme index; in the file each dark colour precedes its light one, in the index it follows it."""
+    scheme = ElementTree.fromstring(workbook.loaded_theme or "<none/>").find(f".//{_SCHEME}")
+    colours = [colour[0] for colour in scheme if len(colour)] if scheme is not None else []
+    found = [colour.get("lastClr") or colour.get("val") or "000000" for colour in colours]
+    return [found[place] for place in (1, 0, 3, 2, *range(4, len(found)))] if len(found) >= 4 else found
+
+
+def _find_argb(colour: Color, theme: Sequence[str]) -> str:
+    """Return eight hexadecimal digits; the first two are FF, since Excel ignores the opacity.
+
+    The tint makes a colour darker (-1 is black) or lighter (1 is white).
+    """
+    tables = {"theme": theme, "indexed": COLOR_INDEX}
+    number = int(colour.value) if colour.type in tables else 0
+    if colour.type != "rgb" and number >= len(tables.get(colour.type, ())):
+        return f"{colour.type} {colour.value}"
+    rgb = str(colour.rgb if colour.type == "rgb" else tables[colour.type][number])[-6:]
+    channels = tuple(int(rgb[start : start + 2], 16) / 255 for start in (0, 2, 4))
+    if tint := float(colour.tint):
+        hue, lightness, saturation = colorsys.rgb_to_hls(*channels)
+        lightness = lightness * (1 + tint) if tint < 0 else lightness * (1 - tint) + tint
+        channels = colorsys.hls_to_rgb(hue, lightness, saturation)
+    return "FF" + "".join(f"{round(channel * 255):02X}" for channel in channels)
+
+
+def read_old(source: Source) -> Document:
+    """Return the sheets of a workbook from before 2007 (.xls): xlrd reads one into a workbook as openpyxl has it."""
+    import xlrd  # type: ignore[import-untyped]
+
+    try:
+        book = xlrd.open_workbook(file_contents=source.data, formatting_info=True, logfile=io.StringIO())
+    except xlrd.XLRDError as error:
+        raise ToolError(f"{source.name} cannot be read as an old Excel workbook ({type(error).__name__}).") from error
+    if (cells := sum(sheet.nrows * sheet.ncols for sheet in book.sheets())) > MAX_OLD_CELLS:
+        raise ToolError(f"{source.name} has {cells} cells; read_file reads old workbooks of at most {MAX_OLD_CELLS}.")
+    workbook = Workbook()
+    workbook.remove(workbook.worksheets[0])
+    for sheet in book.sheets():
+        _copy_sheet(book, sheet, workbook.create_sheet(sheet.name))
+    parts, names = _describe_sheets(workbook, workbook)
+    notes = ["The formulas of an old workbook are not shown, only their results."]
+    return Document(f"old Excel workbook with {len(parts)} sheets: {names}", parts, notes)
+
+
+def _copy_sheet(book: "Book", sheet: "Sheet", copy: Worksheet) -> None:
+    for row in range(sheet.nrows):
+        for column in range(sheet.ncols):
+            found = sheet.cell(row, column)
+            cell = copy.cell(row + 1, column + 1)
+            cell.value = _convert_value(book, found)
+            cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type  # not a formula
+            if colour := _find_fill(book, found.xf_index):
+                cell.fill = PatternFill("solid", fgColor=colour)
+            if note := sheet.cell_note_map.get((row, column)):
+                cell.comment = Comment(note.text, "")
+    for top, below, left, right in sheet.merged_cells:
+        copy.merge_cells(start_row=top + 1, end_row=below, start_column=left + 1, end_column=right)
+    for row, info in sheet.rowinfo_map.items():
+        copy.row_dimensions[row + 1].hidden = bool(info.hidden)
+    for column, info in sheet.colinfo_map.items():
+        copy.column_dimensions[get_column_letter(column + 1)].hidden = bool(info.hidden)
+    copy.sheet_state = "hidden" if sheet.visibility else "visible"
+
+
+def _convert_value(book: "Book", cell: "OldCell") -> Any:
+    import xlrd
+
+    value = cell.value
+    if cell.ctype == xlrd.XL_CELL_DATE:
+        with suppress(ValueError, OverflowError, xlrd.XLDateError):
+            return xlrd.xldate_as_datetime(value, book.datemode)
+    if cell.ctype in (xlrd.XL_CELL_DATE, xlrd.XL_CELL_NUMBER):
+        return int(value) if float(value).is_integer() else value
+    if cell.ctype == xlrd.XL_CELL_BOOLEAN:
+        return bool(value)
+    if cell.ctype == xlrd.XL_CELL_ERROR:
+        return xlrd.error_text_from_code.get(value, "#ERROR")
+    return ILLEGAL_CHARACTERS_RE.sub(" ", value) or None
+
+
+def _find_fill(book: "Book", style: int | None) -> str:
+    """Return the colour of a solid fill."""
+    if style is None or style >= len(book.xf_list) or book.xf_list[style].background.fill_pattern != 1:
+        return ""
+    colour = book.colour_map.get(book.xf_list[style].background.pattern_colour_index)
+    return "FF{:02X}{:02X}{:02X}".format(*colour) if colour else ""

@@ -6,6 +6,7 @@
 Models listen to sound: mas/agents/media.py.
 """
 
+import re
 import struct
 import warnings
 
@@ -28,9 +29,7 @@ def read_picture(source: Source) -> Document:
             raise ToolError(
                 f"{source.name} has {width} x {height} pixels; read_file opens pictures up to {MAX_PIXELS}."
             )
-        frames = getattr(image, "n_frames", 1)
         summary = f"picture, {image.format}, {width} x {height} pixels, colour mode {image.mode}"
-        summary += f", {frames} frames of which the first is read" if frames > 1 else ""
         image.load()
         text = ocr.read_text(image)
     if text is None:
@@ -42,12 +41,12 @@ def read_picture(source: Source) -> Document:
 
 
 CANNOT_LISTEN = "read_file does not listen to it: only a model that takes audio can say what is said or played in it."
-_BITRATES = {  # kbit/s by the index in a frame's header; ISO 11172-3 and 13818-3, layer III
-    1: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
-    2: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-}
-_RATES = {1: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 2.5: (11_025, 12_000, 8_000)}
-_VERSIONS = {3: 1, 2: 2, 0: 2.5}
+# ISO 11172-3 and 13818-3, layer III. Version bits: 3: MPEG 1; 2: MPEG 2; 0: MPEG 2.5, an extension.
+_FRAME = re.compile(rb"\xff([\xe2\xe3\xf2\xf3\xfa\xfb])([\x10-\xef])(.)", re.DOTALL)
+_COUNT = re.compile(rb"(?:Xing|Info)\0\0\0[\x01\x03\x05\x07\x09\x0b\x0d\x0f](.{4})", re.DOTALL)  # of frames
+_KBITS_1 = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_KBITS_2 = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+_RATES = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}
 
 
 def read_wav(source: Source) -> Document:
@@ -64,46 +63,21 @@ def read_wav(source: Source) -> Document:
 
 
 def read_mp3(source: Source) -> Document:
-    """Return format and length of an MP3 file."""
-    data = source.data
-    start = _skip_tag(data)
-    for place in range(start, min(len(data) - 4, start + 65_536)):
-        if frame := _parse_frame(data[place : place + 4]):
-            version, bitrate, rate, channels = frame
-            count = _count_frames(data[place : place + 200])
-            samples = 1152 if version == 1 else 576
-            seconds = count * samples / rate if count else (len(data) - place) * 8 / (bitrate * 1000)
-            return _build_document("MP3", seconds, rate, channels)
+    """Return format and length of an MP3 file, by its first frame; with a variable bit rate that has their number."""
+    data, start = source.data, 0
+    if data[:3] == b"ID3" and len(data) >= 10:  # a tag, whose size is four bytes of seven bits each
+        start = 10 + sum((byte & 0x7F) << shift for byte, shift in zip(data[6:10], (21, 14, 7, 0), strict=True))
+    for found in _FRAME.finditer(data, start, start + 65_536):
+        (second,), (third,), (fourth,) = found.groups()
+        version, rate = second >> 3 & 3, third >> 2 & 3
+        if rate == 3:
+            continue
+        hertz, kbits, place = _RATES[version][rate], (_KBITS_1 if version == 3 else _KBITS_2)[third >> 4], found.start()
+        seconds = (len(data) - place) * 8 / (kbits * 1000)
+        if count := _COUNT.search(data, place, place + 200):
+            seconds = int.from_bytes(count[1], "big") * (1152 if version == 3 else 576) / hertz
+        return _build_document("MP3", seconds, hertz, 1 if fourth >> 6 == 3 else 2)
     raise _damage_error(source, "MP3")
-
-
-def _skip_tag(data: bytes) -> int:
-    """Return the end of the ID3v2 tag, whose size is four bytes of seven bits each."""
-    if data[:3] != b"ID3" or len(data) < 10:
-        return 0
-    size = 0
-    for byte in data[6:10]:
-        size = size << 7 | byte & 0x7F
-    return 10 + size
-
-
-def _parse_frame(header: bytes) -> tuple[float, int, int, int] | None:
-    """Return version, kbit/s, Hz and channels of a layer III frame."""
-    sync, second, third, fourth = header
-    version, layer = _VERSIONS.get(second >> 3 & 3), second >> 1 & 3
-    bits, rate = third >> 4, third >> 2 & 3
-    if sync != 0xFF or second >> 5 != 7 or version is None or layer != 1 or not 0 < bits < 15 or rate == 3:
-        return None
-    return version, _BITRATES[1 if version == 1 else 2][bits], _RATES[version][rate], 1 if fourth >> 6 == 3 else 2
-
-
-def _count_frames(frame: bytes) -> int:
-    """Return the number of frames, which the first frame of a variable bit rate may contain; else 0."""
-    for mark in (b"Xing", b"Info"):
-        place = frame.find(mark)
-        if place > 0 and len(frame) >= place + 12 and frame[place + 7] & 1:
-            return int.from_bytes(frame[place + 8 : place + 12], "big")
-    return 0
 
 
 def read_m4a(source: Source) -> Document:

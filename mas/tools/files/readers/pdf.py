@@ -27,6 +27,7 @@ def read(source: Source) -> Document:
     """Return the pages of a PDF file."""
     import pdfplumber
     from pdfplumber.utils.exceptions import PdfminerException
+    from pypdfium2 import PdfDocument, PdfiumError
 
     texts, pictures = list[list[str]](), list[int]()
     try:
@@ -37,7 +38,10 @@ def read(source: Source) -> Document:
         raise ToolError(f"{source.name} is protected by a password; go on without it.") from error
     with document:
         count = len(document.pages)
-        faster = _open_fast(source.data) if count > MAX_PAGES_WITH_TABLES else None
+        faster = None
+        if count > MAX_PAGES_WITH_TABLES:
+            with suppress(PdfiumError):  # it is too damaged for this library
+                faster = PdfDocument(source.data)
         for number, page in enumerate(document.pages[:MAX_PAGES], start=1):
             lines = _read_lines(page, faster if number > MAX_PAGES_WITH_TABLES else None)
             lines += _read_tables(page) if number <= MAX_PAGES_WITH_TABLES else ()
@@ -91,16 +95,6 @@ def _describe_pictures(pictures: list[int]) -> str:
     listed = ", ".join(map(str, pictures[:40]))
     how = f"read by OCR (up to {MAX_OCR_PAGES} of them)" if ocr.is_installed() else f"not read. {ocr.MISSING}"
     return f"Pages that are pictures without text: {listed}; {how}"
-
-
-def _open_fast(data: bytes) -> "PdfDocument | None":
-    """Return the document as pypdfium2 has it, None if it is too damaged for it."""
-    from pypdfium2 import PdfDocument, PdfiumError
-
-    try:
-        return PdfDocument(data)
-    except PdfiumError:
-        return None
 
 
 def _read_lines(page: "Page", faster: "PdfDocument | None") -> list[str]:

@@ -7,12 +7,9 @@ read_json(Source("a.json", b"…")).parts[0].lines[1]         # Line(2, '  "city
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
 from mas.tools.files.document import Document, Line, Part, Source
 from mas.tools.files.readers.text import build_text_document, decode, format_row, split_lines
@@ -26,7 +23,12 @@ MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can 
 def read_table(source: Source) -> Document:
     """Return the rows of a table."""
     text, encoding = decode(source.data, source.name)
-    delimiter, after_space = ("\t", False) if source.suffix == ".tsv" and "\t" in text else _sniff(text)
+    delimiter, after_space = ",", False
+    with suppress(csv.Error):  # its guess of the quote character is not used: an apostrophe in a few names misleads it
+        dialect = csv.Sniffer().sniff(text[:SAMPLE_CHARS], delimiters=",;\t|")
+        delimiter, after_space = dialect.delimiter, dialect.skipinitialspace
+    if source.suffix == ".tsv" and "\t" in text:
+        delimiter, after_space = "\t", False
     try:
         found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
         rows = (cells for cells in found if cells)
@@ -36,18 +38,6 @@ def read_table(source: Source) -> Document:
         return build_table(names, rows, f"delimiter {delimiter!r}, {encoding}")
     except csv.Error as error:
         return build_text_document(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
-
-
-def _sniff(text: str) -> tuple[str, bool]:
-    """Return the delimiter, and True if a space follows it.
-
-    The sniffer's guess of the quote character is not used: an apostrophe in a few names misleads it.
-    """
-    try:
-        dialect = csv.Sniffer().sniff(text[:SAMPLE_CHARS], delimiters=",;\t|")
-    except csv.Error:
-        return ",", False
-    return dialect.delimiter, dialect.skipinitialspace
 
 
 def build_table(names: list[str], rows: Iterable[list[str]], form: str) -> Document:
@@ -73,7 +63,10 @@ def read_json(source: Source) -> Document:
     except (ValueError, RecursionError) as error:
         return build_text_document(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
     lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
-    return Document(f"JSON, {_describe_size(value)}, {len(lines)} lines when indented", [Part(lines)])
+    size = "a single value"
+    if isinstance(value, dict | list):
+        size = f"an object with {len(value)} keys" if isinstance(value, dict) else f"a list of {len(value)} items"
+    return Document(f"JSON, {size}, {len(lines)} lines when indented", [Part(lines)])
 
 
 def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -83,39 +76,26 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _describe_size(value: object) -> str:
-    if isinstance(value, dict):
-        return f"an object with {len(value)} keys"
-    return f"a list of {len(value)} items" if isinstance(value, list) else "a single value"
-
-
 def read_parquet(source: Source) -> Document:
     """Return the rows of a Parquet table."""
     import pyarrow  # type: ignore[import-untyped]
-    from pyarrow.parquet import ParquetFile
+    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
 
     try:
         file = ParquetFile(source.open())
-        schema = file.schema_arrow
-        types = ", ".join(f"{field.name}: {field.type}" for field in schema)
-        table = build_table(list(schema.names), _read_parquet_rows(file), "Parquet")
+        types = ", ".join(f"{field.name}: {field.type}" for field in file.schema_arrow)
+        rows = (
+            [_format_parquet_value(value) for value in cells]
+            for batch in file.iter_batches(batch_size=BATCH_ROWS)
+            for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
+        table = build_table(list(file.schema_arrow.names), rows, "Parquet")
         return replace(table, notes=[f"Column types: {types}", *table.notes])
     except pyarrow.ArrowException as error:
         raise ToolError(f"{source.name} cannot be read as a Parquet table ({type(error).__name__}).") from error
 
 
-def _read_parquet_rows(file: "ParquetFile") -> Iterator[list[str]]:
-    for batch in file.iter_batches(batch_size=BATCH_ROWS):
-        columns = [column.to_pylist() for column in batch.columns]
-        for cells in zip(*columns, strict=True):
-            yield [_format_parquet_value(value) for value in cells]
-
-
 def _format_parquet_value(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bytes):
-        return value.hex()
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
-    return str(value)
+    return value.hex() if isinstance(value, bytes) else "" if value is None else str(value)

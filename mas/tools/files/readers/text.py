@@ -92,13 +92,9 @@ def decode_anything(data: bytes, declared: str | None) -> tuple[str, str]:
             return data.decode(encoding, "replace"), encoding.removesuffix("-sig")
     if declared and data.isascii() and codecs.lookup(declared).name.startswith(_SEVEN_BIT):
         return data.decode(declared, "replace"), declared
-    try:
-        return data.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:
-        pass
-    if declared:
+    for encoding in ("utf-8", *([declared] if declared else [])):
         with suppress(UnicodeError):
-            return data.decode(declared), declared
+            return data.decode(encoding), encoding
     text = data.decode("utf-8", "replace")
     bad = text.count("\ufffd")
     if sum(letter > "\x7f" for letter in text) > 2 * bad:  # damaged utf-8 has more good letters than bad bytes

@@ -19,17 +19,14 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30)
     [
         ("a.xls", OLE, "an old Office file"),
         ("a.xlsx", OLE + "EncryptedPackage".encode("utf-16-le"), "protected by a password"),
-        ("a.mp4", b"\x00\x00\x00\x20ftypisom" + bytes(30), "a video"),
-        ("a.txt", b"\x1f\x8b\x08" + bytes(30), "an archive"),
-        ("a.db", b"SQLite format 3\x00" + bytes(30), "a database"),
-        ("a.heic", b"\x00\x00\x00\x20ftypheic" + bytes(30), "an Apple picture"),
+        ("a.mp4", b"\x00\x00\x00\x20ftypisom" + bytes(30), "binary"),
+        ("a.txt", b"\x1f\x8b\x08" + bytes(30), "binary"),
+        ("a.db", b"SQLite format 3\x00" + bytes(30), "binary"),
     ],
 )
-def test_a_kind_without_a_reader_is_named_with_those_that_have_one(
-    tmp_path: Path, name: str, data: bytes, words: str
-) -> None:
+def test_a_kind_without_a_reader_is_refused_with_the_reason(tmp_path: Path, name: str, data: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(ToolError, match=rf"{name} is {words}; read_file reads \.csv, .*\.xlsx.* plain text"):
+    with pytest.raises(ToolError, match=rf"{name} is {words}"):
         read_document(tmp_path / name)
 
 

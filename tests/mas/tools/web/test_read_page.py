@@ -120,7 +120,7 @@ def test_what_no_prompt_can_hold_is_mended(site: Website) -> None:
         ("/status/500", r"trouble of its own \(500\)"),
         ("/status/503", r"trouble of its own \(503\)"),
         ("/empty", "The page has no text"),
-        ("/video", "gives video/mp4, not text"),
+        ("/video", "cannot be shown"),
         ("/binary", "cannot be shown"),
         ("/loop", "redirects in a circle or too often"),
         ("/chain/20", "redirects in a circle or too often"),

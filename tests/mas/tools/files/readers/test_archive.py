@@ -10,7 +10,7 @@ import pytest
 from mas.tools.attachments import use_attachments
 from mas.tools.files import zip_package
 from mas.tools.files.document import Source
-from mas.tools.files.readers.archive import read, read_member
+from mas.tools.files.zip_package import read_archive, read_member
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from scripts.sample_data.office import zip_bytes
@@ -35,7 +35,8 @@ def link(name: str, target: str) -> tuple[zipfile.ZipInfo, bytes]:
 @pytest.mark.parametrize("name", ["../out.txt", "/etc/passwd", "C:/out.txt", "..", "a\nb.txt"])
 def test_a_name_that_leads_elsewhere_is_a_name_as_any_other(name: str) -> None:
     source = zipped((zipfile.ZipInfo(name), b"harm"), ("good.txt", b"good"))
-    assert [line.text for line in read(source).parts[0].lines] == [f"{name} | 4".replace("\n", r"\n"), "good.txt | 4"]
+    listed = [line.text for line in read_archive(source).parts[0].lines]
+    assert listed == [f"{name} | 4".replace("\n", r"\n"), "good.txt | 4"]
     assert read_member(source, name).data == b"harm", "of the archive, not of this machine"
 
 
@@ -101,6 +102,6 @@ def test_a_bomb_is_refused_and_every_limit_may_be_reached(monkeypatch: pytest.Mo
             patch.setattr(zip_package, name, most)
             assert read_member(source, "a.txt").data == b"abc"
             patch.setattr(zip_package, name, most - 1)
-            for look in (read, lambda source: read_member(source, "a.txt")):
+            for look in (read_archive, lambda source: read_member(source, "a.txt")):
                 with pytest.raises(ToolError, match="unpacks to 5 bytes in 2 members"):
                     look(source)

@@ -14,7 +14,7 @@ from openpyxl.worksheet.formula import ArrayFormula
 from openpyxl.worksheet.worksheet import Worksheet
 
 from mas.tools.files.document import Document, Line, Source
-from mas.tools.files.readers import excel, old_excel
+from mas.tools.files.readers import excel
 from mas.tools.results import ToolError
 from scripts.sample_data.old_excel import xls_bytes
 
@@ -141,4 +141,4 @@ def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:
 
 def test_a_control_character_in_an_old_workbook_is_a_space() -> None:
     source = Source("old.xls", xls_bytes({"ships": [["Vel\x0bmor", "412\x07"]]}, []))
-    assert [line.text for line in old_excel.read(source).parts[0].lines] == ["Vel mor | 412 "]
+    assert [line.text for line in excel.read_old(source).parts[0].lines] == ["Vel mor | 412 "]
