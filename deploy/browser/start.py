@@ -190,7 +190,7 @@ def _command(options: argparse.Namespace, programs: tuple[str, str], folder: Pat
         *(node, str(SERVER), "--config", str(folder / SETTINGS), "--headless", "--isolated"),
         *("--executable-path", chromium, "--host", options.host, "--port", str(options.port)),
         *("--allowed-hosts", ",".join(sorted(names | set(_listed(options.allowed_hosts))))),
-        *("--proxy-server", f"http://127.0.0.1:{proxy_port}", "--proxy-bypass", "<-loopback>"),
+        *("--proxy-server", f"socks5://127.0.0.1:{proxy_port}", "--proxy-bypass", "<-loopback>"),
         *("--timeout-navigation", str(NAVIGATION_MS), "--timeout-action", str(ACTION_MS)),
         *("--codegen", "none", "--no-webmcp", "--block-service-workers", "--output-dir", str(folder / "output")),
         *(["--no-sandbox"] if os.geteuid() == 0 else []),  # Chromium's own does not work for root

@@ -8,8 +8,8 @@ snapshot is a tree. The one exception is the text of a dialog, which follows the
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from mas.runtime.text import replace_surrogates
 from mas.tools.results import Excerpt, ToolResult
@@ -28,14 +28,11 @@ _CONTROLS = re.compile(
 )
 _DIALOG = "### Modal state\n"
 BLANK = "about:blank"
-NO_PAGE_OPEN = "(No page is open; browser_navigate opens one.)"
-NOTHING_TO_READ = (
-    "(The page shows no text: perhaps a file such as a PDF or a picture, or a page that is still loading.)"
-)
+_NO_PAGE_OPEN = "(No page is open; browser_navigate opens one.)"
+_NO_TEXT = "(The page shows no text: perhaps a file such as a PDF or a picture, or a page that is still loading.)"
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """Page in the current tab."""
 
     url: str  # "" if the reply does not say
@@ -56,11 +53,6 @@ def read_open_page(text: str) -> Page:
     about = split_sections(text.partition(_DIALOG)[0]).get("Page", "")
     url, title = _ADDRESS.search(about), _TITLE.search(about)
     return Page(url[1].strip() if url else "", title[1].strip() if title else "")
-
-
-def read_snapshot(text: str) -> str:
-    """Return the snapshot in a reply."""
-    return _FENCE.sub("", split_sections(text).get("Snapshot", ""))
 
 
 def read_failure(text: str) -> str:
@@ -88,8 +80,9 @@ def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResu
     header = f"{page.url} {page.title!r} (browser, {today})" if page.title else f"{page.url} (browser, {today})"
     parts = [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []
     parts += [said["Result"]] if "Result" in said and said["Result"] != seen.get("Open tabs") else []
-    nothing = NO_PAGE_OPEN if page.url == BLANK else NOTHING_TO_READ
-    parts += [read_snapshot(shown).strip() or nothing] if with_snapshot else []
+    if with_snapshot:
+        snapshot = _FENCE.sub("", seen.get("Snapshot", "")).strip()
+        parts.append(snapshot or (_NO_PAGE_OPEN if page.url == BLANK else _NO_TEXT))
     return show_below(header, "\n\n".join(parts), page)
 
 

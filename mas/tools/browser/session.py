@@ -13,7 +13,7 @@ The proxy behind `make browser` keeps the browser from requesting a forbidden ad
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -31,7 +31,7 @@ from mas.tools.browser.page import (
     read_open_page,
     show_below,
 )
-from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError, Reply
+from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import BrowserSettings
 
@@ -48,8 +48,8 @@ Check = Callable[[str], Awaitable[str]]  # returns the address to request; ToolE
 class Window:
     """Window that its first action opens; its actions run one after the other."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], check: Check) -> None:
-        self._connect, self._check = connect, check
+    def __init__(self, session: "BrowserSession") -> None:
+        self._session = session
         self._connection: Connection | None = None
         self._one_at_a_time = asyncio.Lock()
         self._url = ""  # of the last page that was shown
@@ -63,25 +63,40 @@ class Window:
         """
         async with self._one_at_a_time:
             if url := arguments.get("url"):
-                arguments = {**arguments, "url": url if url == BLANK else await self._check(str(url))}
-            await self._connect_once(tool)  # may wait for other questions, which is not part of the action's time
+                arguments = {**arguments, "url": url if url == BLANK else await self._session.check(str(url))}
+            connection = await self._connect(tool)  # may wait for other questions, which is not part of the time
             try:
                 async with asyncio.timeout(ACTION_SECONDS):
-                    return await self._act(tool, arguments)
+                    return await self._act(connection, tool, arguments)
             except TimeoutError as error:
                 self._drop()
                 raise ToolError(
                     f"{tool} took longer than {ACTION_SECONDS:g} seconds and was given up, and its page was closed; "
                     f"open another page with {NAVIGATE}, or try another tool."
                 ) from error
+            except ConnectionLostError as error:  # the next action opens another one
+                self._drop()
+                self._refuse_if_over(tool)
+                last = f"; the last page was {self._url}" if self._url not in _NO_PAGE else ""
+                raise ToolError(
+                    f"{tool}: the browser has stopped and has no page open ({error}){last}. Open it again with "
+                    f"{NAVIGATE}, or go on without it."
+                ) from error
 
-    async def _act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
-        acted = await self._call(tool, arguments)
-        shown = acted if tool == SNAPSHOT else await self._call(SNAPSHOT, {})
+    async def _act(self, connection: Connection, tool: str, arguments: Mapping[str, object]) -> ToolResult:
+        acted = await connection.call(tool, arguments)
+        shown = acted if tool == SNAPSHOT else await connection.call(SNAPSHOT, {})
         url = read_open_page(acted.text if shown.failed else shown.text).url
         if not url and not shown.failed:
             raise ToolError(f"{tool}: the browser's server does not say which page is open; go on without the browser.")
-        await self._leave_unless_allowed(url)
+        if url not in (*_NO_PAGE, self._url):
+            try:
+                await self._session.check(url)
+            except ToolError as error:
+                await connection.call(NAVIGATE, {"url": BLANK})
+                raise ToolError(
+                    f"The browser was led to {url[:500]}, and has left it without showing it. {error}"
+                ) from error
         self._url = url or self._url
         if waiting := read_dialog(shown.text):
             return show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", Page(self._url))
@@ -89,41 +104,21 @@ class Window:
             raise ToolError(f"{tool}: {read_failure(failed.text)}")
         return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
-    async def _call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
-        """Return the server's reply; the action after a lost connection opens another one."""
-        connection = await self._connect_once(tool)
-        try:
-            return await connection.call(tool, arguments)
-        except ConnectionLostError as error:
-            self._drop()
-            last = f"; the last page was {self._url}" if self._url not in _NO_PAGE else ""
-            raise ToolError(
-                f"{tool}: the browser has stopped and has no page open ({error}){last}. Open it again with {NAVIGATE}, "
-                "or go on without it."
-            ) from error
-
-    async def _connect_once(self, tool: str) -> Connection:
-        if self._connection is None and not self._closed:
+    async def _connect(self, tool: str) -> Connection:
+        self._refuse_if_over(tool)
+        if self._connection is None:
             try:
-                self._connection = await self._connect()
+                self._connection = await self._session.connect()
             except ConnectionLostError as error:
                 raise ToolError(f"{tool}: the browser cannot be reached ({error}); go on without it.") from error
-        if self._closed:
-            self._drop()
-        if self._connection is None:
-            raise ToolError(f"{tool}: the question is over, and its browser is closed.")
+            if self._closed:
+                self._drop()
+                self._refuse_if_over(tool)
         return self._connection
 
-    async def _leave_unless_allowed(self, url: str) -> None:
-        if url in _NO_PAGE or url == self._url:
-            return
-        try:
-            await self._check(url)
-        except ToolError as error:
-            await self._call(NAVIGATE, {"url": BLANK})
-            raise ToolError(
-                f"The browser was led to {url[:500]}, and has left it without showing it. {error}"
-            ) from error
+    def _refuse_if_over(self, tool: str) -> None:
+        if self._closed:
+            raise ToolError(f"{tool}: the question is over, and its browser is closed.")
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -139,10 +134,10 @@ class Window:
 class BrowserSession:
     """Browser that `open_browser` has opened: the tools on offer and the windows of the questions."""
 
-    def __init__(self, settings: BrowserSettings, url: str, offers: "Sequence[Tool]", check: Check) -> None:
-        self.offers = offers
+    def __init__(self, settings: BrowserSettings, offers: "Sequence[Tool]", check: Check) -> None:
+        self.offers, self.check = offers, check
         self.chosen_tools = settings.tools
-        self._url, self._check = url, check
+        self._url = settings.url or ""
         self._open: set[Connection] = set()
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
@@ -154,19 +149,17 @@ class BrowserSession:
         if asyncio.get_running_loop() is not background_loop():  # the connections belong to that loop
             there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
             return await asyncio.wrap_future(there)
-        if (context := current_context()) is not None:
-            if STATE_KEY not in context.tool_state:
-                context.tool_state[STATE_KEY] = window = Window(self._connect, self._check)
-                context.on_close.append(window.close)
-            seen: ToolResult = await context.tool_state[STATE_KEY].act(tool, arguments)
-            return seen
-        window = Window(self._connect, self._check)
-        try:
-            return await window.act(tool, arguments)
-        finally:
-            window.close()
+        if (context := current_context()) is None:
+            with closing(Window(self)) as window:
+                return await window.act(tool, arguments)
+        if STATE_KEY not in context.tool_state:
+            context.tool_state[STATE_KEY] = window = Window(self)
+            context.on_close.append(window.close)
+        seen: ToolResult = await context.tool_state[STATE_KEY].act(tool, arguments)
+        return seen
 
-    async def _connect(self) -> Connection:
+    async def connect(self) -> Connection:
+        """Open a session with the server, which has a window of its own."""
         connection = await Connection.open(self._url, START_SECONDS)
         self._open.add(connection)
         connection.owner.add_done_callback(lambda _: self._open.discard(connection))
@@ -198,7 +191,7 @@ def open_browser(
     if settings.url is None or why_not:
         yield None
         return
-    session = BrowserSession(settings, settings.url, offers, check)
+    session = BrowserSession(settings, offers, check)
     try:
         yield session
     finally:
@@ -215,14 +208,12 @@ def _find_offers(settings: BrowserSettings) -> "tuple[list[Tool], str]":
     if settings.url is None:
         return [], ""
     parts, cause = urlsplit(settings.url), "nothing listens there"
+    address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
     try:
-        address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         socket.create_connection(address, timeout=LISTEN_SECONDS).close()  # before the SDK is imported
         return run_blocking(_request_offers(settings.url)), ""
-    except ConnectionLostError as error:
-        cause = str(error)
-    except OSError:
-        pass
+    except (ConnectionLostError, OSError) as error:  # a TimeoutError, too
+        cause = str(error) if isinstance(error, ConnectionLostError) else cause
     return [], (
         f"No browser: {settings.url} does not answer as an MCP server ({cause}), so the run goes on without browser "
         "tools; start one with `make browser`, or set tools.browser.url=null."
@@ -234,8 +225,6 @@ async def _request_offers(url: str) -> "list[Tool]":
     try:
         async with asyncio.timeout(START_SECONDS):
             return await connection.list_tools()
-    except TimeoutError as error:
-        raise ConnectionLostError(f"no list of tools in {START_SECONDS:g} seconds") from error
     finally:
         connection.close()
         await asyncio.wait({connection.owner}, timeout=CLOSE_SECONDS + 1)

@@ -3,7 +3,7 @@
 build_browser_tools(session)["browser_click"]      # a dspy.Tool with the server's description and arguments
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,25 +20,10 @@ from mas.tools.results import ToolResult
 # browser_take_screenshot, browser_file_upload, browser_drop), that run code (browser_run_code_unsafe, browser_evaluate:
 # its requests would pass the rules for addresses), install (browser_install), or that a page itself offers (WebMCP).
 ALLOWED = (
-    "browser_navigate",
-    "browser_navigate_back",
-    "browser_snapshot",
-    "browser_find",
-    "browser_click",
-    "browser_hover",
-    "browser_type",
-    "browser_press_key",
-    "browser_select_option",
-    "browser_fill_form",
-    "browser_handle_dialog",
-    "browser_tabs",
-    "browser_wait_for",
-    "browser_drag",
-    "browser_resize",
-    "browser_emulate_media",
-    "browser_console_messages",
-    "browser_network_requests",
-    "browser_network_request",
+    *("browser_navigate", "browser_navigate_back", "browser_snapshot", "browser_find", "browser_click"),
+    *("browser_hover", "browser_type", "browser_press_key", "browser_select_option", "browser_fill_form"),
+    *("browser_handle_dialog", "browser_tabs", "browser_wait_for", "browser_drag", "browser_resize"),
+    *("browser_emulate_media", "browser_console_messages", "browser_network_requests", "browser_network_request"),
     "browser_close",
 )
 HIDDEN = ("filename",)  # arguments that write a file of the server
@@ -56,44 +41,36 @@ def build_browser_tools(session: BrowserSession) -> "dict[str, dspy.Tool]":
         raise UserError(
             f"tools.browser.tools: the browser's server has no {missing[0]}; choose from {', '.join(sorted(offered))}."
         )
-    return {name: _tool(offered[name], session) for name in chosen or ALLOWED if name in offered}
+    return {name: _build_tool(offered[name], session) for name in chosen or ALLOWED if name in offered}
 
 
-def _tool(offer: "Tool", session: BrowserSession) -> "dspy.Tool":
+def _build_tool(offer: "Tool", session: BrowserSession) -> "dspy.Tool":
     import dspy
 
-    args = read_arguments(offer.input_schema)
-    description = (offer.description or "")[:MAX_DESCRIPTION_CHARS]
-    return dspy.Tool(_function(offer.name, args, session), offer.name, description, args, dict.fromkeys(args, Any))
+    name, args = offer.name, _read_arguments(offer.input_schema)
 
-
-def _function(name: str, args: Mapping[str, object], session: BrowserSession) -> Callable[..., Awaitable[ToolResult]]:
-    """Return a function, not a method: copies of a program share the session."""
-
-    async def act(**arguments: object) -> ToolResult:
+    async def act(**arguments: object) -> ToolResult:  # not a method: copies of a program share the session
         # Models write null for an argument that they want to leave out.
         given = {key: value for key, value in arguments.items() if key in args and value is not None}
         return await session.act(name, given)
 
     act.__name__ = name
-    return mark_untrusted(act)
+    description = (offer.description or "")[:MAX_DESCRIPTION_CHARS]
+    return dspy.Tool(mark_untrusted(act), name, description, args, dict.fromkeys(args, Any))
 
 
-def read_arguments(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _read_arguments(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the arguments in DSPy's form, each with its JSON schema.
 
     An optional argument has the default null: otherwise DSPy would call it required.
     """
-    required = schema.get("required", ())
-    found = {}
+    required, found = schema.get("required", ()), {}
     for name, about in schema.get("properties", {}).items():
         if name in HIDDEN:
             continue
-        found[name] = about if name in required or "default" in about else _optional(about)
+        found[name] = about
+        if name not in required and "default" not in about:
+            kind = {key: value for key, value in about.items() if key != "description"}
+            described = {"description": about["description"]} if "description" in about else {}
+            found[name] = {"anyOf": [kind, {"type": "null"}], "default": None, **described}
     return found
-
-
-def _optional(about: dict[str, Any]) -> dict[str, Any]:
-    kind = {key: value for key, value in about.items() if key != "description"}
-    described = {"description": about["description"]} if "description" in about else {}
-    return {"anyOf": [kind, {"type": "null"}], "default": None, **described}

@@ -78,33 +78,32 @@ class Connection:
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.shield(connection._client)
-        except TimeoutError as error:
+            return connection
+        except BaseException as error:
             connection.owner.cancel()
-            raise ConnectionLostError(f"no answer in {seconds:g} seconds") from error
-        except BaseException:
-            connection.owner.cancel()
+            if isinstance(error, TimeoutError):
+                raise ConnectionLostError(f"no answer in {seconds:g} seconds") from error
             raise
-        return connection
 
     async def _own(self) -> None:
+        """Open the client and close it again; the newest protocol has no sessions, which keep questions apart."""
+        from mcp.client.client import Client
+
+        logging.getLogger("mcp.client").setLevel(logging.CRITICAL)  # it prints errors that are handled here
+        lost = ConnectionLostError("the session was given up")
         try:
-            async with self._open_client() as client:
+            async with self._open_transport() as transport, Client(transport, mode="legacy", cache=None) as client:
                 self._client.set_result(client)
                 await self._closing.wait()
-        except asyncio.CancelledError:
-            self._fail(ConnectionLostError("the session was given up"))
-            raise
         except Exception as error:  # noqa: BLE001  # the SDK raises anything for what is not an MCP server
-            self._fail(self._lost(error))
+            lost = self._describe_loss(error)
+        finally:
+            if not self._client.done():
+                self._client.set_exception(lost)
+                self._client.exception()  # retrieved, even if nobody waits for it any more
 
     @contextlib.asynccontextmanager
-    async def _open_client(self) -> "AsyncIterator[Client]":
-        """Open a client of the older protocol: the newest has no sessions, which keep questions apart."""
-        from mcp.client.client import Client
-        from mcp.client.stdio import StdioServerParameters, stdio_client
-
-        # Otherwise the SDK prints tracebacks of errors that are handled here.
-        logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
+    async def _open_transport(self) -> AsyncIterator[Any]:
         if isinstance(self._server, str):
             import httpx2
             from mcp.client.streamable_http import streamable_http_client
@@ -112,34 +111,28 @@ class Connection:
             # The environment's proxy is for the world outside; the caller limits the time of an action.
             timeout, hooks = httpx2.Timeout(HTTP_SECONDS, read=None), {"response": [self._record_refusal]}
             async with httpx2.AsyncClient(timeout=timeout, trust_env=False, event_hooks=hooks) as http:
-                transport = streamable_http_client(self._server, http_client=http, max_sse_event_size=MAX_REPLY_BYTES)
-                async with Client(transport, mode="legacy", cache=None) as client:
-                    yield client
+                yield streamable_http_client(self._server, http_client=http, max_sse_event_size=MAX_REPLY_BYTES)
             return
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+
         program, *arguments = self._server.command
-        environment = dict(self._server.environment)
-        parameters = StdioServerParameters(command=program, args=arguments, env=environment)
+        parameters = StdioServerParameters(command=program, args=arguments, env=dict(self._server.environment))
         with tempfile.TemporaryFile("w+", errors="replace") as errors:
             try:
-                async with Client(stdio_client(parameters, errors), mode="legacy", cache=None) as client:
-                    yield client
+                yield stdio_client(parameters, errors)
             finally:
                 errors.seek(0)
-                last_lines = errors.read()[-MAX_REASON_CHARS:].strip().split("\n")
-                self._last_words = last_lines[-1]
+                self._last_words = errors.read()[-MAX_REASON_CHARS:].strip().split("\n")[-1]
 
     async def _record_refusal(self, response: "httpx2.Response") -> None:
         if response.status_code in (401, 403):  # the SDK reports only that
             await response.aread()
             self._last_words = f"HTTP {response.status_code} {' '.join(response.text.split())[:200]}".strip()
 
-    def _lost(self, error: Exception) -> ConnectionLostError:
-        return ConnectionLostError(self._last_words or _cause(error))
-
-    def _fail(self, error: ConnectionLostError) -> None:
-        if not self._client.done():
-            self._client.set_exception(error)
-            self._client.exception()  # retrieved, even if nobody waits for it any more
+    def _describe_loss(self, error: BaseException) -> ConnectionLostError:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return ConnectionLostError(self._last_words or " ".join(str(error).split())[:300] or type(error).__name__)
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
         """Call a tool of the server.
@@ -165,15 +158,17 @@ class Connection:
         answer = asyncio.ensure_future(request)
         try:
             await asyncio.wait({answer, self.owner}, return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                raise ConnectionLostError("the session ended")
-            return answer.result()
-        except (ConnectionLostError, asyncio.CancelledError):
-            raise
+            if answer.done():
+                return answer.result()
         except Exception as error:
-            raise self._lost(error) from error
+            raise self._describe_loss(error) from error
         finally:
-            await _cancel(answer)
+            if not answer.done():
+                answer.cancel()
+                await asyncio.wait({answer}, timeout=1.0)
+            if answer.done() and not answer.cancelled():
+                answer.exception()
+        raise ConnectionLostError("the session ended")
 
     def close(self) -> None:
         """End the session, from any thread; its task ends shortly after."""
@@ -183,18 +178,3 @@ class Connection:
     def _close(self) -> None:
         self._closing.set()
         self._loop.call_later(CLOSE_SECONDS, self.owner.cancel)
-
-
-async def _cancel(task: "asyncio.Future[Any]") -> None:
-    if not task.done():
-        task.cancel()
-        await asyncio.wait({task}, timeout=1.0)
-    if task.done() and not task.cancelled():
-        task.exception()
-
-
-def _cause(error: BaseException) -> str:
-    """Return an error's message in a line; of a group of errors that of the first."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return " ".join(str(error).split())[:300] or type(error).__name__
