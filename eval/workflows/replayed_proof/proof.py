@@ -22,17 +22,21 @@ from eval.analysis.attribution.run_attribution import read_with_steps
 from eval.analysis.statistics.paired_interval import ALPHA
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.dataset import read_labels
-from eval.execution.console import MissingServices, Output
+from eval.execution.console import MissingServices, Output, RunProgress
+from eval.execution.executors.local import LocalExecutor
+from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
+from eval.reports.files import write_reports
 from eval.runs.folder import DATABASE, get_run_name, make_run_folder
+from eval.runs.logs import RunLogs, log_parts
 from eval.runs.record import NOT_RUN
 from eval.runs.run_info import CONTROL, RunInfo, describe_task
-from eval.runs.store import RETRIED, RunStore
+from eval.runs.store import RETRIED, RunStore, list_pending
 from eval.scorers.labels import find_labels
 from eval.workflows.estimate import format_estimate
-from eval.workflows.paired_evaluation import Arm, evaluate_pairs, read_arm_records, write_arm_reports
 from eval.workflows.replayed_proof.correction import Correction, Kind
 from eval.workflows.replayed_proof.plan import Request
+from mas.prompt_sets.prompt_set import digest
 from mas.simulation import SIMULATED_NOTICE
 
 PROOF_FILE = "attribution.json"
@@ -85,32 +89,51 @@ class Proof:
 def prove(request: Request, output: Output) -> Proof:
     """Ask the samples again with each correction and without any, and compare.
 
+    The arms are answered at the same time, so that whatever happens to the model's server happens to all of them.
+
     Raises:
         UserError: the folder cannot be written, or a program cannot be built.
     """
-    config, n_arms = request.config, 1 + len(request.corrections)
-    if (budget := config.run.max_cost_usd) is not None:
-        config = replace(config, run=replace(config.run, max_cost_usd=budget / n_arms))
-    folder = make_run_folder("attribution", config.run.name or get_run_name(request.original), config.run.dir)
-    n_answers = len(request.samples) * config.run.epochs * n_arms
-    if config.simulated:
+    corrections: dict[str, Correction | None] = {CONTROL: None, **{each.agent: each for each in request.corrections}}
+    limits, n_arms = request.config.run, len(corrections)
+    n_answers = len(request.samples) * limits.epochs * n_arms
+    folder = make_run_folder("attribution", limits.name or get_run_name(request.original), limits.dir)
+    if request.config.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
-    elif config.needs_model:
-        output.print(format_estimate(config, n_answers))
-    limits = config.run
+    elif request.config.needs_model:
+        output.print(format_estimate(request.config, n_answers))
+    at_once = request.config.limit_concurrency(limits.concurrency, n_arms)
+    budget = None if limits.max_cost_usd is None else limits.max_cost_usd / n_arms
+    config = replace(request.config, run=replace(limits, concurrency=at_once, max_cost_usd=budget))
     stop = StopController(limits.drain_seconds, limits.max_errors, limits.max_seconds)
-    missing = MissingServices(config.simulated)
+    missing, info = MissingServices(config.simulated), _build_info(request)
+    samples = {each.id: each for each in request.samples}
+    keys = list_pending(list(samples), limits.epochs, {}, retry_errors=False)
+    pending = [(samples[key.sample_id], key) for key in keys]
     with ExitStack() as stack:
         resources = stack.enter_context(config.system.open_resources(config.tools, missing.note))
         missing.report(output.print)
-        changes = {CONTROL: None, **{each.agent: each.change_program for each in request.corrections}}
-        arms = [
-            Arm(name, folder / name, request.prompts, resources, change_program=change, gold_informed=name)
-            for name, change in changes.items()
-        ]
-        stopped = evaluate_pairs(arms, config, request.samples, _build_info(request), stop, output.console)
-    write_arm_reports(arm.folder for arm in arms)
-    proof = _judge(request, folder, arms, stopped)
+        bar = RunProgress(n_answers, output.console, at_once=at_once * n_arms, list_traffic=config.list_traffic)
+        progress = stack.enter_context(bar)
+        work, recorders = [], []
+        for name, correction in corrections.items():
+            store = stack.enter_context(RunStore(folder / name / DATABASE))
+            own = replace(info, gold_informed=name)
+            recorders.append(begin_session(folder / name, store, own, request.samples, request.prompts))
+            logs = stack.enter_context(RunLogs(folder / name, config.secrets(), config.log))
+            executor = LocalExecutor(config, request.prompts, resources)
+            if correction is not None:
+                correction.change_program(executor.program)
+            log_parts(logs.entry_point, info.system, info.config, request.prompts, executor.program)
+            session = RunSession(config, recorders[-1], folder / name, logs, output.console, stop)
+            work.append(stack.enter_context(session.open_execution(executor, pending, progress.update)))
+        stopped = run_to_end(work, stop)
+        for recorder in recorders:
+            recorder.end(stopped)
+    for name in corrections:
+        with RunStore(folder / name / DATABASE, read_only=True) as store:
+            write_reports(folder / name, store)
+    proof = _judge(request, folder, stopped)
     (folder / PROOF_FILE).write_text(json.dumps(proof.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
     return proof
 
@@ -124,18 +147,20 @@ def _build_info(request: Request) -> RunInfo:
         run_id="",
         started_at="",
         config=kept,
-        command=None,
+        command=[],
+        epochs=config.run.epochs,
+        prompts_sha256=digest(request.prompts),
         sweep=None,
         simulated=config.simulated,
         task=describe_task(request.samples, kept.get("scorer"), getattr(config.data, "revision", None), labels),
     )
 
 
-def _judge(request: Request, folder: Path, arms: Sequence[Arm], stopped: str | None) -> Proof:
-    control, *corrected = (read_scores(arm) for arm in arms)
+def _judge(request: Request, folder: Path, stopped: str | None) -> Proof:
+    control = read_scores(folder / CONTROL)
+    corrected = [read_scores(folder / each.agent) for each in request.corrections]
     given_away = [
-        _count_given_away(arm, each) if each.kind == "hint" else 0
-        for arm, each in zip(arms[1:], request.corrections, strict=True)
+        _count_given_away(folder / each.agent, each) if each.kind == "hint" else 0 for each in request.corrections
     ]
     agents = judge_corrections(request.corrections, control, corrected, given_away)
     return Proof(
@@ -188,10 +213,11 @@ def name_responsible(
     return found
 
 
-def read_scores(arm: Arm) -> Scores:
-    """Return the scores of the answers; nothing was measured of an arm in which all of them failed."""
+def read_scores(arm: Path) -> Scores:
+    """Return the scores of an arm's answers; nothing was measured if all of them failed."""
     found: dict[str, list[float]] = {}
-    measured = [each for each in read_arm_records(arm) if each.error_class not in (NOT_RUN, *RETRIED)]
+    with RunStore(arm / DATABASE, read_only=True) as store:
+        measured = [each for each in store.final_records() if each.error_class not in (NOT_RUN, *RETRIED)]
     if all(each.error is not None for each in measured):
         return {}
     for record in measured:
@@ -199,10 +225,10 @@ def read_scores(arm: Arm) -> Scores:
     return found
 
 
-def _count_given_away(arm: Arm, correction: Correction) -> int:
+def _count_given_away(arm: Path, correction: Correction) -> int:
     """Count the answers in which the agent states the target that neither its request nor a tool gave it."""
     n = 0
-    with RunStore(arm.folder / DATABASE, read_only=True) as store:
+    with RunStore(arm / DATABASE, read_only=True) as store:
         for record in read_with_steps(store, lambda key: True):
             matcher = correction.matchers[record.sample_id]
             own = [each for each in AgentSteps.of(record).steps if each.agent == correction.agent]

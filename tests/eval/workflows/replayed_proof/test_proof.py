@@ -8,7 +8,6 @@ import pytest
 from eval.analysis.statistics.paired_interval import ALPHA
 from eval.analysis.statistics.paired_tests import PairedResult
 from eval.execution.console import Output
-from eval.workflows.paired_evaluation import Arm
 from eval.workflows.replayed_proof.correction import Correction, Kind
 from eval.workflows.replayed_proof.proof import (
     Proof,
@@ -19,7 +18,6 @@ from eval.workflows.replayed_proof.proof import (
     read_scores,
 )
 from eval.workflows.replayed_proof.table import describe_agent, print_proof
-from mas.prompt_sets.prompt_set import PromptSet
 from tests.eval.stored_run import answered, stored_run
 
 IDS = [f"q{number}" for number in range(12)]
@@ -92,16 +90,14 @@ def test_what_the_server_failed_to_answer_is_left_out_and_other_failures_are_wro
     unread = answered("q3", None, score=None, error="no field", error_class="malformed")
     stored_run(tmp_path / "some", [answered("q1", "17"), down, unread], planned=["q1", "q2", "q3", "q4"])
     stored_run(tmp_path / "none", [down, unread])
-    arms = [Arm(name, tmp_path / name, None, None) for name in ("some", "none")]  # type: ignore[arg-type]
-    assert [read_scores(each) for each in arms] == [{"q1": [1.0], "q3": [0.0]}, {}]
+    assert [read_scores(tmp_path / name) for name in ("some", "none")] == [{"q1": [1.0], "q3": [0.0]}, {}]
 
 
 def test_a_failure_scores_nothing_whatever_is_stored_and_answers_of_all_epochs_count(tmp_path: Path) -> None:
     odd = answered("q1", "17", epoch=2, error="it broke", error_class="tool")
     unscored = answered("q2", "17", gold=None)
     folder = stored_run(tmp_path / "arm", [answered("q1", "17"), odd, unscored], epochs=2)
-    arm = Arm("arm", folder, PromptSet("p", "toy", {}, tmp_path), None)  # type: ignore[arg-type]
-    assert read_scores(arm) == {"q1": [1.0, 0.0], "q2": [0.0]}
+    assert read_scores(folder) == {"q1": [1.0, 0.0], "q2": [0.0]}
 
 
 def paired(difference: float, p: float) -> PairedResult:
