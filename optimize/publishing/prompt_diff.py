@@ -1,19 +1,17 @@
-"""Difference of two prompt sets: by agent, by line, and within a line by word.
+"""Difference of two prompt sets: by agent, by line, and within changed lines by word.
 
 show_difference(parent, candidate, Console())
 for agent in compare_sets(parent, candidate):
-    for row in build_rows(agent.before, agent.after):   # as a page or a terminal shows them side by side
-        row.left, row.right
+    for line in build_lines(agent.before, agent.after):   # as a page or a terminal shows them, one below the other
+        line.sign, line.parts
 """
 
 import difflib
 import io
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from rich.text import Text
 
@@ -22,29 +20,22 @@ from mas.prompt_sets.prompt_set import PromptSet
 from optimize.publishing.publish import build_headline
 
 CONTEXT_LINES = 3
-_WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
-_ALIKE = 0.4  # share of two lines' words from which on one is taken to have become the other
-_MOST_WORDS = 4000  # of two lines that are compared word by word
-_EXACT = 1000  # lines, or words, up to which the smallest difference is looked for
+_WORDS = re.compile(r"\n|[^\S\n]*\w+|[^\S\n]*[^\w\s]|[^\S\n]+")
+_EXACT = 1000  # lines, or words, up to which the smallest difference is looked for: beyond, it would take seconds
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 MAX_FIELD_CHARS = 300  # of a demo's field
-_OLD, _NEW, _OLD_WORD, _NEW_WORD = "red", "green", "bold reverse red", "bold reverse green"
+_STYLES = {"-": ("red", "bold reverse red"), "+": ("green", "bold reverse green"), " ": ("dim", "dim")}
 _WIDE = 10_000  # columns of text that no terminal shows
 
 Demo = dict[str, object]
-Part = tuple[str, bool]  # a piece of a line; True: it differs from the other line
+Part = tuple[str, bool]  # a piece of a line; True: it differs from the other side
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line on each side; None: there is none."""
-
-    kind: Literal["same", "changed", "removed", "added", "gap"]
-    left: list[Part] | None = None
-    right: list[Part] | None = None
-    left_line: int | None = None
-    right_line: int | None = None
+class Line:
+    sign: str  # "-" removed, "+" added, " " in both; "": unchanged lines are left out here
+    parts: Sequence[Part] = ()
 
 
 @dataclass(frozen=True)
@@ -63,25 +54,66 @@ class AgentDiff:
 
 def compare_sets(a: PromptSet, b: PromptSet) -> list[AgentDiff]:
     """Return the differences of all agents of both sets, in the order of the first."""
-    return [_agent(agent, a, b) for agent in dict.fromkeys([*a.texts, *b.texts])]
+    found = []
+    for agent in dict.fromkeys([*a.texts, *b.texts]):
+        old, new = a.demos.get(agent, []), b.demos.get(agent, [])
+        removed, added = _list_missing(old, new), _list_missing(new, old)
+        reordered = old != new and not removed and not added
+        found.append(AgentDiff(agent, a.texts.get(agent), b.texts.get(agent), removed, added, reordered))
+    return found
 
 
-def build_rows(before: str | None, after: str | None, context: int = CONTEXT_LINES) -> Iterator[Row]:
-    """Yield the lines side by side, with `context` unchanged ones around each change and a gap for the others."""
-    old, new = _lines(before), _lines(after)
+def _list_missing(demos: Sequence[Demo], others: Sequence[Demo]) -> list[tuple[int, Demo]]:
+    left, found = list(others), []
+    for number, demo in enumerate(demos, start=1):
+        if demo in left:
+            left.remove(demo)
+        else:
+            found.append((number, demo))
+    return found
+
+
+def build_lines(before: str | None, after: str | None) -> Iterator[Line]:
+    """Yield removed and added lines, with some unchanged ones around each change and a gap for the others."""
+    old, new = _split(before), _split(after)
     at = 0
-    for group in _matcher(old, new).get_grouped_opcodes(context):
+    for group in _compare(old, new).get_grouped_opcodes(CONTEXT_LINES):
         if group[0][1] > at:
-            yield Row("gap")
+            yield Line("")
         for tag, i, i_end, j, j_end in group:
             if tag == "equal":
-                for offset, line in enumerate(old[i:i_end]):
-                    yield Row("same", [(line, False)], [(line, False)], i + offset + 1, j + offset + 1)
+                yield from (Line(" ", [(line, False)]) for line in old[i:i_end])
             else:
-                yield from _block(old[i:i_end], new[j:j_end], i + 1, j + 1)
+                removed, added = _mark_words(old[i:i_end], new[j:j_end])
+                yield from (Line("-", parts) for parts in removed)
+                yield from (Line("+", parts) for parts in added)
         at = group[-1][2]
     if 0 < at < len(old):
-        yield Row("gap")
+        yield Line("")
+
+
+def _split(text: str | None) -> list[str]:
+    return [replace_invisible(line) for line in text.split("\n")] if text is not None else []
+
+
+def _mark_words(old: list[str], new: list[str]) -> tuple[list[list[Part]], list[list[Part]]]:
+    """Return the lines of both sides of a change in pieces, those that only one side has marked."""
+    if not old or not new:
+        return [[(line, True)] for line in old], [[(line, True)] for line in new]
+    first, second = _WORDS.findall("\n".join(old)), _WORDS.findall("\n".join(new))
+    left, right = list[list[Part]]([[]]), list[list[Part]]([[]])
+    for tag, i, i_end, j, j_end in _compare(first, second).get_opcodes():
+        for lines, words in ((left, first[i:i_end]), (right, second[j:j_end])):
+            for number, piece in enumerate("".join(words).split("\n") if words else ()):
+                if number:
+                    lines.append([])
+                if piece:
+                    lines[-1].append((piece, tag != "equal"))
+    return left, right
+
+
+def _compare(old: Sequence[str], new: Sequence[str]) -> difflib.SequenceMatcher[str]:
+    return difflib.SequenceMatcher(None, old, new, autojunk=len(old) + len(new) > _EXACT)
 
 
 def show_difference(a: PromptSet, b: PromptSet, console: Console) -> None:
@@ -114,37 +146,22 @@ def format_difference(a: PromptSet, b: PromptSet) -> str:
 def _show_agent(diff: AgentDiff, console: Console) -> None:
     only = "" if None not in (diff.before, diff.after) else " (only in one of the sets)"
     console.print(Text(f"\n{diff.agent}{only}", "bold underline"))
-    for row in build_rows(diff.before, diff.after):
-        if row.kind == "gap":
-            console.print(Text("  ⋯", "dim"))
-        elif row.kind == "same" and row.left:
-            console.print(_line("  ", row.left, "dim", "dim"))
-        else:
-            if row.left is not None:
-                console.print(_line("- ", row.left, _OLD, _OLD_WORD if row.right is not None else _OLD))
-            if row.right is not None:
-                console.print(_line("+ ", row.right, _NEW, _NEW_WORD if row.left is not None else _NEW))
+    for each in build_lines(diff.before, diff.after):
+        style, word_style = _STYLES.get(each.sign, ("dim", "dim"))
+        line = Text(f"{each.sign} " if each.sign else "  ⋯", style)
+        for text, differs in each.parts:
+            line.append(text, word_style if differs and text.strip() else style)
+        console.print(line)
     if diff.reordered:
         console.print(Text("  the same worked examples in another order"))
-    for number, demo in diff.removed:
-        _show_demo("-", number, demo, _OLD, console)
-    for number, demo in diff.added:
-        _show_demo("+", number, demo, _NEW, console)
-
-
-def _line(sign: str, parts: list[Part], style: str, word_style: str) -> Text:
-    line = Text(sign, style)
-    for text, differs in parts:
-        line.append(text, word_style if differs and text.strip() else style)
-    return line
-
-
-def _show_demo(sign: str, number: int, demo: Demo, style: str, console: Console) -> None:
-    console.print(Text(f"{sign} example {number}", f"bold {style}"))
-    for name, text in format_demo(demo):
-        flat = " ".join(text.split())
-        cut = flat if len(flat) <= MAX_FIELD_CHARS else f"{flat[:MAX_FIELD_CHARS]}… ({len(flat):,} characters)"
-        console.print(Text(f"{sign}   {name}: {cut}", style))
+    for sign, demos in (("-", diff.removed), ("+", diff.added)):
+        for number, demo in demos:
+            style = _STYLES[sign][0]
+            console.print(Text(f"{sign} example {number}", f"bold {style}"))
+            for name, text in format_demo(demo):
+                flat = " ".join(text.split())
+                cut = flat if len(flat) <= MAX_FIELD_CHARS else f"{flat[:MAX_FIELD_CHARS]}… ({len(flat):,} characters)"
+                console.print(Text(f"{sign}   {name}: {cut}", style))
 
 
 def format_demo(demo: Demo) -> list[tuple[str, str]]:
@@ -158,68 +175,3 @@ def format_demo(demo: Demo) -> list[tuple[str, str]]:
 def replace_invisible(text: str) -> str:
     """Replace the characters that turn text around, move a cursor or cannot be seen: a model wrote the text."""
     return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _agent(agent: str, a: PromptSet, b: PromptSet) -> AgentDiff:
-    old, new = a.demos.get(agent, []), b.demos.get(agent, [])
-    removed, added = _missing(old, new), _missing(new, old)
-    reordered = old != new and not removed and not added
-    return AgentDiff(agent, a.texts.get(agent), b.texts.get(agent), removed, added, reordered)
-
-
-def _missing(demos: Sequence[Demo], others: Sequence[Demo]) -> list[tuple[int, Demo]]:
-    left = [json.dumps(demo) for demo in others]
-    found = []
-    for number, demo in enumerate(demos, start=1):
-        if (written := json.dumps(demo)) in left:
-            left.remove(written)
-        else:
-            found.append((number, demo))
-    return found
-
-
-def _lines(text: str | None) -> list[str]:
-    return [replace_invisible(line) for line in text.split("\n")] if text is not None else []
-
-
-def _block(old: list[str], new: list[str], i: int, j: int) -> Iterator[Row]:
-    """Yield replaced lines: each next to the most similar one of those that are left."""
-    at = 0
-    for number, line in enumerate(old, start=i):
-        likeness = [_compute_likeness(line, each) for each in new[at:]]
-        if max(likeness, default=0.0) < _ALIKE:
-            yield Row("removed", left=[(line, True)], left_line=number)
-            continue
-        match = at + likeness.index(max(likeness))
-        yield from _list_added(new, at, match, j)
-        yield Row("changed", *_word_parts(line, new[match]), number, j + match)
-        at = match + 1
-    yield from _list_added(new, at, len(new), j)
-
-
-def _compute_likeness(old: str, new: str) -> float:
-    """Return the share of words that two lines have in common, in any order."""
-    first, second = Counter(old.split()), Counter(new.split())
-    return 2 * (first & second).total() / max(first.total() + second.total(), 1)
-
-
-def _list_added(new: list[str], start: int, end: int, j: int) -> Iterator[Row]:
-    return (Row("added", right=[(new[at], True)], right_line=j + at) for at in range(start, end))
-
-
-def _word_parts(old: str, new: str) -> tuple[list[Part], list[Part]]:
-    first, second = _WORDS.findall(old), _WORDS.findall(new)
-    if len(first) + len(second) > _MOST_WORDS:
-        return [(old, True)], [(new, True)]
-    left: list[Part] = []
-    right: list[Part] = []
-    for tag, i, i_end, j, j_end in _matcher(first, second).get_opcodes():
-        differs = tag != "equal"
-        left += [("".join(first[i:i_end]), differs)] if i_end > i else []
-        right += [("".join(second[j:j_end]), differs)] if j_end > j else []
-    return left, right
-
-
-def _matcher(old: Sequence[str], new: Sequence[str]) -> difflib.SequenceMatcher[str]:
-    """Return a matcher that is exact, except for texts so long that this would take seconds."""
-    return difflib.SequenceMatcher(None, old, new, autojunk=len(old) + len(new) > _EXACT)

@@ -29,7 +29,7 @@ from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import Verdict, compute_exit_code
 from optimize.gate.words import format_cost
-from optimize.publishing.prompt_diff import build_rows, compare_sets, format_demo
+from optimize.publishing.prompt_diff import build_lines, compare_sets, format_demo
 from optimize.reports.outcome import describe_outcome, show_verdict
 from optimize.search.optimizer import PARENT, Proposal
 from optimize.session.tuning_store import RESUME, JsonObject, TuningSnapshot, find_tuning_run, read_tuning
@@ -153,7 +153,7 @@ def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Marku
         names=[before, after],
         changed=[each for each in diffs if each.changed],
         unchanged=[each.agent for each in diffs if not each.changed],
-        rows=build_rows,
+        lines=build_lines,
     )
     return Markup(part)
 
