@@ -127,37 +127,29 @@ class Estimate:
         """
         base, typical = config.base, find_typical_answer(config.base)
         answer = reflection = AnswerMeans()
-        source = f"what an answer takes is not known of system={base.system.name} yet"
         if typical is not None:
             usd = compute_highest_cost(list_prices(base), typical.input_tokens * 1000, typical.output_tokens * 1000)
-            answer = AnswerMeans(
-                lm_calls=typical.lm_calls,
-                input_tokens=typical.input_tokens,
-                output_tokens=typical.output_tokens,
-                cost_usd=0.0 if base.simulated else None if usd is None else usd / 1000,
-            )
-            price = find_price(base, config.reflection_model or base.model.name)
-            reflection, source = _estimate_reflection(answer, price), typical.source
+            usage = {name: getattr(typical, name) for name in ("lm_calls", "input_tokens", "output_tokens")}
+            answer = AnswerMeans(cost_usd=0.0 if base.simulated else None if usd is None else usd / 1000, **usage)
+            reflection = _estimate_reflection(answer, find_price(base, config.reflection_model or base.model.name))
         cost, n_val = plan_search(config, splits), len(splits.val)
         is_endless = cost.metric_calls >= UNLIMITED
         n_search = 0 if is_endless else max(0, cost.metric_calls - n_val)  # the parent is scored in the baseline
         reflections = 0 if is_endless else cost.reflection_calls
-        searching = answer.estimate_spend(n_search, 1) + reflection.estimate_spend(reflections, 1)
         n_shortlist, n_sealed = count_shortlist_answers(config, splits), count_test_answers(config, splits)
+        baseline, searching, shortlist, test = (
+            answer.estimate_spend(n, 1) for n in (n_val, n_search, n_shortlist, n_sealed)
+        )
+        searching += reflection.estimate_spend(reflections, 1)
         phases = [
-            Phase("baseline", n_val, answer.estimate_spend(n_val, 1)),
+            Phase("baseline", n_val, baseline),
             Phase("search", None if is_endless else n_search, searching, reflections),
-            Phase("shortlist", n_shortlist, answer.estimate_spend(n_shortlist, 1)),
-            Phase(SEALED_TEST, n_sealed, answer.estimate_spend(n_sealed, 1)),
+            Phase("shortlist", n_shortlist, shortlist),
+            Phase(SEALED_TEST, n_sealed, test),
         ]
+        unknown = f"what an answer takes is not known of system={base.system.name} yet"
+        source = typical.source if typical else unknown
         return cls(phases, source, typical is not None, bool(base.simulated), config.gate.looks)
-
-    @property
-    def total(self) -> Phase:
-        counts = [each.answers for each in self.phases]
-        usage = sum((each.usage for each in self.phases), Spend())
-        n_answers = None if None in counts else sum(filter(None, counts))
-        return Phase("total", n_answers, usage, sum(each.reflections for each in self.phases))
 
     def check(self, budget: BudgetSettings) -> None:
         """
@@ -174,19 +166,21 @@ class Estimate:
 
     def lines(self, budget: BudgetSettings) -> Iterator[str]:
         """Return the estimate as lines for the terminal."""
+        counts, usage = [each.answers for each in self.phases], sum((each.usage for each in self.phases), Spend())
+        n_answers = None if None in counts else sum(filter(None, counts))
+        total = Phase("total", n_answers, usage, sum(each.reflections for each in self.phases))
         yield f"estimate, with prompts as long as today's ({self.source}):"
-        for phase in (*self.phases, self.total):
+        for phase in (*self.phases, total):
             yield self._line(phase)
         if self.is_free:
             yield "  nothing is paid: the model is simulated"
-        total, search = self.total.usage, self.phases[1].usage
         for option, allowed in budget.list_limits():
-            if (others := (total - search).amount(option)) > allowed:
+            if (others := (usage - self.phases[1].usage).amount(option)) > allowed:
                 yield (
                     f"warning: baseline, shortlist and sealed test take about {format_amount(option, others)}, "
                     f"more than budget.{option}={allowed:g}: probably nothing is left for the search"
                 )
-            elif total.amount(option) > allowed:
+            elif usage.amount(option) > allowed:
                 yield f"budget.{option}={allowed:g} will probably end the search early"
 
     def _line(self, phase: Phase) -> str:

@@ -14,7 +14,6 @@ import dspy
 from dspy.utils.exceptions import LMError
 
 from eval.execution.console import Console
-from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
@@ -59,19 +58,15 @@ def prepare_splits(config: TuneConfig, console: Console) -> Splits:
     sizes = f"{len(splits.train)} training, {len(splits.val)} validation, {len(splits.sealed)} sealed test"
     _show(console, f"questions: {sizes}")
     if splits.labels:
-        _show(console, _describe_labels(splits.labels))
+        count = format_count(splits.labels.n_rare, "question")
+        rare = f"; {count} with another target, which stays protected (data.labels=[…] names all labels)"
+        _show(console, describe_labels(splits.labels.names) + (rare if splits.labels.n_rare else ""))
     known = splits.describe_known_to(config.parent.tuned_on)
     for warning in (*splits.warnings, *((known,) if known else ())):
         _show(console, f"warning: {warning}")
     if not _scoring_costs(config):
         _check_scorer(config, splits)
     return splits
-
-
-def _describe_labels(labels: LabelSet) -> str:
-    count = format_count(labels.n_rare, "question")
-    rare = f"; {count} with another target, which stays protected (data.labels=[…] names all labels)"
-    return describe_labels(labels.names) + (rare if labels.n_rare else "")
 
 
 def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
@@ -136,7 +131,8 @@ def check_reflection_model(run: TuningRun) -> None:
             try_reflection(run.reflection_lm)
     except (LMError, LimitReachedError) as error:
         run.check_stopped()
-        if limit := _find_limit(error):
+        # DSPy wraps the budget's refusal in another error.
+        if limit := next((each for each in walk_chain(error) if isinstance(each, LimitReachedError)), None):
             raise EarlyVerdictError("budget", f"{limit}, before there was a verdict") from error
         cause = " ".join(f"{type(error).__name__}: {run.config.redact(str(error))}".split())
         raise UserError(
@@ -180,11 +176,6 @@ def _scoring_costs(config: TuneConfig) -> bool:
 def _check_scorer(config: TuneConfig, splits: Splits) -> None:
     if problem := check_scorer(config.base.scorer, (*splits.train, *splits.val)):
         raise UserError(problem)
-
-
-def _find_limit(error: BaseException) -> LimitReachedError | None:
-    """Return the budget's refusal, which DSPy wraps in another error."""
-    return next((each for each in walk_chain(error) if isinstance(each, LimitReachedError)), None)
 
 
 def _show(console: Console, line: str) -> None:

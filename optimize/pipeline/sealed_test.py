@@ -1,12 +1,8 @@
-"""Phase 6: the sealed test of the winner against its parent, with the part of the budget that is reserved for it.
+"""Phase 6: parent and winner answer the sealed questions, in this run, its store, its budget and its lock.
 
-    reserve_test_budget(run, measured)              # before the search
-    check_test_budget(run, sides)                   # EarlyVerdictError if the test could not be completed
-    tested = run_sealed_test(run, approved)
-
-Parent and winner answer the same questions at the same time. No model reply or tool result is shared: every answer is
-sampled anew, as it will be for users of the prompts. The answers are rows of the run's store, whose `variant` is the
-digest of their prompts: rows of other prompts, edited since, are of no use to a test.
+It begins only after it is in the log of sealed tests (`optimize.gate.sealed_log`), and nothing is shared with the
+search: every answer is sampled anew, as it will be for users of the prompts. The answers are rows of the run's store,
+whose `variant` is the digest of their prompts: rows of other prompts, edited since, are of no use to a test.
 
 The questions are asked in a random order that the run's seed fixes, and the test is judged after equal shares of them
 (`gate.looks`): it stops as soon as a gain is shown, or hopeless. A look that was taken is written down and not taken
@@ -16,25 +12,26 @@ again, so that a resumed run goes on after it.
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 
 from eval.analysis.comparison.answers import build_answers
-from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.comparison.comparison import Comparison, Side, compare_answers
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Spend
 from eval.execution.scoring import SCORER
 from eval.execution.termination import FailuresInARow, RunStoppedError, is_server_failure
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
-from eval.runs.store import RETRIED, UNFINISHED, list_pending
+from eval.runs.store import list_pending
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
+from mas.system import Program
 from optimize.gate.gate import (
     CONTINUE,
     MAX_FAILED_SHARE,
@@ -44,6 +41,7 @@ from optimize.gate.gate import (
     decide_look,
     exceeds_failure_limit,
     impute_failures,
+    judge,
     max_failing_questions,
 )
 from optimize.gate.looks import plan_looks
@@ -57,21 +55,31 @@ from optimize.gate.sealed_log import (
     list_fingerprints,
     record_judgement,
 )
-from optimize.gate.verdict import EarlyVerdictError
+from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict
 from optimize.gate.words import describe_look
-from optimize.pipeline.cost_estimate import (
-    AnswerMeans,
-    count_shortlist_answers,
-    count_test_answers,
-    format_amount,
-)
-from optimize.pipeline.shortlist import ApprovedSet
+from optimize.pipeline.cost_estimate import AnswerMeans, count_test_answers, format_amount
+from optimize.publishing.leaks import LeakReport
 from optimize.questions.splits import Part, Splits
+from optimize.search.optimizer import PARENT
 from optimize.session.tuning_run import TuningRun
 
 SEALED = "sealed"  # name of a result: the test has begun, at this level
 JUDGED = "judged"  # name of a result: the answers are final
 LOOKS = "looks"  # name of a result: those that were taken
+Sides = Mapping[str, Program]  # digest of the prompts → the program that has them: the parent, then the winner
+
+
+@dataclass(frozen=True)
+class ApprovedSet:
+    """The prompts that are tested and published: those of the shortlist, without leaks."""
+
+    candidate_id: str
+    prompts: PromptSet
+    leaks: LeakReport
+
+    @property
+    def sha256(self) -> str:
+        return digest(self.prompts)
 
 
 @dataclass(frozen=True)
@@ -86,28 +94,24 @@ class SealedTest:
     last: LookLine  # what it decided, and the number of questions that were asked by then
 
 
-def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
-    """Hold back the budget of shortlist and sealed test, until `run.budget.release()`."""
-    n_answers = count_shortlist_answers(run.config, run.splits) + count_test_answers(run.config, run.splits)
-    run.budget.hold_back(parent.estimate_spend(n_answers, run.config.run.concurrency))
-
-
-def check_test_budget(run: TuningRun, sides: Sequence[tuple[str, AnswerMeans]]) -> None:
+def check_test_budget(run: TuningRun, sides: Mapping[str, AnswerMeans]) -> None:
     """Check that the budget allows the rest of the sealed test. Tuned prompts are mostly longer than the parent's.
 
     Args:
         run: the run.
-        sides: digest of the prompts, and what an answer takes, of the parent and of the winner.
+        sides: digest of the prompts → what an answer takes, of the parent and of the winner.
 
     Raises:
         EarlyVerdictError: the test could not be completed, so it is not run.
     """
-    concurrency, budget = run.config.run.concurrency, run.config.budget
-    needed = Spend()
-    for sha256, means in sides:
-        needed += means.estimate_spend(_count_remaining_answers(run, sha256), concurrency)
+    lines: list[LookLine] = run.files.read(LOOKS) or []
+    if _is_judged(run) or (lines and lines[-1]["decision"] != CONTINUE):
+        return
+    ids, needed = [each.id for each in run.splits.sealed], Spend()
+    for sha256, means in sides.items():
+        needed += means.estimate_spend(len(_list_missing(run, sha256, ids)), run.config.run.concurrency)
     spend = run.budget.spend()
-    for option, allowed in budget.list_limits():
+    for option, allowed in run.config.budget.list_limits():
         spent, more = spend.amount(option), needed.amount(option)
         if more and spent + more > allowed:  # a test that is complete needs nothing, whatever it has cost
             is_begun = run.files.read(SEALED) is not None
@@ -117,24 +121,6 @@ def check_test_budget(run: TuningRun, sides: Sequence[tuple[str, AnswerMeans]]) 
                 f"{format_amount(option, spent)} of budget.{option}={allowed} are spent; "
                 f"it was not {'continued' if is_begun else 'begun'}",
             )
-
-
-def _count_remaining_answers(run: TuningRun, sha256: str) -> int:
-    """Return the number of missing answers of one side, if no look stops the test."""
-    lines: list[LookLine] = run.files.read(LOOKS) or []
-    if _is_judged(run) or (lines and lines[-1]["decision"] != CONTINUE):
-        return 0
-    ids, attempts = {each.id for each in run.splits.sealed}, run.store.read_last_attempts(sha256)
-    answered = (
-        sample_id in ids and error_class not in (*UNFINISHED, *RETRIED)
-        for (sample_id, _), (_, error_class) in attempts.items()
-    )
-    return count_test_answers(run.config, run.splits) // 2 - sum(answered)
-
-
-def count_asked_questions(run: TuningRun) -> int:
-    """Return the number of sealed questions that either side has answered, or has failed to."""
-    return sum(run.store.count_answers([each.id]) > 0 for each in run.splits.sealed)
 
 
 def _is_judged(run: TuningRun) -> bool:
@@ -151,24 +137,24 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
             scored.
         RunStoppedError: the test was stopped, or the server fails too many answers; a resumed run repeats them.
     """
-    sides = (run.parent, winner.prompts)
+    sides = {digest(each): run.build_program(each) for each in (run.parent, winner.prompts)}
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
     allowance = _begin_test(run, winner, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
     lines: list[LookLine] = run.files.read(LOOKS) or []
     if lines:
-        _read_sides(run, sides, samples[: lines[-1]["n_questions"]])
+        _read_final(run, sides, samples[: lines[-1]["n_questions"]])
     while not lines or lines[-1]["decision"] == CONTINUE:
         look = Look(plan, len(lines) + 1)
         asked = samples[: plan.count_questions(look.number, len(samples))]
         if not _is_judged(run):
             _answer_all(run, sides, asked)
-        lines.append(_take_look(run, look, *(read_answers(run, side, asked) for side in sides)))
+        lines.append(_take_look(run, look, *(read_answers(run, sha256, asked) for sha256 in sides)))
         run.files.write(LOOKS, lines)
         if plan.n_looks > 1:
             run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
     last = lines[-1]
-    parent_records, winner_records = _read_sides(run, sides, samples[: last["n_questions"]])
+    parent_records, winner_records = _read_final(run, sides, samples[: last["n_questions"]])
     return SealedTest(winner, parent_records, winner_records, allowance, Look(plan, last["look"]), last)
 
 
@@ -184,20 +170,31 @@ def _count_looks(run: TuningRun) -> int:
     return min(run.config.gate.looks, len(run.splits.sealed))
 
 
-def read_answers(run: TuningRun, side: PromptSet, asked: Sequence[Sample]) -> list[Record]:
+def _begin_test(run: TuningRun, winner: ApprovedSet, samples: Part) -> Allowance:
+    """Record the test, warn of earlier ones with the same questions, and show its level."""
+    start = SealedTestStart(run.run_id, run.run_id, winner.sha256, run.config.base.simulated)
+    allowance = begin_test(start, list_fingerprints(samples), has_begun=run.files.read(SEALED) is not None)
+    level = describe_level(allowance.level, allowance.left, _count_looks(run))
+    earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
+    run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
+    run.files.write(SEALED, allowance)
+    return allowance
+
+
+def read_answers(run: TuningRun, sha256: str, asked: Sequence[Sample]) -> list[Record]:
     """Return the answers with these prompts, one per question and epoch, in the order of the questions."""
     places = {sample.id: place for place, sample in enumerate(asked)}
-    records = [each for each in run.store.final_records(digest(side)) if each.sample_id in places]
+    records = [each for each in run.store.final_records(sha256) if each.sample_id in places]
     return sorted(records, key=lambda each: (places[each.sample_id], each.epoch))
 
 
-def _read_sides(run: TuningRun, sides: Sequence[PromptSet], asked: Sequence[Sample]) -> list[list[Record]]:
+def _read_final(run: TuningRun, sides: Sides, asked: Sequence[Sample]) -> list[list[Record]]:
     """Return the answers of each side to questions that were looked at: to ask one again would be a second draw.
 
     Raises:
         UserError: some of them are gone.
     """
-    records = [read_answers(run, side, asked) for side in sides]
+    records = [read_answers(run, sha256, asked) for sha256 in sides]
     if any(len(each) < run.config.gate.epochs * len(asked) for each in records):
         raise UserError(
             f"{run.files.folder / DATABASE} has lost the answers of the sealed test that has begun: restore the run's "
@@ -212,17 +209,17 @@ def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Re
     Raises:
         EarlyVerdictError: too many answers could not be scored.
     """
-    records, share = (*parent, *winner), MAX_FAILED_SHARE
+    records = (*parent, *winner)
     unscored = [record for record in records if record.error_class == SCORER]
     n_answers, n_failed = count_test_answers(run.config, run.splits), sum(map(is_server_failure, records))
-    if len(unscored) > share * n_answers:
+    if len(unscored) > MAX_FAILED_SHARE * n_answers:
         raise EarlyVerdictError(
             "metric_errors",
             f"{len(unscored)} of the sealed test's {n_answers} answers could not be scored: {unscored[0].error}",
         )
-    _, comparison = compare_sides(run, parent, winner)
+    _, comparison = _compare_sides(run, parent, winner)
     decision = decide_look(run.config.gate, comparison, look)
-    too_many = len(unscored) > share * len(records) or exceeds_failure_limit(n_failed, len(records))
+    too_many = len(unscored) > MAX_FAILED_SHARE * len(records) or exceeds_failure_limit(n_failed, len(records))
     return {
         "look": look.number,
         "n_questions": comparison.score.n_questions,
@@ -233,7 +230,7 @@ def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Re
     }
 
 
-def compare_sides(
+def _compare_sides(
     run: TuningRun, parent: Sequence[Record], winner: Sequence[Record]
 ) -> tuple[ImputedAnswers, Comparison]:
     """Compare both sides' answers, as the gate judges them; those that the server failed are imputed."""
@@ -245,24 +242,22 @@ def compare_sides(
     return imputed, comparison
 
 
-def finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
+def _finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
     """Record the result, and make the answers final: to repeat any of them now would be a second draw.
 
     Raises:
         UserError: the result cannot be recorded, or the test was judged before with other answers.
     """
-    record_judgement(run.run_id, Judgement(p, _digest_scores(tested), tested.last["n_questions"]))
+    records = (*tested.parent_records, *tested.winner_records)
+    scores = json.dumps([[each.sample_id, each.epoch, each.score, each.error_class] for each in records])
+    answers_sha256 = hashlib.sha256(scores.encode()).hexdigest()
+    record_judgement(run.run_id, Judgement(p, answers_sha256, tested.last["n_questions"]))
     if not _is_judged(run):
         run.files.write(JUDGED, datetime.now(UTC).isoformat())
 
 
-def _digest_scores(tested: SealedTest) -> str:
-    records = (*tested.parent_records, *tested.winner_records)
-    scores = [[each.sample_id, each.epoch, each.score, each.error_class] for each in records]
-    return hashlib.sha256(json.dumps(scores).encode()).hexdigest()
-
-
-def _answer_all(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> None:
+def _answer_all(run: TuningRun, sides: Sides, asked: Part) -> None:
+    """Answer what is missing on both sides; what the model's server fails is asked once more."""
     answer_missing(run, sides, asked)
     if failed := _find_failed(run, sides, asked):
         run.show(f"  {len(failed)} answers that the model's server failed are asked again")
@@ -275,34 +270,25 @@ def _answer_all(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> None
         )
 
 
-def answer_missing(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> None:
-    """Answer what is missing on both sides, or was failed by the model's server; the sides take turns.
-
-    Raises:
-        EarlyVerdictError: a budget is used up.
-        RunStoppedError: the run was stopped.
-    """
+def answer_missing(run: TuningRun, sides: Sides, asked: Part) -> None:
+    """Answer what is missing, or was failed by the model's server; the sides take turns."""
     failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
     keeping = threading.Lock()
 
     def keep(record: Record) -> None:
-        key = SampleKey(record.sample_id, record.epoch, record.attempt, record.variant)
         with keeping:
             run.store.write(record)
-            run.call_log.forget_replies(key)
+            run.call_log.forget_replies(SampleKey(record.sample_id, record.epoch, record.attempt, record.variant))
             if reason := failures.observe(record):
                 run.trials.stop(reason)
 
     samples = {sample.id: sample for sample in asked}
-    programs = {digest(side): run.build_program(side) for side in sides}
-    pending = [
-        [replace(key, variant=sha256) for key in _list_missing(run, sha256, list(samples))] for sha256 in programs
-    ]
-    in_turn = [key for keys in zip_longest(*pending) for key in keys if key is not None]
+    missing = [_list_missing(run, sha256, list(samples)) for sha256 in sides]
+    in_turn = [key for keys in zip_longest(*missing) for key in keys if key is not None]
     if in_turn:
         with run.watch(), ThreadPoolExecutor(min(run.config.run.concurrency, len(in_turn))) as pool:
             asking = [
-                pool.submit(run.trials.answer_sealed, programs[key.variant], samples[key.sample_id], key, keep)
+                pool.submit(run.trials.answer_sealed, sides[key.variant], samples[key.sample_id], key, keep)
                 for key in in_turn
             ]
         for each in asking:
@@ -313,19 +299,92 @@ def answer_missing(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> N
 
 
 def _list_missing(run: TuningRun, sha256: str, ids: Sequence[str]) -> list[SampleKey]:
-    return list_pending(ids, run.config.gate.epochs, run.store.read_last_attempts(sha256), retry_errors=True)
+    done = run.store.read_last_attempts(sha256)
+    keys = list_pending(ids, run.config.gate.epochs, done, retry_errors=True)
+    return [replace(key, variant=sha256) for key in keys]
 
 
-def _find_failed(run: TuningRun, sides: Sequence[PromptSet], asked: Part) -> list[Record]:
-    return [each for side in sides for each in read_answers(run, side, asked) if is_server_failure(each)]
+def _find_failed(run: TuningRun, sides: Sides, asked: Part) -> list[Record]:
+    return [each for sha256 in sides for each in read_answers(run, sha256, asked) if is_server_failure(each)]
 
 
-def _begin_test(run: TuningRun, winner: ApprovedSet, samples: Part) -> Allowance:
-    """Record the test, warn of earlier ones with the same questions, and show its level."""
-    start = SealedTestStart(run.run_id, run.run_id, winner.sha256, run.config.base.simulated)
-    allowance = begin_test(start, list_fingerprints(samples), has_begun=run.files.read(SEALED) is not None)
-    level = describe_level(allowance.level, allowance.left, _count_looks(run))
-    earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
-    run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
-    run.files.write(SEALED, allowance)
-    return allowance
+# The verdict
+
+
+def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
+    """Compare both sides of the sealed test, and return the gate's verdict. The answers become final."""
+    imputed, comparison = _compare_sides(run, tested.parent_records, tested.winner_records)
+    _finish_test(run, tested, comparison.score.p)
+    judged = judge(run.config.gate, comparison, tested.look)
+    n_answers = len(tested.parent_records) + len(tested.winner_records)
+    winner = {"candidate_id": tested.winner.candidate_id, "prompts_sha256": tested.winner.sha256}
+    costs = ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")
+    return {
+        **_build_head(run),
+        **judged,
+        "baseline": _build_side(comparison.first),
+        "winner": {**winner, **_build_side(comparison.second)},
+        "sealed": {
+            **judged["sealed"],
+            "n_answers": n_answers,
+            "n_answers_saved": count_test_answers(run.config, run.splits) - n_answers,
+            "stopped": tested.last["decision"],
+            "epochs": run.config.gate.epochs,
+            **_describe_allowance(run, tested.allowance, tested.look.plan.n_looks),
+            "known_to_parent": run.splits.count_known_to(run.parent.tuned_on),
+            "failed_answers": imputed.n_failed,
+        },
+        "failed_questions": imputed.questions,
+        "cost": {name: each.to_dict() if (each := getattr(comparison, name)) else None for name in costs},
+    }
+
+
+def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
+    """Write the verdict of a run that ended before the gate."""
+    verdict: Verdict = {
+        **_build_head(run),
+        "published": False,
+        "finish_reason": end.finish_reason,
+        "reasons": [str(end)],
+        "resumable": end.finish_reason == "budget",
+        "gain": None,
+        "gain_ci95": None,
+        "p": None,
+    }
+    if begun := run.files.read(SEALED):
+        allowance = _describe_allowance(run, Allowance(**begun), run.config.gate.looks)
+        n_asked = sum(run.store.count_answers([each.id]) > 0 for each in run.splits.sealed)
+        verdict["sealed"] = {"n_questions": n_asked, **allowance}
+    run.files.write_verdict(verdict)
+
+
+def _build_head(run: TuningRun) -> Verdict:
+    """Return what every verdict has."""
+    tuning = run.files.snapshot()
+    baseline, scores = tuning.read_part("baseline"), tuning.val_scores
+    best = max(scores, key=scores.__getitem__) if scores and baseline else None
+    again = tuning.shortlist.get(PARENT)
+    return {
+        "resumable": False,
+        "simulated": run.config.base.simulated,
+        "spend": run.budget.spend().to_dict(),
+        "best_val": {"candidate_id": best, "val_gain": scores[best] - baseline["val_score"]} if best else None,
+        "null_gain": again["fresh_score"] - again["val_score"] if again else None,
+        "labels": list(run.splits.labels.names),
+    }
+
+
+def _describe_allowance(run: TuningRun, allowance: Allowance, looks: int) -> JsonObject:
+    return {
+        "n_sealed": len(run.splits.sealed),
+        "looks": looks,
+        "level": allowance.level,
+        "level_left": allowance.left,
+        "opened_before": allowance.n_earlier,
+        "questions_opened_before": allowance.n_questions_used,
+    }
+
+
+def _build_side(side: Side) -> JsonObject:
+    found = {name: getattr(side, name) for name in ("accuracy", "ci95", "score", "score_ci95")}
+    return {**found, "errors": side.errors_by_class}

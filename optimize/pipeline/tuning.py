@@ -7,10 +7,12 @@ are replayed from the run's call log up to where it stopped.
 """
 
 import shlex
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import cast
 
-from eval.analysis.comparison.comparison import Side
+from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.executor import RaySettings
 from eval.execution.console import Output
@@ -22,34 +24,26 @@ from eval.runs.store import StoreError
 from mas.prompt_sets.prompt_set import NameTakenError, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.gate import judge
-from optimize.gate.sealed_log import Allowance
-from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict, compute_exit_code
+from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
-from optimize.pipeline.cost_estimate import UNLIMITED, count_test_answers
+from optimize.pipeline.cost_estimate import UNLIMITED, AnswerMeans, count_shortlist_answers, count_test_answers
 from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
 from optimize.pipeline.sealed_test import (
-    SEALED,
+    ApprovedSet,
     SealedTest,
     check_test_budget,
-    compare_sides,
-    count_asked_questions,
-    finish_test,
-    reserve_test_budget,
+    judge_winner,
     run_sealed_test,
+    write_early_verdict,
 )
-from optimize.pipeline.shortlist import Baseline, approve_winner, choose_winner, measure_baseline
 from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
 from optimize.reports.outcome import show_verdict
-from optimize.search.optimizer import PARENT, Proposal, SearchContext, SearchOutcome
+from optimize.search.optimizer import PARENT, Proposal, SearchContext
 from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun, open_tuning_run
-from optimize.session.tuning_store import (
-    check_sources,
-    describe_resume,
-    find_tuning_run,
-    format_command,
-)
+from optimize.session.tuning_store import check_sources, describe_resume, find_tuning_run, format_command
+
+_LEAKS = "contains answers, questions or ids of validation or sealed questions (see report.html)"
 
 
 def tune(config: TuneConfig) -> int:
@@ -69,18 +63,17 @@ def tune(config: TuneConfig) -> int:
 
 def run_tuning(config: TuneConfig, output: Output) -> tuple[Path, int]:
     """Run all phases as `tune` does, with the lines on `output`; return the run's folder and the exit code."""
-    console = output.console
     if isinstance(config.base.executor, RaySettings):
         config.base.executor.check(config.resolved)
     if config.base.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
-    splits = prepare_splits(config, console)
-    confirm_start(config, splits, console)
+    splits = prepare_splits(config, output.console)
+    confirm_start(config, splits, output.console)
     if config.resume:
         folder = find_tuning_run(config.resume)
     else:
         folder = make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
-    with open_tuning_run(config, splits, folder, console) as run:
+    with open_tuning_run(config, splits, folder, output.console) as run:
         run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             with run.stop.handle_signals():
@@ -95,7 +88,7 @@ def run_tuning(config: TuneConfig, output: Output) -> tuple[Path, int]:
         if tracked.view_line:
             run.show(tracked.view_line)
         if output.shows_results:
-            print_report_path(folder, console)
+            print_report_path(folder, output.console)
     if run.stop.interrupted:
         raise InterruptedRunError
     return folder, code
@@ -139,7 +132,7 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
 def _report_stop(run: TuningRun, output: Output, reason: str, *options: str) -> int:
     run.stop.end_waiting()  # from now on signals do not keep the run's files from being written
     run.stopped = run.config.redact(reason)
-    output.print(f"stopped: {run.config.redact(reason)}", error=True)
+    output.print(f"stopped: {run.stopped}", error=True)
     output.print(describe_resume(run.files.folder, *options), error=True)
     return STOPPED
 
@@ -157,9 +150,6 @@ def run_phases(run: TuningRun) -> None:
         check_reflection_model(run)
     _begin(run, "baseline", "2/8 baseline on validation")
     measured = measure_baseline(run)
-    run.show(f"  {run.metric} {measured.val_score:.1%} on {measured.n_questions} questions")
-    if not is_searched:
-        _warn_of_leaks_in_parent(run)
     _begin(run, "search", "3/8 search")
     reserve_test_budget(run, measured)
     if not is_searched:
@@ -168,7 +158,7 @@ def run_phases(run: TuningRun) -> None:
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     winner = choose_winner(run, measured)
     approved = approve_winner(run, winner)
-    check_test_budget(run, [(digest(run.parent), measured), (approved.sha256, winner)])
+    check_test_budget(run, {digest(run.parent): measured, approved.sha256: winner})
     _begin(run, "sealed", "6/8 sealed test")
     tested = run_sealed_test(run, approved)
     _begin(run, "gate", "7/8 gate")
@@ -184,14 +174,41 @@ def _begin(run: TuningRun, phase: str, line: str) -> None:
     run.show(line)
 
 
-def _warn_of_leaks_in_parent(run: TuningRun) -> None:
-    """Warn before the search if every candidate that keeps the parent's text will be blocked."""
-    report = run.check_leaks(run.parent)
-    if report.blocked:
+# Baseline and search
+
+
+@dataclass(frozen=True)
+class Baseline(AnswerMeans):
+    """Score and usage of the parent on the validation questions."""
+
+    val_score: float  # 0 to 1; an answer in error counts as wrong
+    ci95: Interval
+    n_questions: int
+
+
+def measure_baseline(run: TuningRun) -> Baseline:
+    """Answer each validation question once; the search reuses these replies."""
+    if (found := run.files.read("baseline")) is None:
+        records = [trial.record for trial in run.answer_validation(run.parent)]
+        interval = compute_metric_interval([[record.value] for record in records])
+        assert interval is not None, "splits have at least two validation questions"
+        score, usage = fmean(record.value for record in records), asdict(AnswerMeans.of(records))
+        run.files.write("baseline", Baseline(val_score=score, ci95=interval, n_questions=len(records), **usage))
+        found = run.files.read("baseline")
+    measured = Baseline(**found)
+    run.show(f"  {run.metric} {measured.val_score:.1%} on {measured.n_questions} questions")
+    if run.files.read("search") is None and (report := run.check_leaks(run.parent)).blocked:
         run.show(
             f"warning: the starting prompts contain text of validation or sealed questions ({report.summary()}), so "
             "each candidate that keeps it is blocked: remove it there and start a new run"
         )
+    return measured
+
+
+def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
+    """Hold back the budget of shortlist and sealed test, until `run.budget.release()`."""
+    n_answers = count_shortlist_answers(run.config, run.splits) + count_test_answers(run.config, run.splits)
+    run.budget.hold_back(parent.estimate_spend(n_answers, run.config.run.concurrency))
 
 
 def run_search(run: TuningRun, measured: Baseline) -> None:
@@ -202,7 +219,19 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
             found nothing for the shortlist.
         RunStoppedError: the run was stopped.
     """
-    outcome = _search(run)
+    config, metric_calls = run.config, run.config.budget.metric_calls
+    limit = UNLIMITED if metric_calls is None else metric_calls
+
+    def report(proposal: Proposal) -> None:
+        run.files.add_proposal(proposal)
+        score = "" if proposal.val_score is None else f", {run.metric} {proposal.val_score:.1%} on validation"
+        decision = proposal.decision.replace("_", " ")
+        run.show(f"  {proposal.candidate_id} ({proposal.describe()}): {decision}{score}; {proposal.reason}")
+
+    with run.use_reflection():
+        context = SearchContext(limit, config.run.concurrency, config.seed, run.reflection_lm, run.get_stop_reason)
+        outcome = config.optimizer.search(run.build_student(run.parent), run.objective, context, report)
+    run.check_stopped()
     run.check_metric()
     if outcome.reflections and outcome.unparsable == outcome.reflections:
         raise EarlyVerdictError(
@@ -217,61 +246,112 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
     run.files.write("search", {**vars(outcome), "metric_calls": run.budget.spend().metric_calls})
 
 
-def _search(run: TuningRun) -> SearchOutcome:
-    config = run.config
-    metric_calls = config.budget.metric_calls
-    context = SearchContext(
-        metric_calls=UNLIMITED if metric_calls is None else metric_calls,
-        concurrency=config.run.concurrency,
-        seed=config.seed,
-        reflection_lm=run.reflection_lm,
-        get_stop_reason=run.get_stop_reason,
-    )
-
-    def report(proposal: Proposal) -> None:
-        run.files.add_proposal(proposal)
-        score = "" if proposal.val_score is None else f", {run.metric} {proposal.val_score:.1%} on validation"
-        decision = proposal.decision.replace("_", " ")
-        run.show(f"  {proposal.candidate_id} ({proposal.describe()}): {decision}{score}; {proposal.reason}")
-
-    with run.use_reflection():
-        outcome = config.optimizer.search(run.build_student(run.parent), run.objective, context, report)
-    run.check_stopped()
-    return outcome
+# Shortlist: the best candidates that leak nothing answer anew, because luck in the search must not count. So does the
+# parent: its score against that of the search is the "gain" of an unchanged copy.
 
 
-def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
-    """Compare both sides of the sealed test, and return the gate's verdict. The answers become final."""
-    imputed, comparison = compare_sides(run, tested.parent_records, tested.winner_records)
-    allowance, look = tested.allowance, tested.look
-    finish_test(run, tested, comparison.score.p)
-    judged = judge(run.config.gate, comparison, look)
-    n_answers = len(tested.parent_records) + len(tested.winner_records)
-    return {
-        **_build_head(run),
-        **judged,
-        "baseline": _build_side(comparison.first),
-        "winner": {
-            "candidate_id": tested.winner.candidate_id,
-            "prompts_sha256": tested.winner.sha256,
-            **_build_side(comparison.second),
-        },
-        "sealed": {
-            **judged["sealed"],
-            "n_answers": n_answers,
-            "n_answers_saved": count_test_answers(run.config, run.splits) - n_answers,
-            "stopped": tested.last["decision"],
-            "epochs": run.config.gate.epochs,
-            **_describe_allowance(run, allowance, look.plan.n_looks),
-            "known_to_parent": run.splits.count_known_to(run.parent.tuned_on),
-            "failed_answers": imputed.n_failed,
-        },
-        "failed_questions": imputed.questions,
-        "cost": {
-            name: each.to_dict() if (each := getattr(comparison, name)) else None
-            for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")
-        },
-    }
+@dataclass(frozen=True)
+class ShortlistEntry(AnswerMeans):
+    """A re-evaluated candidate, or the parent."""
+
+    candidate_id: str
+    val_score: float  # in the search, 0 to 1
+    fresh_score: float  # mean over questions and new answers
+    fresh_ci95: Interval | None
+
+
+def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
+    """Re-evaluate the best candidates and return the one to test.
+
+    Raises:
+        EarlyVerdictError: there is none, because nothing was better, or what was better leaks.
+        RunStoppedError: the run was stopped.
+    """
+    if run.files.read("shortlist") is None:
+        ranked = _rank(run, measured)
+        chosen = {PARENT: measured.val_score, **{each: ranked[each] for each in _drop_leaking(run, ranked)}}
+        found = [_evaluate_again(run, candidate_id, score, measured) for candidate_id, score in chosen.items()]
+        run.files.write("shortlist", found)
+    parent, *others = [ShortlistEntry(**line) for line in run.files.read("shortlist")]
+    best = max(others, key=lambda each: each.fresh_score)
+    gain, least = best.fresh_score - parent.fresh_score, run.config.shortlist.min_gain
+    if gain <= 0 or round(gain, 9) < least:  # 0.3 - 0.2 is less than 0.1
+        raise EarlyVerdictError(
+            "no_accepted_candidate",
+            f"after re-evaluation {best.candidate_id}, the best of {len(others)}, gained {100 * gain:+.1f} points on "
+            f"the starting prompts ({run.metric} {best.fresh_score:.1%} against {parent.fresh_score:.1%} on "
+            f"validation); the sealed test was not run: it needs a gain, and shortlist.min_gain={least:g}. No sealed "
+            "question was used",
+        )
+    return best
+
+
+def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
+    """Return candidate → score, with a sufficient score, the best first; of equal prompts and scores the earliest."""
+    tuning = run.files.snapshot()
+    scores, seen, ranked = tuning.val_scores, {digest(run.parent)}, {}
+    better = [each for each, score in scores.items() if score > measured.val_score]
+    for candidate_id in sorted(better, key=lambda each: -scores[each]):
+        if (prompts_digest := digest(tuning.get_prompts(candidate_id))) not in seen:
+            ranked[candidate_id] = scores[candidate_id]
+        seen.add(prompts_digest)
+    if not ranked:
+        raise EarlyVerdictError(
+            "no_accepted_candidate",
+            f"of {len(tuning.proposals)} proposals ({len(scores)} scored on validation) none that differs from the "
+            f"starting prompts was better than these ({run.metric} {measured.val_score:.1%})",
+        )
+    return ranked
+
+
+def _drop_leaking(run: TuningRun, ranked: dict[str, float]) -> list[str]:
+    """Return as many candidates as the shortlist holds, without those that leak."""
+    clean: list[str] = []
+    reports = {}
+    for candidate_id in ranked:
+        if len(clean) == run.config.shortlist.size:
+            break
+        report = run.check_leaks(run.read_prompts(candidate_id))
+        reports[candidate_id] = report.to_dict()
+        if report.hits:
+            run.show(f"  {candidate_id}: {'blocked: ' if report.blocked else ''}{report.summary()}")
+        if not report.blocked:
+            clean.append(candidate_id)
+    run.files.write("leaks", reports)
+    if not clean:
+        raise EarlyVerdictError("leak_blocked", f"each of the {len(ranked)} better candidates {_LEAKS}")
+    return clean
+
+
+def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float, measured: Baseline) -> ShortlistEntry:
+    """Let a candidate, or the parent, answer the validation questions anew; epoch 1 is the search's."""
+    prompts = run.read_prompts(candidate_id)
+    epochs = range(2, 2 + run.config.shortlist.epochs)
+    passes = [[trial.record for trial in run.answer_validation(prompts, epoch)] for epoch in epochs]
+    scores = [[record.value for record in records] for records in zip(*passes, strict=True)]  # by question
+    usage = AnswerMeans.of([record for records in passes for record in records])
+    usage = replace(usage, seconds=max(usage.seconds, measured.seconds))  # replayed answers took no time
+    score = fmean(map(fmean, scores))
+    run.show(f"  {candidate_id}: {run.metric} {score:.1%} re-evaluated ({val_score:.1%} in the search)")
+    return ShortlistEntry(candidate_id, val_score, score, compute_metric_interval(scores), **asdict(usage))
+
+
+def approve_winner(run: TuningRun, winner: ShortlistEntry) -> ApprovedSet:
+    """Return the prompts of the winner, checked once more as they are now: they are tested and published as returned.
+
+    Raises:
+        UserError: somebody has changed them since the run wrote them.
+        EarlyVerdictError: they leak.
+    """
+    candidate_id, prompts = winner.candidate_id, run.read_prompts(winner.candidate_id)
+    report = run.check_leaks(prompts)
+    if report.blocked:
+        run.files.write("leaks", {**(run.files.read("leaks") or {}), candidate_id: report.to_dict()})
+        raise EarlyVerdictError("leak_blocked", f"{candidate_id}, the best after re-evaluation, {_LEAKS}")
+    return ApprovedSet(candidate_id, prompts, report)
+
+
+# Publication
 
 
 def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None:
@@ -304,53 +384,3 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
             f"{error} The sealed test is done and kept: none of it is asked again", *options
         ) from error
     run.files.write_verdict({**verdict, "set": f"{folder.parent.name}/{folder.name}"})
-
-
-def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
-    """Write the verdict of a run that ended before the gate."""
-    verdict: Verdict = {
-        **_build_head(run),
-        "published": False,
-        "finish_reason": end.finish_reason,
-        "reasons": [str(end)],
-        "resumable": end.finish_reason == "budget",
-        "gain": None,
-        "gain_ci95": None,
-        "p": None,
-    }
-    if begun := run.files.read(SEALED):
-        allowance = _describe_allowance(run, Allowance(**begun), run.config.gate.looks)
-        verdict["sealed"] = {"n_questions": count_asked_questions(run), **allowance}
-    run.files.write_verdict(verdict)
-
-
-def _build_head(run: TuningRun) -> Verdict:
-    """Return what every verdict has."""
-    tuning = run.files.snapshot()
-    baseline, scores = tuning.read_part("baseline"), tuning.val_scores
-    best = max(scores, key=scores.__getitem__) if scores and baseline else None
-    again = tuning.shortlist.get(PARENT)
-    return {
-        "resumable": False,
-        "simulated": run.config.base.simulated,
-        "spend": run.budget.spend().to_dict(),
-        "best_val": {"candidate_id": best, "val_gain": scores[best] - baseline["val_score"]} if best else None,
-        "null_gain": again["fresh_score"] - again["val_score"] if again else None,
-        "labels": list(run.splits.labels.names),
-    }
-
-
-def _describe_allowance(run: TuningRun, allowance: Allowance, looks: int) -> JsonObject:
-    return {
-        "n_sealed": len(run.splits.sealed),
-        "looks": looks,
-        "level": allowance.level,
-        "level_left": allowance.left,
-        "opened_before": allowance.n_earlier,
-        "questions_opened_before": allowance.n_questions_used,
-    }
-
-
-def _build_side(side: Side) -> JsonObject:
-    found = {name: getattr(side, name) for name in ("accuracy", "ci95", "score", "score_ci95")}
-    return {**found, "errors": side.errors_by_class}

@@ -13,10 +13,9 @@ from eval.runs.store import read_run_info
 from tests.optimize.killed_runs import (
     CONCURRENCY,
     check_killed_run,
-    compare_killed,
     requests_by_phase,
 )
-from tests.optimize.tuned import MINI, Moment, SimulatedServer, TunedRun, over_http, simulated_server
+from tests.optimize.tuned import Moment, SimulatedServer, TunedRun, over_http, simulated_server
 
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own
 
@@ -61,15 +60,6 @@ def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server:
     assert (rejected / "provenance.yaml").is_file()
 
 
-def test_kills_cost_no_more_than_what_was_in_flight_with_halving(new_run: NewRun, server: SimulatedServer) -> None:
-    """Ten kills of each optimizer: `python tests/bench/killed_tuning.py`."""
-    options = (*MINI, "optimizer=halving", "seed=5")
-    left_alone = new_run("left-alone", *options)
-    began = requests_by_phase(left_alone, server)
-    compared = compare_killed(left_alone, new_run("killed", *options), began, kills=2, seed=3)
-    assert compared.repeated <= 2 * CONCURRENCY + 2
-
-
 # ---------------------------------------------------------------- at awkward places
 
 PUBLISHING = (
@@ -84,7 +74,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory, clean_environment: dict[str
     with simulated_server() as server:
         asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
         run = TunedRun(tmp_path_factory.mktemp("tested") / "run", asked, clean_environment, server)
-        assert run.session(dies="before optimize.pipeline.tuning judge") is None
+        assert run.session(dies="before optimize.pipeline.sealed_test judge") is None
         assert run.sealed_rows() == 2 * run.read("looks")[-1]["n_questions"]
         yield run
 

@@ -14,14 +14,14 @@ from scipy.stats import binom
 
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record
-from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.prompt_set import digest
 from optimize.gate.gate import CONTINUE, SUCCESS, Look, decide_look
 from optimize.gate.looks import plan_looks
 from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline import sealed_test, tuning
-from optimize.pipeline.shortlist import ApprovedSet
+from optimize.pipeline import sealed_test
+from optimize.pipeline.sealed_test import ApprovedSet
 from optimize.session.tuning_run import TuningRun
 from scripts.interval_coverage import Cell, draw_right
 from scripts.sequential_gate import CORRELATION, build_comparison
@@ -49,8 +49,8 @@ class DrawnScores:
                 if each.id not in there
             ]
 
-    def read_answers(self, run: TuningRun, side: PromptSet, asked: Any) -> list[Record]:
-        return self.records["parent" if side is run.parent else "winner"]
+    def read_answers(self, run: TuningRun, sha256: str, asked: Any) -> list[Record]:
+        return self.records["parent" if sha256 == digest(run.parent) else "winner"]
 
 
 def judge_drawn(
@@ -65,7 +65,7 @@ def judge_drawn(
         patch.setattr(sealed_test, "_begin_test", lambda *given: Allowance(size=N_QUESTIONS))
         patch.setattr(sealed_test, "record_judgement", lambda *given: None)
         patch.setattr(run, "show", lambda line: None)
-        verdict = tuning.judge_winner(run, sealed_test.run_sealed_test(run, approved))
+        verdict = sealed_test.judge_winner(run, sealed_test.run_sealed_test(run, approved))
     assert verdict["sealed"]["n_answers"] == sum(map(len, drawn.records.values()))
     return dict(verdict)
 
