@@ -1,9 +1,8 @@
-"""Take prompts out of a tuning run or a program, as a prompt set or a DSPy state, or the answers of its sealed test.
+"""Take prompts out of a tuning run or a program, as a prompt set or a DSPy state.
 
     python optimize/export.py latest --list                                what there is
     python optimize/export.py latest --candidate c004 --name by_hand       prompts/by_hand; the set says: ungated
     python optimize/export.py latest --dspy out.json                       as published, for program.load("out.json")
-    python optimize/export.py latest --answers                             the sealed test as two evaluation runs
     python optimize/export.py --from system.target=my_program:Program --name mine      the program's own prompts
 
 Exit codes: 0 done · 1 a mistake in the command, explained in one sentence.
@@ -18,19 +17,15 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
-from eval.runs.folder import DATABASE, REPORT, format_path
+from eval.runs.folder import REPORT, format_path
 from eval.runs.foreign_run import refuse_unreadable
-from eval.runs.own_runs import note_run
-from eval.runs.store import RunStore, open_run
-from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, write_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, write_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 from mas.system import OwnProgramSystem, System, can_derive_prompts
@@ -45,7 +40,7 @@ if TYPE_CHECKING:
 SHELF = PROJECT_ROOT / "prompts"
 # Allowed combinations of arguments.
 _AS_STATE = ({"run", "dspy"}, {"run", "candidate", "dspy"})
-_OF_RUN = ({"run", "list"}, {"run", "answers"}, {"run", "candidate", "name"}, *_AS_STATE)
+_OF_RUN = ({"run", "list"}, {"run", "candidate", "name"}, *_AS_STATE)
 _WITH_PROGRAM = ({"name"}, *_AS_STATE)  # with --from
 # A terminal of so many columns has room for whose children the candidates are, and for the agents that they change.
 _CELL_CHARS = 200
@@ -55,8 +50,8 @@ _FOR_PARENTS, _FOR_AGENTS = 80, 110
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = UserErrorParser(
         usage=(
-            "python optimize/export.py RUN (--list | --candidate ID --name NAME | --dspy FILE [--candidate ID] | "
-            "--answers) [--from system.target=… [--name NAME]]"
+            "python optimize/export.py RUN (--list | --candidate ID --name NAME | --dspy FILE [--candidate ID]) "
+            "[--from system.target=… [--name NAME]]"
         ),
         description="Take prompts out of a tuning run or a DSPy program.",
     )
@@ -74,12 +69,11 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
         dest="program",
         help="options of system=dspy: system.target=package.module:Program, system.state=FILE",
     )
-    parser.add_argument("--answers", action="store_true", help="write the sealed test's answers as two evaluation runs")
     given = parser.parse_args(arguments)
     asked = {name for name, value in vars(given).items() if value and name != "program"}
     if (given.program and asked not in _WITH_PROGRAM) or (not given.program and asked not in _OF_RUN):
         parser.error(
-            "with RUN give either --list, or both --candidate ID and --name NAME, or --dspy FILE, or --answers; "
+            "with RUN give either --list, or both --candidate ID and --name NAME, or --dspy FILE; "
             "without RUN, --from system.target=package.module:Program and --name NAME"
         )
     return given
@@ -95,8 +89,6 @@ def task(arguments: list[str], shelf: Path = SHELF) -> int:
     with refuse_unreadable(tuning.folder, is_own=lambda _: tuning.is_own):
         if given.list:
             show_candidates(tuning, console)
-        elif given.answers:
-            export_answers(tuning, console)
         elif given.dspy:
             export_state(tuning, given.candidate, given.program, given.dspy, console)
         else:
@@ -149,66 +141,6 @@ def export_state(
     console.print(f"written: {path} (load it: program.load({str(path)!r}))", soft_wrap=True)
     if candidate_id is not None:
         console.print(f"warning: {candidate_id} is exported past the gate.", soft_wrap=True)
-
-
-def export_answers(tuning: TuningSnapshot, console: Console) -> None:
-    """Write the answers of both sides of the sealed test as evaluation runs, which every command of `eval/` reads.
-
-    Raises:
-        UserError: there is no sealed test with a final verdict, or its answers were written before.
-    """
-    if not tuning.is_final or tuning.winner is None:
-        raise UserError(f"{tuning.folder.name} has no verdict on a sealed test, whose answers are not read before.")
-    runs, sides = OUTPUTS / "eval", (("parent", PARENT), ("winner", tuning.winner))
-    folders = {candidate_id: runs / f"{tuning.folder.name}_{side}" for side, candidate_id in sides}
-    for folder in folders.values():
-        if folder.exists():
-            raise UserError(f"{format_path(folder)} is there already; read it, or remove it.")
-    runs.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".export-", dir=runs) as unfinished:
-        for candidate_id, folder in folders.items():
-            written = Path(unfinished) / folder.name
-            run_id = _write_side(tuning, tuning.get_prompts(candidate_id), written)
-            written.rename(folder)
-            note_run(run_id, folder)
-            console.print(f"written: {format_path(folder)}", soft_wrap=True)
-
-
-def _write_side(tuning: TuningSnapshot, prompts: PromptSet, folder: Path) -> str:
-    """Write the answers of one side as a run, and return its id."""
-    from eval.benchmarks.dataset import Sample
-    from eval.benchmarks.fingerprint import compute_dataset_digest
-    from eval.execution.run_session import begin_session
-    from eval.reports.files import write_reports
-    from eval.runs.run_info import describe_task
-
-    sha256, sealed = digest(prompts), set(tuning.read_part("splits")["sealed"])
-    info = replace(
-        tuning.info,
-        run_id="",
-        started_at="",
-        epochs=tuning.info.part("gate")["epochs"],
-        command=None,
-        prompts={},
-        prompts_sha256=sha256,
-        tuning=None,
-    )
-    with open_run(tuning.folder) as source, RunStore(folder / DATABASE) as store:
-        asked = {each.sample_id: each for each in source.final_records(sha256) if each.sample_id in sealed}
-        samples = [
-            Sample(each.sample_id, each.question, Path(each.file) if each.file else None, each.target, each.level)
-            for each in asked.values()
-        ]
-        if len(samples) < len(sealed):  # the test stopped early
-            task = describe_task(samples, info.config.get("scorer"), info.task.data_revision, info.task.labels)
-            info = replace(info, task=replace(task, dataset_sha256=compute_dataset_digest(samples, ordered=False)))
-        recorder = begin_session(folder, store, info, samples, prompts)
-        for record in source.records():
-            if record.variant == sha256 and record.sample_id in asked:
-                store.write(replace(record, run_id=recorder.info.run_id, variant=""))
-        recorder.end(None)
-        write_reports(folder, store)
-    return recorder.info.run_id
 
 
 def build_program_system(options: list[str]) -> OwnProgramSystem:

@@ -3,8 +3,7 @@
     python optimize/sync.py latest
     python optimize/sync.py my_run tracking=server tracking.uri=https://mlflow.example.org       # … to another MLflow
 
-A run knows where it belongs; `tracking=…` and its options name another place. `optimize/export.py RUN --answers`
-makes the sealed test's answers two runs for `eval/sync.py`.
+A run knows where it belongs; `tracking=…` and its options name another place.
 
 Exit codes: 0 everything is in MLflow · 1 your mistake, explained in one sentence, nothing sent · 3 MLflow does not have
 everything: it could not be reached, or refused something.

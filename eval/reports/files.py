@@ -47,6 +47,7 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     """
     from eval.reports.run_report.page import limit_questions, write_report  # pages are loaded where one is written
 
+    folder.mkdir(exist_ok=True)  # a candidate of a tuning run has none yet
     attribution = attribute_run(store)
     summary = replace(summarise_store(store, attribution), mlflow=read_link(folder))
     write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in _read_final(store)))

@@ -110,7 +110,8 @@ def find_run(
     """Return the folder of a run.
 
     Args:
-        run: `latest`, a folder's name, the run's own name, or a path to its folder or to its run.db.
+        run: `latest`, a folder's name, the run's own name, or a path to its folder or to its run.db; RUN:ID for a side
+            of a tuning run's sealed test (`eval.runs.candidates`).
         runs_folder: where runs lie; None: outputs/eval.
         marker: the file by which a run's folder is known.
         started_by: the command that starts such runs.
@@ -119,6 +120,11 @@ def find_run(
         UserError: there is no such run, or more than one; the sentence lists the newest. Or its folder has a link.
     """
     path, parent = Path(run), runs_folder or OUTPUTS / "eval"
+    if marker == DATABASE and (path.parent / TUNING_FILE).is_file() and path.name != DATABASE:
+        return path.absolute()
+    name, colon, candidate_id = str(run).rpartition(":")
+    if marker == DATABASE and name and colon and not path.exists():
+        return find_run(name, OUTPUTS / "optimize", TUNING_FILE, "python optimize/run.py") / candidate_id
     folder = path.parent if path.name == marker else path
     if str(run) == LATEST or not _is_run(folder, marker):
         folder = _find_by_name(str(run), parent, marker, started_by)
@@ -188,7 +194,10 @@ def _find_by_name(run: str, parent: Path, marker: str, started_by: str) -> Path:
         return runs[0]
     named = [each for each in runs if each.name == run] or [each for each in runs if get_run_name(each) == run]
     if not named and marker != TUNING_FILE and (Path(run) / TUNING_FILE).is_file():
-        raise UserError(f"{run} is a tuning run; its page is made again with: python optimize/report.py {run}.")
+        raise UserError(
+            f"{run} is a tuning run; its page is made again with: python optimize/report.py {run}. The answers of its "
+            f"sealed test are {run}:parent and {run}:ID."
+        )
     if not named:
         raise UserError(f"{run} is no run: neither a folder with a {marker} nor one of {_listed(runs, parent)}.")
     if len(named) > 1:

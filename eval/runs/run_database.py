@@ -47,10 +47,10 @@ CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
-_ROWS = "SELECT records.data, details.data FROM records NOT INDEXED JOIN details USING(row)"
+_ROWS = "SELECT records.data, details.data FROM main.records NOT INDEXED JOIN details USING(row)"
 _NUMBERS = "SELECT row FROM details ORDER BY row"
 _SUSPECTS = """
-SELECT row, records.data, details.data FROM records NOT INDEXED LEFT JOIN details USING(row)
+SELECT row, records.data, details.data FROM main.records NOT INDEXED LEFT JOIN details USING(row)
 WHERE details.data IS NULL OR NOT json_valid(records.data) OR NOT json_valid(details.data)
 OR records.data GLOB '*[^ -~]*' OR details.data GLOB '*[^ -~]*'"""  # what is written is plain ASCII
 _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
@@ -196,7 +196,7 @@ class RunDatabase:
             raise DamagedError(f"{self.path} is damaged ({' '.join(str(result).split())[:200]})")
         part = "the facts about the run"
         try:
-            for (text,) in self._fetch("SELECT value FROM meta UNION ALL SELECT data FROM questions"):
+            for (text,) in self._fetch("SELECT value FROM main.meta UNION ALL SELECT data FROM main.questions"):
                 json.loads(text)
             for row, data, details in self._fetch(_SUSPECTS):
                 part = f"row {row}"
@@ -204,7 +204,7 @@ class RunDatabase:
         except NO_JSON as error:
             raise DamagedError(f"{self.path} is damaged ({part} cannot be read)") from error
         if self._count_lines() > (n_rows := self._count_rows()):  # a row is written to the database first
-            keys = set(self._fetch("SELECT variant, sample_id, epoch, attempt FROM records"))
+            keys = set(self._fetch("SELECT variant, sample_id, epoch, attempt FROM main.records"))
             if any(key not in keys for key, _ in _parse_records(_read_lines(self.path.parent))):
                 raise DamagedError(f"{self.path} is damaged (it has {n_rows} rows, and {RECORDS} has more)")
 
@@ -227,14 +227,10 @@ class RunDatabase:
         return self._count_lines() == self._count_rows()
 
     def _count_rows(self) -> int:
-        return int(self._fetch("SELECT count(*) FROM records")[0][0])
+        return int(self._fetch("SELECT count(*) FROM main.records")[0][0])
 
     def _count_lines(self) -> int:
-        n_lines = 0
-        with suppress(OSError), self.path.with_name(RECORDS).open("rb") as file:
-            while part := file.read(2**20):
-                n_lines += part.count(b"\n")
-        return n_lines
+        return sum(line.endswith(b"\n") for line in _read_lines(self.path.parent))
 
     def _restore(self, reason: str) -> None:
         """Go on with a new database that holds all that is left; the damaged one is kept under another name.

@@ -13,7 +13,7 @@ and of the machine.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from eval.benchmarks.dataset import Sample
+from eval.runs.candidates import is_candidate, show_candidate
 from eval.runs.folder import DATABASE, FACTS, RECORDS, check_empty
 from eval.runs.record import (
     PlannedQuestion,
@@ -35,6 +36,7 @@ from eval.runs.run_database import StoreError as StoreError  # part of what this
 from eval.runs.run_info import RunInfo, RunState
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
+from mas.runtime.terminal import print_warning
 from mas.runtime.text import to_jsonable
 
 RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
@@ -61,6 +63,25 @@ _Info = TypeVar("_Info", RunInfo, RunState)
 
 class RunStore(RunDatabase):
     """Records of one run. Any thread may call it; calls take turns."""
+
+    def __init__(self, path: Path, read_only: bool = False, warn: Callable[[str], None] = print_warning) -> None:
+        """Open the store as `RunDatabase` does; to be read, also that of a tuning run's candidate.
+
+        Raises:
+            StoreError: it cannot be opened.
+            UserError: a candidate's answers are not to be read.
+        """
+        folder = path.parent
+        if not (read_only and is_candidate(folder)):
+            super().__init__(path, read_only, warn)
+            return
+        super().__init__(folder.parent / path.name, read_only, warn)
+        try:
+            results = {name: self.read_result(name) for name in ("verdict", "splits")}
+            show_candidate(self._get_connection(), folder.name, self.read_info(), results)
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, record: Record) -> None:
         """Add one row; it is on the disk when this returns.

@@ -36,8 +36,8 @@ from mas.runtime.terminal import shorten_line
 
 _MAX_LINE_CHARS = 200
 _OF_TUNING = (
-    "It is a tuning run, whose answers are not reviewed; after its verdict, optimize/export.py RUN --answers makes its "
-    "sealed answers two evaluation runs, which are."
+    "It is a tuning run, whose answers are not reviewed; after its verdict, eval/rescore.py RUN:ID scorer=… makes its "
+    "sealed answers with the prompts ID an evaluation run, which is."
 )
 Json = dict[str, object]
 

@@ -9,7 +9,7 @@ Nothing heavy is imported here: a finished run is shown again in a moment, howev
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from eval.analysis.summary.summary import read_summary
@@ -47,18 +47,41 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         )
     if why := info.describe_gold():
         raise UserError(f"{RESUME}={run}: {why}; start the proof again.")
+    with refuse_unreadable(folder):
+        return read_stored_command(folder, arguments, f"{RESUME}={run}", "python eval/run.py", select_run_overrides)
+
+
+def read_stored_command(
+    folder: Path,
+    arguments: Sequence[str],
+    option: str,
+    program: str,
+    select: Callable[[Sequence[str]], list[str]],
+) -> list[str]:
+    """Return the command line that a run, also a tuning run, was started with.
+
+    Args:
+        folder: of the run.
+        arguments: given now.
+        option: that names the run, as typed.
+        program: that the user started.
+        select: returns the part of a command line that a later session takes over.
+
+    Raises:
+        UserError: only memory held a part of the run, it never began, or it was made elsewhere and its options are not
+            typed.
+    """
+    info = read_run_info(folder)
     if parts := list_in_memory(info.config):
         raise UserError(
-            f"{RESUME}={run}: that run was started in Python, and only its memory held its {' and '.join(parts)}; "
-            "start it again there, or put them into files, so that the next one can be resumed."
+            f"{option}: that run was started in Python, and only its memory held its {' and '.join(parts)}; start it "
+            "again there, or put them into files, so that the next one can be resumed."
         )
-    if info.command is None:
-        raise UserError(f"{RESUME}={run}: that run ended before it began; start a new one.")
+    if info.command is None and not info.tuning:
+        raise UserError(f"{option}: that run ended before it began; start a new one.")
     if (own := read_command(info.run_id, folder)) is not None:
-        return select_run_overrides(own)
-    with refuse_unreadable(folder):
-        given = select_run_overrides(arguments)
-        refuse_command(select_run_overrides(info.command), given, "python eval/run.py", folder)
+        return select(own)
+    refuse_command(select(info.command or ()), select(arguments), program, folder)
     return []
 
 

@@ -3,11 +3,11 @@
 config = read_config(composed)
 config.check()
 config.parent                         # the prompt set to start from
-config.build_evaluation(epochs=5)     # the configuration of the sealed test
+config.build_evaluation()             # the configuration with which its questions are answered
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -87,7 +87,8 @@ class TuneConfig(TuningOptions):
         Raises:
             UserError: the first mistake.
         """
-        self._check_resume()
+        if self.resume is not None and not self.resume.strip():  # it would silently start and pay a new run
+            raise UserError("resume is empty; name the run to resume (latest, a name or a path), or leave it out.")
         self._check_agents()
         prompts = self.base.check_system()
         if prompts is None:
@@ -106,15 +107,9 @@ class TuneConfig(TuningOptions):
         self._check_places()
         self.parent = prompts
 
-    def build_evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
+    def build_evaluation(self) -> EvalConfig:
         """Return the configuration of an evaluation that answers questions as this run does."""
-        run = RunSettings(
-            concurrency=concurrency,
-            epochs=epochs,
-            deadline_seconds=self.run.deadline_seconds,
-            drain_seconds=self.run.drain_seconds,
-        )
-        return EvalConfig(**{**vars(self.base), "run": run})
+        return replace(self.base, run=RunSettings(epochs=1, **{**vars(self.run), "dir": None}))
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)
@@ -140,11 +135,6 @@ class TuneConfig(TuningOptions):
         if unknown := [agent for agent in self.agents if agent not in there]:
             raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
         self.agents = self.agents or there
-
-    def _check_resume(self) -> None:
-        """Refuse an empty name, which would silently start and pay a new run."""
-        if self.resume is not None and not self.resume.strip():
-            raise UserError("resume is empty; name the run to resume (latest, a name or a path), or leave it out.")
 
     def _check_reflection_model(self) -> None:
         if self.reflection_model is None:

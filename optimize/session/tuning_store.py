@@ -31,7 +31,6 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +38,12 @@ from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
-from eval.runs.folder import DATABASE, FACTS, TUNING_FILE, VERDICT, find_run, format_path, read_kept_prompts
-from eval.runs.foreign_run import refuse_command
-from eval.runs.own_runs import is_own_run, read_command
+from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, find_run, format_path, read_kept_prompts
+from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import RunInfo, RunState, TuningTask
 from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
 from eval.scorers.score import read_scorer_digest
-from mas.agents.in_memory import list_in_memory
+from eval.workflows.resume import read_stored_command
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, read_set_folder
 from mas.prompt_sets.provenance import TunedOn
 from mas.runtime.errors import UserError
@@ -55,6 +53,7 @@ from mas.runtime.text import to_jsonable
 from mas.system import read_program_digest
 from optimize.search.optimizer import PARENT, Proposal
 
+_RESULTS = ("verdict", "shortlist", "sealed", "baseline", "splits", "leaks")
 PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
@@ -109,23 +108,6 @@ def read_parent(folder: Path, info: RunInfo) -> PromptSet:
     return replace(kept[-1], name=PARENT)
 
 
-def _build_prompts(
-    candidate_id: str, row: Mapping[str, Any], parent: PromptSet, splits: Mapping[str, Any]
-) -> PromptSet:
-    """Return a candidate's prompts as a result holds them; a tuned set records this run's questions."""
-    marks = splits.get("tuned_on")
-    tuned_on = TunedOn.from_dict(marks) | parent.tuned_on if marks else parent.tuned_on
-    prompts = replace(
-        parent, name=candidate_id, texts=row["texts"], demos=row["demos"], edited=(), provenance={}, tuned_on=tuned_on
-    )
-    if digest(prompts) != row["sha256"]:
-        raise UserError(
-            f"the prompts of {candidate_id} were changed since the run wrote them: restore {DATABASE}, or start a new "
-            "tuning run."
-        )
-    return prompts
-
-
 class TuningStore:
     """Results of the phases of a run that is going on."""
 
@@ -138,10 +120,7 @@ class TuningStore:
         return self.store.read_result(name)
 
     def write(self, name: str, content: object) -> None:
-        self._write({name: content})
-
-    def _write(self, results: Mapping[str, object]) -> None:
-        self.store.write_results(redact_value(to_jsonable(results), self._redact))
+        self.store.write_results(self._redact_tree({name: content}))
 
     def remove(self, *names: str) -> None:
         self.store.remove_results(*names)
@@ -154,9 +133,7 @@ class TuningStore:
     def write_file(self, name: str, content: object) -> None:
         """Write a file for people."""
         with write_atomically(self.folder / name) as file:
-            file.write(
-                json.dumps(redact_value(to_jsonable(content), self._redact), indent=2, ensure_ascii=False) + "\n"
-            )
+            file.write(json.dumps(self._redact_tree(content), indent=2, ensure_ascii=False) + "\n")
 
     def snapshot(self) -> "TuningSnapshot":
         """Return everything that the run has kept so far."""
@@ -171,11 +148,16 @@ class TuningStore:
         assert given is not None, "of a search"
         if proposal.decision == "cut_off" and candidate_id in self.snapshot().val_scores:
             return
-        texts, demos = redact_value((given.texts, given.demos), self._redact)  # a server may have repeated a secret
+        texts, demos = self._redact_tree((given.texts, given.demos))  # a server may have repeated a secret
         kept = {"texts": texts, "demos": demos, "sha256": digest(replace(given, texts=texts, demos=demos))}
-        row = {name: value for name, value in vars(proposal).items() if name != "prompts"}
-        row |= {"place": int(candidate_id.lstrip("c")), "prompts_sha256": kept["sha256"]}
-        self._write({f"{PROMPTS}{candidate_id}": kept, f"{PROPOSAL}{candidate_id}": row})
+        row = {**vars(proposal), "place": int(candidate_id.lstrip("c")), "prompts_sha256": kept["sha256"]}
+        del row["prompts"]
+        self.store.write_results(
+            self._redact_tree({f"{PROMPTS}{candidate_id}": kept, f"{PROPOSAL}{candidate_id}": row})
+        )
+
+    def _redact_tree(self, content: object) -> Any:
+        return redact_value(to_jsonable(content), self._redact)
 
 
 @dataclass(frozen=True)
@@ -247,17 +229,6 @@ class TuningSnapshot:
         """Mark the name of a simulation: lists of runs show nothing else of it."""
         return f"{name} (simulated)" if self.info.simulated else name
 
-    @property
-    def start_ms(self) -> int:
-        return _to_ms(self.info.started_at)
-
-    @property
-    def end_ms(self) -> int:
-        """In milliseconds since 1970; for a run that was killed, when it last wrote anything."""
-        if ended_at := self.state.last_session.ended_at:
-            return _to_ms(ended_at)
-        return round((self.folder / FACTS).stat().st_mtime * 1000)
-
     def read_part(self, name: str) -> JsonObject:
         """Return a result, such as `baseline`; empty if there is none yet."""
         return self.results.get(name) or {}
@@ -281,10 +252,22 @@ class TuningSnapshot:
         if candidate_id not in self.prompts:
             choice = f"choose one of: {', '.join([*self.prompts, PARENT])}"
             raise UserError(f"{self.folder.name} has no candidate {candidate_id}; {choice}.")
-        return _build_prompts(candidate_id, self.prompts[candidate_id], self.read_parent(), self.read_part("splits"))
-
-
-_RESULTS = ("verdict", "shortlist", "sealed", "baseline", "splits", "leaks")
+        row, parent, marks = self.prompts[candidate_id], self.read_parent(), self.read_part("splits").get("tuned_on")
+        prompts = replace(
+            parent,
+            name=candidate_id,
+            texts=row["texts"],
+            demos=row["demos"],
+            edited=(),
+            provenance={},
+            tuned_on=TunedOn.from_dict(marks) | parent.tuned_on if marks else parent.tuned_on,  # this run's questions
+        )
+        if digest(prompts) != row["sha256"]:
+            raise UserError(
+                f"the prompts of {candidate_id} were changed since the run wrote them: restore {DATABASE}, or start a "
+                "new tuning run."
+            )
+        return prompts
 
 
 def read_tuning(folder: Path) -> TuningSnapshot:
@@ -301,16 +284,13 @@ def _take_snapshot(store: RunStore) -> TuningSnapshot:
     info, folder = store.read_info(), store.path.parent
     if info.tuning is None:
         raise UserError(f"{folder.name} holds no tuning run: its {DATABASE} names none.")
-    results = {name: store.read_result(name) for name in _RESULTS}
     names = {each.name for each in fields(Proposal)}
     rows = sorted(store.read_results(PROPOSAL).values(), key=lambda row: row["place"])
     proposals = [Proposal(prompts=None, **{name: row[name] for name in names & row.keys()}) for row in rows]
-    prompts = store.read_results(PROMPTS)
-    return TuningSnapshot(folder, info, info.tuning, store.read_state(), results, proposals, prompts)
-
-
-def _to_ms(moment: str) -> int:
-    return round(datetime.fromisoformat(moment).timestamp() * 1000)
+    results = {name: store.read_result(name) for name in _RESULTS}
+    return TuningSnapshot(
+        folder, info, info.tuning, store.read_state(), results, proposals, store.read_results(PROMPTS)
+    )
 
 
 def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
@@ -324,17 +304,7 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
         UserError: there is no such run, it cannot be read, or it was made elsewhere and its options are not typed.
     """
     folder = find_tuning_run(run)
-    info = read_run_info(folder)
-    if parts := list_in_memory(info.config):
-        raise UserError(
-            f"{RESUME}={run}: that run was started in Python, and only its memory held its {' and '.join(parts)}; "
-            "start it again there, or put them into files, so that the next one can be resumed."
-        )
-    if (own := read_command(info.run_id, folder)) is not None:
-        return filter_overrides(own)
-    command, given = filter_overrides(info.command or ()), filter_overrides(arguments)
-    refuse_command(command, given, format_command("run.py"), folder)
-    return []
+    return read_stored_command(folder, arguments, f"{RESUME}={run}", format_command("run.py"), filter_overrides)
 
 
 def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:

@@ -1,6 +1,5 @@
 """A graded scorer decides by its mean, under its name, from the search to the set that is published."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,8 @@ from dspy.lm15 import Response, Usage
 from eval.cli.command import run_cli
 from eval.compare import task as compare
 from eval.scorers.token_f1 import split_words
-from optimize.export import task as export
-from optimize.mlflow_export.page import build_tuning_page
+from eval.workflows.python_api import open_run
+from optimize.mlflow_export.tuning_export import build_tuning_page
 from optimize.session.tuning_store import read_tuning
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
 from tests.scripted_model import _response, all_text, system_text
@@ -63,16 +62,13 @@ def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
     assert "accuracy" not in tuned.out
     published = next((tmp_path / "prompts").glob("*/set.yaml")).read_text("utf-8")
     assert f"gain in {METRIC} +61.4 points" in " ".join(published.split())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("optimize.export.OUTPUTS", tmp_path)
-        assert run_cli(lambda: export([str(tuned.folder), "--answers"])) == 0
-    summary = json.loads((tmp_path / "eval" / "run_winner" / "summary.json").read_text("utf-8"))
-    assert (summary["metric"], round(summary["score"], 3)) == (METRIC, 0.9)
+    winner = open_run(f"{tuned.folder}:c001")
+    assert (winner.metric, round(winner.score or 0, 3)) == (METRIC, 0.9)
     page = build_tuning_page(read_tuning(tuned.folder))
     assert round(page.metrics["winner_mean_token_F1"], 3) == 0.9
     assert f"{METRIC} 28.6% → 90.0% with c001" in page.tags["mlflow.note.content"]
     capsys.readouterr()
-    assert run_cli(lambda: compare([str(tmp_path / "eval" / f"run_{side}") for side in ("parent", "winner")])) == 0
+    assert run_cli(lambda: compare([f"{tuned.folder}:{side}" for side in ("parent", "c001")])) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert f"│ {METRIC} │ 28.6% │ 90.0% │ +61.4 points │" in out and "accuracy" not in out
     assert "│ fully right │ 0.0% │ 70.0% │" in out and "◐ partly right" in out

@@ -12,13 +12,14 @@ from dspy.utils.exceptions import LMServerError
 
 from eval.analysis.run_list.read_runs import TUNING, read_entry
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
-from eval.benchmarks.fingerprint import compute_dataset_digest, compute_fingerprint
+from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.command import run_cli
-from eval.runs.own_runs import is_own_run
+from eval.report import task as report
 from eval.runs.store import read_run_info
+from eval.workflows.python_api import compare, open_run
 from mas.prompt_sets.prompt_set import digest
-from optimize.export import task as export
+from mas.runtime.errors import UserError
 from optimize.gate.sealed_log import SealedTestStart, begin_test
 from tests.command import TUNED_SET, forget_answers, forget_results, keep_result, read_side, run_command
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
@@ -207,14 +208,13 @@ def test_a_clear_gain_ends_the_test_early_and_the_other_questions_stay_unopened(
     assert "look: 2" in provenance and "n_answers_saved: 30" in provenance
     wide, whole = tuned.verdict["gain_ci95"], run_paired_test([Pair((0.0,), (1.0,))] * 12 + [Pair((1.0,), (1.0,))] * 3)
     assert whole.ci95 and wide[0] < whole.ci95[0], "the interval is that of a test that might have stopped before"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("optimize.export.OUTPUTS", tmp_path)
-        assert run_cli(lambda: export([str(tuned.folder), "--answers"])) == 0
-    assert sorted(each.name for each in (tmp_path / "eval").iterdir()) == ["run_parent", "run_winner"]
-    exported = read_run_info(tmp_path / "eval" / "run_winner")
-    asked_samples = [each for each in ToyDataset(n_test=30).load("test").samples if each.id in opened]
-    assert exported.task.dataset_sha256 == compute_dataset_digest(asked_samples, ordered=False)
-    assert exported.tools == {} and is_own_run(exported.run_id, tmp_path / "eval" / "run_winner")
+    compared = compare(f"{tuned.folder}:parent", f"{tuned.folder}:c001")
+    assert compared.difference == tuned.verdict["gain"]
+    assert set(open_run(f"{tuned.folder}:c001").table["id"]) == opened
+    assert run_cli(lambda: report([f"{tuned.folder}:c001"])) == 0
+    assert "report.html" in {path.name for path in (tuned.folder / "c001").iterdir()}
+    with pytest.raises(UserError, match="c002 has no answers to sealed questions"):
+        open_run(f"{tuned.folder}:c002")
     again = planted_run(
         tmp_path, *LOOKS, f"run.dir={tmp_path / 'second'}", "name=another_in_a_test", texts={"finalize": ALWAYS}
     )
@@ -232,7 +232,7 @@ def test_a_test_without_hope_ends_early_and_a_stopped_one_goes_on_to_the_same_ve
     place, broken = tmp_path / "run", Failing(*range(3 * 16 + 1, 1_000))  # from the second look on
     first = planted_run(place, *LOOKS, texts={"finalize": SLIGHTLY}, model=broken)
     assert first.code == 3 and first.read("looks") == lines[:1] and first.read("verdict") is None
-    refused = run_command(place, "optimize/export", first.folder, "--answers")
+    refused = run_command(place, "eval/compare", f"{first.folder}:parent", f"{first.folder}:c001")
     assert refused.code == 1 and "are not read before" in refused.err, "nobody sees a score before the verdict"
     model = Failing()
     second = planted_run(place, *LOOKS, "resume=run", texts={"finalize": SLIGHTLY}, model=model)

@@ -1,0 +1,83 @@
+"""The sealed test of a tuning run as two runs that every reading command takes: `RUN:parent` and `RUN:c014`.
+
+    python eval/compare.py latest:parent latest:c014
+    mas_harness.samples_df("latest:c014")
+
+Such a run has no folder of its own before a report of it is written: it is the rows of the tuning run's database that
+these prompts gave on sealed questions. They are shown once no later session can change the verdict.
+"""
+
+import json
+import re
+import sqlite3
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from eval.runs.folder import TUNING_FILE
+from eval.runs.record import PlannedQuestion, escape
+from eval.runs.run_info import RunInfo, digest_questions, digest_task
+from mas.runtime.errors import UserError
+
+PARENT = "parent"  # id of the prompts that a tuning run starts from
+_COLUMNS = "sample_id, epoch, attempt, thread_id, error_class, cost_usd, finished_at, data"
+
+
+def is_candidate(folder: Path) -> bool:
+    """Return whether a run is a candidate of a tuning run, whose database has its answers."""
+    return (folder.parent / TUNING_FILE).is_file()
+
+
+def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInfo, results: dict[str, Any]) -> None:
+    """Let a connection that only reads see the answers of one side of the sealed test, as those of an evaluation.
+
+    Args:
+        database: of the tuning run.
+        candidate_id: the side.
+        info: of the tuning run.
+        results: of its phases.
+
+    Raises:
+        UserError: there is no final verdict on a sealed test, or it was one of other prompts.
+    """
+    verdict, winner = results.get("verdict") or {}, (results.get("verdict") or {}).get("winner") or {}
+    if not winner or verdict.get("resumable"):
+        raise UserError("the run has no verdict on a sealed test, whose answers are not read before.")
+    sides = {PARENT: info.prompts_sha256, winner["candidate_id"]: winner["prompts_sha256"]}
+    if candidate_id not in sides:
+        raise UserError(
+            f"{candidate_id} has no answers to sealed questions, and those of the search are kept as scores alone; "
+            f"choose one of: {', '.join(sides)}."
+        )
+    sha256 = sides[candidate_id]
+    assert re.fullmatch("[0-9a-f]+", sha256), "it becomes part of a view"
+    sealed = set(map(escape, results["splits"]["sealed"]))
+    rows = database.execute("SELECT sample_id, data FROM records WHERE variant = ? ORDER BY row", (sha256,)).fetchall()
+    planned = {sample_id: _read_question(json.loads(data)) for sample_id, data in rows if sample_id in sealed}
+    task = digest_task(digest_questions(planned.values(), info.task.file_sha256), info.config.get("scorer"))
+    shown = replace(
+        info,
+        run_id=f"{info.run_id}-{candidate_id}",
+        epochs=info.part("gate")["epochs"],
+        command=None,
+        prompts={},
+        prompts_sha256=sha256,
+        task=replace(info.task, task_version=task, **({} if len(planned) == len(sealed) else {"dataset_sha256": ""})),
+        tuning=None,
+    )
+    database.execute("PRAGMA query_only = 0")
+    database.execute("CREATE TEMP TABLE questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL, data TEXT NOT NULL)")
+    questions = [(sample_id, json.dumps(asdict(each))) for sample_id, each in planned.items()]
+    database.executemany("INSERT INTO temp.questions(id, data) VALUES(?, ?)", questions)
+    database.execute("CREATE TEMP TABLE meta AS SELECT key, value FROM main.meta WHERE key = 'state'")
+    database.execute("INSERT INTO temp.meta VALUES('info', ?)", (shown.to_json(),))
+    database.execute(
+        f"CREATE TEMP VIEW records AS SELECT row, '' AS variant, {_COLUMNS} FROM main.records "
+        f"WHERE variant = '{sha256}' AND sample_id IN (SELECT id FROM temp.questions)"
+    )
+    database.execute("PRAGMA query_only = 1")
+
+
+def _read_question(record: dict[str, Any]) -> PlannedQuestion:
+    names = ("question", "file", "target", "level")
+    return PlannedQuestion(record["sample_id"], **{name: record[name] for name in names})
