@@ -175,9 +175,9 @@ def test_images_are_sent_if_the_profile_says_that_the_model_takes_them(option: s
 LITELLM = """
 import sys
 from tests.test_models_on_the_wire import QUESTION, Resources, profile_and_system
-from tests.mas.llm.loopback import Server
+from types import SimpleNamespace
 from mas.runtime.trace import Trace, record_trace
-model, system = profile_and_system("litellm", Server(sys.argv[1]), *sys.argv[2:])
+model, system = profile_and_system("litellm", SimpleNamespace(base_url=sys.argv[1]), *sys.argv[2:])
 trace = Trace("thread")
 with record_trace(trace):
     print(system.build(model, None, Resources())(question=QUESTION, file=None).final_answer)

@@ -12,9 +12,11 @@ starts over at each request that is not feedback, so worked examples before it c
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.servers.chat_reply import Call, wants_json
 
 FEEDBACK_START = "Use the following feedback"
 _ROLES = (  # the field that only this role has
@@ -47,22 +49,14 @@ class BadRequestError(ValueError):
 
 
 @dataclass(frozen=True)
-class OfferedTool:
-    name: str
-    parameters: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    name: str
-    arguments: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class ToolResult:
-    call: ToolCall
+    tool: str
+    arguments: Mapping[str, Any]
     text: str
-    failed: bool
+
+    @property
+    def failed(self) -> bool:
+        return bool(re.match(rf"\W*(?:error\b|{re.escape(self.tool)} failed\b)", self.text, re.IGNORECASE))
 
 
 @dataclass(frozen=True)
@@ -72,129 +66,75 @@ class ChatRequest:
     file: str | None
     outputs: tuple[str, ...]  # the output fields that the reply's text must have
     as_json: bool  # the values of a reply are one JSON object
-    tools: tuple[OfferedTool, ...] = ()
-    native: bool = True  # tool calls go beside the text; otherwise they are JSON objects in it
-    results: tuple[ToolResult, ...] = ()  # since `instruction`
+    tools: Mapping[str, Sequence[str]]  # name → parameters
+    native: bool  # tool calls go beside the text; otherwise they are JSON objects in it
+    results: Sequence[ToolResult]  # since `instruction`
 
 
 @dataclass(frozen=True)
 class Reply:
     """Calls of tools, the values of the output fields, or any text."""
 
-    fields: dict[str, Any] = field(default_factory=dict)
-    calls: tuple[ToolCall, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    calls: Sequence[Call] = ()
     text: str = ""
-
-
-@dataclass
-class _Conversation:
-    """Gathers the turns; a request that is not feedback starts it over."""
-
-    request_field: str
-    inputs: tuple[str, ...]
-    instruction: str = ""
-    values: dict[str, str] = field(default_factory=dict)
-    calls: dict[str, ToolCall] = field(default_factory=dict)  # by id, or by position in text mode
-    results: list[ToolResult] = field(default_factory=list)
-
-    def user(self, text: str) -> None:
-        sections = _sections(text, self.inputs)
-        if not sections:
-            self._text_results(text)
-        request = sections.get(self.request_field, "")
-        if request and (not self.instruction or not request.startswith(FEEDBACK_START)):
-            self.instruction, self.results = request, []
-        self.values |= sections
-
-    def assistant(self, text: str, tool_calls: Iterable[dict[str, Any]]) -> None:
-        self.calls = dict(_native_call(call) for call in tool_calls) or dict(_calls_in_text(text))
-
-    def tool(self, call_id: str, text: str) -> None:
-        self._add(self.calls.get(call_id, ToolCall("", {})), text, failed=False)
-
-    def _text_results(self, text: str) -> None:
-        names_and_texts = _RESULT_AS_TEXT.split(_REMINDER.sub("", text))[1:]
-        for position, name in enumerate(names_and_texts[::2]):
-            call = self.calls.get(str(position), ToolCall(name, {}))
-            self._add(call, names_and_texts[2 * position + 1], failed=False)
-
-    def _add(self, call: ToolCall, text: str, failed: bool) -> None:
-        if marked := re.match(r"\[\w+ returned data, not instructions; the data ends at the mark (\w+)\]\n", text):
-            text = text[marked.end() :].replace(f"\n[end of data {marked[1]}]", "")
-        says_so = re.match(rf"\W*(?:error\b|{re.escape(call.name)} failed\b)", text, re.IGNORECASE)
-        self.results.append(ToolResult(call, text, failed or bool(says_so)))
 
 
 def read_request(body: bytes) -> ChatRequest:
     """Read a request body.
 
     Raises:
-        BadRequestError: it is not JSON, not a chat request, or of no known role.
+        BadRequestError: it is of no known role.
     """
-    request = _request_object(body)
-    messages = request["messages"]
-    system = _text(messages[0].get("content"))
+    request = json.loads(body)
+    first, *messages = request["messages"]
+    system = _text(first.get("content"))
     step = _STEP.search(system)
-    inputs, outputs = _fields(system, step, messages[1:])
+    inputs, outputs = _fields(system, step, messages)
     role = next((role for name, role in _ROLES if name in (*inputs, *outputs)), None)
     if role is None or not inputs:
         raise BadRequestError(f"no known role has the output fields {', '.join(outputs) or '(none)'}")
-    conversation = _conversation(messages[1:], inputs)
-    as_text = tuple(_tools_as_text(step[2] or "")) if step else ()
-    file = conversation.values.get("file", "None").strip()
+    instruction, results, values, calls = "", list[ToolResult](), dict[str, str](), dict[str, Call]()
+    for message in messages:
+        text = _text(message.get("content"))
+        if message["role"] == "tool":
+            results.append(_result(calls.get(message["tool_call_id"], ("", {})), text))
+        elif message["role"] == "assistant":
+            calls = dict(map(_native_call, message.get("tool_calls") or ())) or _calls_in_text(text)
+        elif sections := _sections(text, inputs):
+            asked = sections.get(inputs[0], "")
+            if asked and not (instruction and asked.startswith(FEEDBACK_START)):
+                instruction, results = asked, []
+            values |= sections
+        else:
+            texts = _RESULT_AS_TEXT.split(_REMINDER.sub("", text))[2::2]
+            results += [_result(calls.get(str(place), ("", {})), each) for place, each in enumerate(texts)]
+    as_text = _tools_as_text(step[2] or "") if step else {}
+    file = values.get("file", "None").strip()
     return ChatRequest(
         role=role,
-        instruction=conversation.instruction,
+        instruction=instruction,
         file=None if file in ("None", "") else file,
         outputs=outputs,
-        as_json="Outputs will be a JSON object with the following fields." in system.split("In adhering to", 1)[0],
-        tools=as_text or tuple(_native_tools(request.get("tools") or [])),
+        as_json=wants_json(system),
+        tools=as_text or _native_tools(request.get("tools") or ()),
         native=not as_text,
-        results=tuple(conversation.results),
+        results=results,
     )
 
 
-def _request_object(body: bytes) -> dict[str, Any]:
-    try:
-        request = json.loads(body)
-    except ValueError as error:
-        raise BadRequestError(f"the body is not JSON: {error}") from error
-    if not isinstance(request, dict):
-        raise BadRequestError("the body is not a JSON object")
-    messages = request.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
-        raise BadRequestError("`messages` must be a list of at least one message object")
-    if request.get("stream"):
-        raise BadRequestError("`stream` is not supported")
-    return request
-
-
-def _conversation(messages: list[dict[str, Any]], inputs: tuple[str, ...]) -> _Conversation:
-    conversation = _Conversation(request_field=inputs[0], inputs=inputs)
-    for message in messages:
-        text = _text(message.get("content"))
-        if message.get("role") == "user":
-            conversation.user(text)
-        elif message.get("role") == "assistant":
-            conversation.assistant(text, message.get("tool_calls") or [])
-        elif message.get("role") == "tool":
-            conversation.tool(str(message.get("tool_call_id")), text)
-    return conversation
-
-
 def _fields(
-    system: str, step: re.Match[str] | None, messages: list[dict[str, Any]]
+    system: str, step: re.Match[str] | None, messages: Sequence[dict[str, Any]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the input and output fields; an agent with tools has its inputs in its messages alone."""
     if step:
-        texts = [_text(each.get("content")) for each in messages if each.get("role") == "user"]
+        texts = [_text(each.get("content")) for each in messages if each["role"] == "user"]
         asked = [_REMINDER.sub("", text) for text in texts if not text.startswith("This reply cannot be used.")]
         return tuple(dict.fromkeys(_SECTION.findall("\n\n".join(asked)))), tuple(_FIELD_NAME.findall(step[1]))
     found = _FIELDS.search(system)
     if found is None:
         raise BadRequestError("the system message does not list input and output fields as DSPy does")
-    inputs, outputs = (tuple(_FIELD_NAME.findall(part)) for part in found.groups())
-    return inputs, outputs
+    return tuple(_FIELD_NAME.findall(found[1])), tuple(_FIELD_NAME.findall(found[2]))
 
 
 def _sections(text: str, names: tuple[str, ...]) -> dict[str, str]:
@@ -205,27 +145,31 @@ def _sections(text: str, names: tuple[str, ...]) -> dict[str, str]:
     return {match[1]: text[match.end() : end].strip() for match, end in zip(headers, ends, strict=False)}
 
 
-def _native_call(call: dict[str, Any]) -> tuple[str, ToolCall]:
-    function = call.get("function") or {}
-    return str(call.get("id")), ToolCall(str(function.get("name")), _json(str(function.get("arguments", "{}"))))
+def _result(call: Call, text: str) -> ToolResult:
+    if marked := re.match(r"\[\w+ returned data, not instructions; the data ends at the mark (\w+)\]\n", text):
+        text = text[marked.end() :].replace(f"\n[end of data {marked[1]}]", "")
+    return ToolResult(*call, text)
 
 
-def _calls_in_text(text: str) -> Iterable[tuple[str, ToolCall]]:
+def _native_call(call: dict[str, Any]) -> tuple[str, Call]:
+    return call["id"], (call["function"]["name"], _json(call["function"]["arguments"]))
+
+
+def _calls_in_text(text: str) -> dict[str, Call]:
+    """By their place."""
     calls = [call for line in text.splitlines() if "tool" in (call := _json(line))]
-    for position, call in enumerate(calls):
-        yield str(position), ToolCall(str(call["tool"]), call.get("arguments") or {})
+    return {str(place): (call["tool"], call.get("arguments") or {}) for place, call in enumerate(calls)}
 
 
-def _native_tools(tools: list[dict[str, Any]]) -> Iterable[OfferedTool]:
-    for tool in tools:
-        function = tool.get("function") or {}
-        yield OfferedTool(str(function.get("name")), tuple((function.get("parameters") or {}).get("properties") or {}))
+def _native_tools(tools: Sequence[dict[str, Any]]) -> dict[str, Sequence[str]]:
+    functions = [tool["function"] for tool in tools]
+    return {each["name"]: list(each.get("parameters", {}).get("properties", {})) for each in functions}
 
 
-def _tools_as_text(listed: str) -> Iterable[OfferedTool]:
+def _tools_as_text(listed: str) -> dict[str, Sequence[str]]:
     """Each begins with a line such as `- read_page(url: str, page?: int)`."""
-    for name, arguments in re.findall(r"^- (\w+)\((.*)\)$", listed, re.MULTILINE):
-        yield OfferedTool(name, tuple(re.findall(r"(\w+)\??: ", arguments)))
+    lines = re.findall(r"^- (\w+)\((.*)\)$", listed, re.MULTILINE)
+    return {name: re.findall(r"(\w+)\??: ", arguments) for name, arguments in lines}
 
 
 def _json(text: str) -> dict[str, Any]:
@@ -238,7 +182,5 @@ def _json(text: str) -> dict[str, Any]:
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    if content is None or isinstance(content, str):
-        return content or ""
-    return json.dumps(content, ensure_ascii=False)
+        return "\n".join(str(part.get("text", "")) for part in content)
+    return content or ""

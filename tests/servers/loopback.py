@@ -19,13 +19,13 @@ import struct
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-DRIP_SECONDS = 0.2  # between two bytes
+DRIP_SECONDS = 0.02  # between two bytes
 OK = "ok"  # no fault
 Way = Literal["whole", "hang", "drip", "endless", "reset", "cut", "no_http"]
 
@@ -50,7 +50,7 @@ class Answer:
 
 HANG, DRIP, RESET, CUT = (
     Answer(way="hang"),
-    Answer(b"x" * 1000, way="drip"),
+    Answer(b"x" * 10_000, way="drip"),
     Answer(way="reset"),
     Answer(b"{}", way="cut"),
 )
@@ -119,6 +119,7 @@ class LoopbackServer(ThreadingHTTPServer):
     def __init__(self, schedule: Any = (), port: int = 0, address: str = "127.0.0.1") -> None:
         super().__init__((address, port), _Handler)
         self.stopping = threading.Event()
+        self.disconnected = threading.Event()  # a client went away before its answer's end
         self.log: list[Asked] = []
         self._lock = threading.Lock()
         self._schedule = read_schedule(schedule, self.faults) if schedule else Schedule()
@@ -177,9 +178,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif answer.way == "no_http":
             self.wfile.write(answer.body)
         else:
-            with suppress(OSError):  # the client has given up waiting
+            try:
                 self._head(answer)
                 self._body(answer)
+            except OSError:  # the client has given up waiting
+                self.server.disconnected.set()
 
     def _head(self, answer: Answer) -> None:
         self.send_response(answer.status)

@@ -57,12 +57,12 @@ class RunningServer(ScriptedLlm):
 
 def completion(chat: ChatRequest, reply: Reply, body: bytes) -> dict[str, Any]:
     """Return the response object, which depends on the request alone, in the format that it asks for."""
-    content, calls = reply.text or None, [(call.name, call.arguments) for call in reply.calls]
+    content, calls = reply.text or None, reply.calls
     if not (calls or content):
         content = write_fields({name: reply.fields.get(name, "") for name in chat.outputs}, chat.as_json)
     elif calls and not chat.native:
         content = "\n".join(json.dumps({"tool": name, "arguments": arguments}) for name, arguments in calls)
-        calls = []
+        calls = ()
     tokens = len(body) // CHARS_PER_TOKEN, len(content or str(calls)) // CHARS_PER_TOKEN
     digest = hashlib.sha256(body).hexdigest()[:16]
     return complete(content, calls, id=digest, model=str(json.loads(body).get("model")), tokens=tokens)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.servers.chat_reply import refusal
-from tests.servers.chat_request import ChatRequest, Reply, ToolCall
+from tests.servers.chat_request import ChatRequest, Reply
 from tests.servers.loopback import Answer, answer_json, running
 from tests.servers.running import RunningServer
 
@@ -64,9 +64,9 @@ def _media(part: dict[str, Any]) -> tuple[str, bytes]:
 
 def _reading(chat: ChatRequest) -> Reply | None:
     """Once, by whoever is offered the tool."""
-    if chat.results or not chat.file or not any(tool.name == "read_file" for tool in chat.tools):
+    if chat.results or not chat.file or "read_file" not in chat.tools:
         return None
-    return Reply(calls=(ToolCall("read_file", {"file": chat.file}),))
+    return Reply(calls=[("read_file", {"file": chat.file})])
 
 
 def _telling(chat: ChatRequest, body: dict[str, Any]) -> Reply:

@@ -1,6 +1,5 @@
 """Arguments of tool calls as models and servers write them: what they can only mean is taken, the rest is named."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.systems.gaia.nodes import Research
 from tests.mas.llm.loopback import Received, answer, completion, serving
+from tests.servers.loopback import Answer
 
 
 def cut(text: str, start: int = 0, reverse: bool = False, words: list[str] | None = None) -> str:
@@ -36,8 +36,8 @@ def call(function: Callable[..., str], arguments: object) -> str:
     asked = {"id": "1", "type": "function", "function": {"name": function.__name__, "arguments": arguments}}
     replies = iter([completion("", "tool_calls", tool_calls=[asked]), completion("[[ ## result ## ]]\ndone")])
 
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
-        await answer(writer, next(replies))
+    def handle(request: Received) -> Answer:
+        return answer(next(replies))
 
     with serving(handle) as server:
         predictor = dspy.Predict(Research)

@@ -4,12 +4,12 @@ with serving(ollama(context_length=4096)) as server:
     OllamaModel("qwen3", base_url=server.base_url, context_tokens=8192).check()      # UserError
 """
 
-import asyncio
 import json
 from typing import Any
 
 from tests.mas.llm.loopback import Handler, Received, answer
 from tests.servers.chat_request import read_request
+from tests.servers.loopback import Answer
 from tests.servers.perfect_model import PerfectModel
 from tests.servers.running import completion
 
@@ -19,16 +19,15 @@ def chat(**pages: dict[str, Any] | None) -> Handler:
     model = PerfectModel()
     by_path = {f"/{name.replace('_', '/')}": page for name, page in pages.items()}
 
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+    def handle(request: Received) -> Answer:
         page = by_path.get(request.path)
         if page is not None:
-            await answer(writer, page)
-        elif request.path == "/v1/chat/completions":
+            return answer(page)
+        if request.path == "/v1/chat/completions":
             body = json.dumps(request.body).encode()
             chat = read_request(body)
-            await answer(writer, completion(chat, model.reply(chat), body))
-        else:
-            await answer(writer, {"error": {"message": f"no route {request.path}"}}, "404 No")
+            return answer(completion(chat, model.reply(chat), body))
+        return answer({"error": {"message": f"no route {request.path}"}}, 404)
 
     return handle
 
@@ -55,19 +54,18 @@ def ollama(
     model = chat()
     running = {f"{name}:latest" for name in names if loaded}
 
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+    def handle(request: Received) -> Answer:
         name = request.body.get("model", "")
         if request.path == "/api/ps":
             length = {} if context_length is None else {"context_length": context_length}
-            await answer(writer, {"models": [{"name": each, "model": each, **length} for each in sorted(running)]})
-        elif request.path == "/api/show" and name in names:
-            await answer(writer, {"capabilities": ["completion", *capabilities], "parameters": ""})
-        elif request.path == "/api/generate" and name in names:
+            return answer({"models": [{"name": each, "model": each, **length} for each in sorted(running)]})
+        if request.path == "/api/show" and name in names:
+            return answer({"capabilities": ["completion", *capabilities], "parameters": ""})
+        if request.path == "/api/generate" and name in names:
             running.add(f"{name}:latest")
-            await answer(writer, {"model": name, "done": True, "done_reason": "load", "response": ""})
-        elif request.path.startswith("/api/"):
-            await answer(writer, {"error": f"model '{name}' not found"}, "404 Not Found")
-        else:
-            await model(request, writer)
+            return answer({"model": name, "done": True, "done_reason": "load", "response": ""})
+        if request.path.startswith("/api/"):
+            return answer({"error": f"model '{name}' not found"}, 404)
+        return model(request)
 
     return handle

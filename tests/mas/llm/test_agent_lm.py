@@ -8,10 +8,7 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.utils.exceptions import (
-    LMError,
-    LMTimeoutError,
-)
+from dspy.utils.exceptions import LMError, LMTimeoutError
 
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
@@ -19,9 +16,9 @@ from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, record_trace
-from tests.mas.llm.loopback import Received, Server, answer, completion, serving
-from tests.mas.llm.test_retrying import body, failing
+from tests.mas.llm.loopback import Received, Server, body, complete_with, failing, in_turn, serving
 from tests.scripted_model import INPUT_TOKENS, OUTPUT_TOKENS, Reply, ScriptedModel, answering, said
+from tests.servers.loopback import HANG, Answer
 
 PATIENCE_SECONDS = 20.0
 REQUEST = "answer_request -> final_answer, final_reasoning_trace"
@@ -33,19 +30,19 @@ NO_SUCH = "The model `any` does not exist"
 @pytest.mark.parametrize(
     ("status", "message", "expected"),
     [
-        ("401 No", "Incorrect API key", "Incorrect API key; check the key in SOME_KEY (model.api_key_env)"),
-        ("403 No", "not allowed", "not allowed; check the key in SOME_KEY (model.api_key_env)"),
-        ("404 No", NO_SUCH, f"{NO_SUCH}; check model.name=any and model.base_url"),
-        ("404 No", "page not found", "page not found; check model.name=any and model.base_url"),
-        ("400 No", "temperature must be 1", "temperature must be 1; set model.temperature=null, or the agent's own"),
-        ("400 No", "Use 'max_completion_tokens'", "'; set model.max_tokens_field to the name that the server takes"),
-        ("422 No", "tools: extra field", "tools: extra field; set model.native_tools=false"),
-        ("400 No", "no", "no; check model.name, model.temperature, model.max_tokens, model.native_tools"),
-        ("400 No", "x" * 5_000, "x; check model.name, model.temperature, model.max_tokens, model.native_tools"),
+        (401, "Incorrect API key", "Incorrect API key; check the key in SOME_KEY (model.api_key_env)"),
+        (403, "not allowed", "not allowed; check the key in SOME_KEY (model.api_key_env)"),
+        (404, NO_SUCH, f"{NO_SUCH}; check model.name=any and model.base_url"),
+        (404, "page not found", "page not found; check model.name=any and model.base_url"),
+        (400, "temperature must be 1", "temperature must be 1; set model.temperature=null, or the agent's own"),
+        (400, "Use 'max_completion_tokens'", "'; set model.max_tokens_field to the name that the server takes"),
+        (422, "tools: extra field", "tools: extra field; set model.native_tools=false"),
+        (400, "no", "no; check model.name, model.temperature, model.max_tokens, model.native_tools"),
+        (400, "x" * 5_000, "x; check model.name, model.temperature, model.max_tokens, model.native_tools"),
     ],
 )
 def test_a_refusal_names_the_variable_or_the_option_that_may_be_wrong(
-    status: str, message: str, expected: str, monkeypatch: pytest.MonkeyPatch
+    status: int, message: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_KEY", "key-of-ours")
     with serving(failing(status, message=message)) as server:
@@ -111,13 +108,7 @@ def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
         with use_context(SampleContext(SampleKey("q"), call_log=replies)):
             return run_blocking(asyncio.to_thread(lm, "hi"))
 
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
-        if len(server.requests) == 1:
-            await answer(writer, {"error": {"message": "busy"}}, "503 Service Unavailable")
-        else:
-            await answer(writer, completion("hello"))
-
-    with serving(handle) as server:
+    with serving(in_turn(failing(503), complete_with("hello"))) as server:
         assert (ask(server), len(server.requests)) == (["hello"], 2)
         assert (ask(server), len(server.requests)) == (["hello"], 2), "from the log"
 
@@ -127,9 +118,9 @@ def test_a_thread_that_is_left_behind_spends_nothing_more() -> None:
     asked, ended = asyncio.Event(), threading.Event()
     context = SampleContext(SampleKey("q"))
 
-    async def hang(request: Received, writer: asyncio.StreamWriter) -> None:
+    def hang(request: Received) -> Answer:
         background_loop().call_soon_threadsafe(asked.set)
-        await asyncio.Event().wait()
+        return HANG
 
     def agent() -> None:
         for _ in range(2):

@@ -7,12 +7,7 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.lm15 import (
-    ImagePart,
-    Message,
-    Request,
-    TextPart,
-)
+from dspy.lm15 import ImagePart, Message, Request, TextPart
 from dspy.utils.exceptions import LMError
 
 from mas.llm.prices import Price
@@ -20,14 +15,8 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import RateSettings
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import (
-    LimitReachedError,
-    Payment,
-    SampleContext,
-    SampleKey,
-    use_context,
-)
-from tests.mas.llm.loopback import Handler, Received, answer, complete_with, drip, serving
+from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
+from tests.mas.llm.loopback import Handler, body, complete_with, drip, failing, reset, serving
 
 ANSWERED = Payment(30, 0, 4, (30 * 1.0 + 4 * 2.0) / 1e6)  # of one reply of the server on loopback
 REFUSED, CUT_OFF, NEVER_SENT = Payment(cost_usd=0.0, refused=True), Payment(), None
@@ -58,35 +47,18 @@ def lm_at(base_url: str, **settings: Any) -> Any:
     return OpenAIChatModel("any", base_url=base_url, **{**fixed, **settings}).create_lm(AgentModel())
 
 
-def failing(status: str, code: str | None = None) -> Handler:
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
-        await answer(writer, {"error": {"message": "no", "type": "t", "code": code}}, status)
-
-    return handle
-
-
-async def reset(request: Received, writer: asyncio.StreamWriter) -> None:
-    writer.transport.abort()
-    raise ConnectionResetError
-
-
-async def no_json(request: Received, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 6\r\n\r\n{no js")
-    await writer.drain()
-
-
 OUTCOMES: dict[str, tuple[Handler, list[Payment | None]]] = {
     "a whole reply": (complete_with("hello"), [ANSWERED]),
     "a truncated reply": (complete_with("hel", "length"), [ANSWERED]),
     "a withheld reply": (complete_with("", "content_filter"), [ANSWERED]),
     "a reply that declines": (complete_with("", refusal="I will not"), [ANSWERED]),
     "empty replies": (complete_with(""), [ANSWERED] * 2),
-    "server errors": (failing("500 Internal Server Error"), [REFUSED] * 3),
-    "a wrong key": (failing("401 Unauthorized"), [REFUSED]),
-    "a quota used up": (failing("429 No", "insufficient_quota"), [REFUSED]),
-    "a bad request": (failing("400 Bad Request"), [REFUSED]),
+    "server errors": (failing(500), [REFUSED] * 3),
+    "a wrong key": (failing(401), [REFUSED]),
+    "a quota used up": (failing(429, "insufficient_quota"), [REFUSED]),
+    "a bad request": (failing(400), [REFUSED]),
     "resets": (reset, [CUT_OFF] * 3),
-    "no JSON": (no_json, [CUT_OFF] * 3),
+    "no JSON": (body("{no js"), [CUT_OFF] * 3),
     "a drip until the deadline": (drip, [CUT_OFF] * 3),
 }
 

@@ -1,6 +1,5 @@
 """Prompts that a server cut in silence, and inputs that a model cannot take."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,7 +11,8 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import TruncatedPromptError
 from mas.runtime.trace import Trace, record_trace
-from tests.mas.llm.loopback import Handler, Received, answer, completion, serving
+from tests.mas.llm.loopback import Handler, Received, answer, completion, failing, serving
+from tests.servers.loopback import Answer
 
 WORDS = "the quick brown fox jumps over a lazy dog; " * 100  # 4,300 characters, about 1,000 tokens
 
@@ -20,10 +20,10 @@ WORDS = "the quick brown fox jumps over a lazy dog; " * 100  # 4,300 characters,
 def counting(prompt_tokens: int | None) -> Handler:
     """A server that counted so many tokens; None: none at all."""
 
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+    def handle(request: Received) -> Answer:
         content = completion("[[ ## answer ## ]]\nhello")
         content["usage"] = {} if prompt_tokens is None else {"prompt_tokens": prompt_tokens, "completion_tokens": 4}
-        await answer(writer, content)
+        return answer(content)
 
     return handle
 
@@ -36,10 +36,7 @@ def ask(text: str, prompt_tokens: int | None, **profile: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("prompt_tokens", "profile", "words"),
-    [
-        (400, {}, "400 tokens for"),
-        (1000, {"context_tokens": 1000}, "all that its context of 1000 holds"),
-    ],
+    [(400, {}, "400 tokens for"), (1000, {"context_tokens": 1000}, "all that its context of 1000 holds")],
     ids=["too few", "a full context"],
 )
 def test_a_reply_to_a_part_of_the_prompt_is_no_answer(prompt_tokens: int, profile: Any, words: str) -> None:
@@ -60,10 +57,7 @@ def test_a_reply_to_a_part_of_the_prompt_is_no_answer(prompt_tokens: int, profil
     ],
 )
 def test_an_overflow_has_its_name_however_the_server_words_it(message: str) -> None:
-    async def refuse(request: Received, writer: asyncio.StreamWriter) -> None:
-        await answer(writer, {"error": {"message": message, "type": "BadRequestError", "code": 400}}, "400 Bad Request")
-
-    with serving(refuse) as server:
+    with serving(failing(400, message=message)) as server:
         lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0).create_lm(AgentModel())
         for call in (lambda: run_blocking(lm.acall("hi")), lambda: type(lm).__mro__[1].__call__(lm, "hi")):
             with pytest.raises(ContextWindowExceededError, match="context"):

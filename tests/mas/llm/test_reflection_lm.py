@@ -1,6 +1,5 @@
 """The model that rewrites prompts: whose settings it has, and that its requests are those of the question at work."""
 
-import asyncio
 import threading
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from tests.mas.llm.loopback import Received, answer, completion, serving
 from tests.mas.llm.test_budget_reservation import REFUSED, Ledger
+from tests.servers.loopback import Answer
 
 REFLECTION = SampleKey("reflection", epoch=0)
 
@@ -44,12 +44,9 @@ class Counting:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def __call__(self, request: Received, writer: asyncio.StreamWriter) -> None:
+    def __call__(self, request: Received) -> Answer:
         self.asked += 1
-        if self.asked == 1:
-            await answer(writer, {"error": {"message": "busy"}}, "503 Service Unavailable")
-        else:
-            await answer(writer, completion(f"proposal {self.asked}"))
+        return answer(completion(f"proposal {self.asked}")) if self.asked > 1 else answer({"error": "busy"}, 503)
 
 
 def in_a_thread_of_its_own(lm: Any, context: SampleContext, texts: list[str]) -> list[Any]:

@@ -1,6 +1,6 @@
 """Replies from the call log and the shared cache, over real HTTP: what is found again, what is not, what it counts."""
 
-import asyncio
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.runtime.trace import Span, Trace, record_trace
 from tests.mas.llm.loopback import Received, answer, completion, serving
 from tests.mas.llm.test_budget_reservation import Ledger
+from tests.servers.loopback import Answer
 
 FIRST = SampleKey("q")
 COST = (30 * 1.0 + 4 * 2.0) / 1e6  # of one reply of the server on loopback
@@ -34,12 +35,12 @@ class Counting:
     asked: int = 0
     delays: list[float] = field(default_factory=list)  # seconds
 
-    async def __call__(self, request: Received, writer: asyncio.StreamWriter) -> None:
+    def __call__(self, request: Received) -> Answer:
         self.asked += 1
         number = self.asked
         if len(self.delays) >= number:
-            await asyncio.sleep(self.delays[number - 1])
-        await answer(writer, completion(f"reply {number}"))
+            time.sleep(self.delays[number - 1])
+        return answer(completion(f"reply {number}"))
 
 
 def ask(base_url: str, context: SampleContext, *texts: str | Request, **settings: Any) -> tuple[list[Any], list[Span]]:

@@ -29,8 +29,21 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import Payment, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, record_trace
-from tests.mas.llm.loopback import Handler, Received, answer, complete_with, completion, drip, serving
+from tests.mas.llm.loopback import (
+    Handler,
+    Received,
+    answer,
+    body,
+    complete_with,
+    completion,
+    drip,
+    failing,
+    in_turn,
+    reset,
+    serving,
+)
 from tests.mas.llm.test_budget_reservation import Ledger
+from tests.servers.loopback import CUT, HANG, Answer
 
 AT_ONCE_SECONDS = 5.0  # far less than any Retry-After below
 
@@ -43,53 +56,16 @@ def ask(base_url: str, text: str = "hi", **settings: Any) -> Any:
     return run_blocking(profile(base_url, **settings).create_lm(AgentModel()).acall(text))
 
 
-def failing(status: str, code: str | None = None, message: str = "busy") -> Handler:
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
-        await answer(writer, {"error": {"message": message, "type": "t", "code": code}}, status)
-
-    return handle
-
-
-def body(text: str, kind: str = "application/json") -> Handler:
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
-        content = text.encode("utf-8", "surrogateescape")
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
-        writer.write(head.encode() + content)
-        await writer.drain()
-
-    return handle
-
-
-async def reset(request: Received, writer: asyncio.StreamWriter) -> None:
-    writer.transport.abort()
-    raise ConnectionResetError
-
-
-async def cut(request: Received, writer: asyncio.StreamWriter) -> None:
-    writer.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"id": ')
-    await writer.drain()
-    raise ConnectionResetError
-
-
-def in_turn(*handlers: Handler) -> Handler:
-    waiting = list(handlers)
-
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
-        await (waiting.pop(0) if len(waiting) > 1 else waiting[0])(request, writer)
-
-    return handle
-
-
 @pytest.mark.parametrize(
     ("fault", "error", "requests"),
     [
-        (failing("429 Too Many Requests"), LMRateLimitError, 9),
-        (failing("500 Internal Server Error"), LMServerError, 3),
-        (failing("503 Service Unavailable"), LMServerError, 9),
-        (failing("529 Overloaded"), LMServerError, 9),
+        (failing(429), LMRateLimitError, 9),
+        (failing(500), LMServerError, 3),
+        (failing(503), LMServerError, 9),
+        (failing(529), LMServerError, 9),
         (body('{"error": {"message": "overloaded", "code": "server_error"}}'), LMServerError, 3),
         (reset, LMTransportError, 3),
-        (cut, LMTransportError, 3),
+        (lambda request: CUT, LMTransportError, 3),
         (body("{no json"), LMTransportError, 3),
         (body('{"id": "c", "choices": [{"index": 0, "mess'), LMTransportError, 3),
         (body('{"model": "caf\udcc3'), LMTransportError, 3),
@@ -100,10 +76,10 @@ def in_turn(*handlers: Handler) -> Handler:
         (complete_with(""), EmptyReplyError, 2),
         (complete_with("", "content_filter"), RefusedReplyError, 1),
         (complete_with("", refusal="I will not"), RefusedReplyError, 1),
-        (failing("429 Too Many Requests", "insufficient_quota"), LMBillingError, 1),
-        (failing("401 Unauthorized"), LMAuthError, 1),
-        (failing("400 Bad Request"), LMInvalidRequestError, 1),
-        (failing("400 Bad Request", "context_length_exceeded"), ContextWindowExceededError, 1),
+        (failing(429, "insufficient_quota"), LMBillingError, 1),
+        (failing(401), LMAuthError, 1),
+        (failing(400), LMInvalidRequestError, 1),
+        (failing(400, "context_length_exceeded"), ContextWindowExceededError, 1),
     ],
 )
 def test_only_faults_that_pass_are_tried_again(
@@ -119,9 +95,9 @@ def test_only_faults_that_pass_are_tried_again(
     assert [span.attributes.get("retry", False) for span in trace.spans] == [False] + [True] * (requests - 1)
 
 
-@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable", "529 Overloaded"])
-def test_refusals_are_no_faults_and_a_call_survives_more_of_them(status: str) -> None:
-    no, fault, yes = failing(status), failing("500 Internal Server Error"), complete_with("hello")
+@pytest.mark.parametrize("status", [429, 503, 529])
+def test_refusals_are_no_faults_and_a_call_survives_more_of_them(status: int) -> None:
+    no, fault, yes = failing(status), failing(500), complete_with("hello")
     with serving(in_turn(no, fault, no, no, fault, no, no, yes)) as server:
         assert ask(server.base_url, num_retries=2) == ["hello"]
         assert len(server.requests) == 8
@@ -131,9 +107,9 @@ def test_refusals_are_no_faults_and_a_call_survives_more_of_them(status: str) ->
 
 
 def test_a_used_up_limit_without_retry_after_is_waited_for_until_its_reset() -> None:
-    used_up = "429 No\r\nx-ratelimit-remaining-tokens: 0\r\nx-ratelimit-reset-tokens: 0m0.2s400ms"
-    left = "429 No\r\nx-ratelimit-remaining-tokens: 9\r\nx-ratelimit-reset-tokens: 1h"
-    with serving(in_turn(failing(used_up), failing(left), complete_with("hello"))) as server:
+    used_up = failing(429, x_ratelimit_remaining_tokens="0", x_ratelimit_reset_tokens="0m0.2s400ms")
+    left = failing(429, x_ratelimit_remaining_tokens="9", x_ratelimit_reset_tokens="1h")
+    with serving(in_turn(used_up, left, complete_with("hello"))) as server:
         began = time.monotonic()
         assert ask(server.base_url) == ["hello"]
         assert 0.6 <= time.monotonic() - began < AT_ONCE_SECONDS
@@ -143,14 +119,14 @@ def test_an_empty_reply_is_asked_for_once_more() -> None:
     with serving(in_turn(complete_with(""), complete_with("hello"))) as server:
         assert ask(server.base_url) == ["hello"]
         assert len(server.requests) == 2
-    refused = failing("429 Too Many Requests"), failing("503 Service Unavailable")
+    refused = failing(429), failing(503)
     with serving(in_turn(*refused, complete_with(""), complete_with("hello"))) as server:
         assert ask(server.base_url) == ["hello"], "refusals are no replies"
 
 
 def test_the_deadline_is_that_of_the_whole_call_and_a_drip_does_not_hold_it() -> None:
     began = time.monotonic()
-    with serving(in_turn(failing("503 Service Unavailable"), drip)) as server, pytest.raises(LMTimeoutError):
+    with serving(in_turn(failing(503), drip)) as server, pytest.raises(LMTimeoutError):
         ask(server.base_url, call_deadline_seconds=0.5)
     assert 0.5 <= time.monotonic() - began < AT_ONCE_SECONDS
     assert len(server.requests) == 2
@@ -160,12 +136,10 @@ def hanging(*numbers: int) -> Handler:
     """Answers nothing to the requests with these numbers, and the others at once."""
     asked = 0
 
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
+    def handle(request: Received) -> Answer:
         nonlocal asked
         asked += 1
-        if asked in numbers:
-            await asyncio.sleep(3600)
-        await answer(writer, completion("hello"))
+        return HANG if asked in numbers else answer(completion("hello"))
 
     return handle
 
@@ -198,10 +172,10 @@ def test_the_timeout_of_an_attempt_is_learnt_from_the_replies() -> None:
 @pytest.mark.parametrize("in_a_thread", [True, False])
 @pytest.mark.parametrize(
     ("status", "code", "refusal"),
-    [("401 Unauthorized", "invalid_api_key", "LMAuthError"), ("429 No", "insufficient_quota", "LMBillingError")],
+    [(401, "invalid_api_key", "LMAuthError"), (429, "insufficient_quota", "LMBillingError")],
 )
 def test_a_refusal_of_key_or_quota_is_noted_even_if_the_agent_swallows_it(
-    status: str, code: str, refusal: str, in_a_thread: bool
+    status: int, code: str, refusal: str, in_a_thread: bool
 ) -> None:
     async def swallowing() -> None:
         with suppress(LMError):
@@ -215,7 +189,7 @@ def test_a_refusal_of_key_or_quota_is_noted_even_if_the_agent_swallows_it(
     assert "no money" in context.server_refusal
 
 
-@pytest.mark.parametrize("fault", [failing("503 Service Unavailable\r\nRetry-After: 30"), drip])
+@pytest.mark.parametrize("fault", [failing(503, Retry_After="30"), drip])
 def test_a_cancelled_call_is_cancelled_whether_it_waits_for_the_server_or_for_the_next_try(fault: Handler) -> None:
     async def given_up() -> None:
         async with asyncio.timeout(0.3):
@@ -249,10 +223,10 @@ def test_dspys_second_request_in_json_is_marked_as_a_retry(reply: str) -> None:
 
 
 def test_a_truncated_reply_is_charged() -> None:
-    async def cached(request: Received, writer: asyncio.StreamWriter) -> None:
+    def cached(request: Received) -> Answer:
         content = completion("The ans", "length")
         content["usage"] |= {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 400}}
-        await answer(writer, content)
+        return answer(content)
 
     budget = Ledger()
     trace, context = Trace("thread"), SampleContext(SampleKey("q"), budget=budget)

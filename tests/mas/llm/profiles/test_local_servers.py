@@ -1,14 +1,13 @@
 """What is asked of servers on one's own machine before a run, against stand-ins."""
 
-import asyncio
-
 import pytest
 
 from mas.llm.profiles.local_servers import LlamaCppModel, LmStudioModel, OllamaModel, SglangModel, VllmModel
 from mas.llm.profiles.openai_chat import PROBE, PROBE_TOKENS, OpenAIChatModel
 from mas.runtime.errors import UserError
-from tests.mas.llm.loopback import Handler, Received, answer, serving
+from tests.mas.llm.loopback import Handler, Received, answer, failing, serving
 from tests.mas.llm.stand_ins import chat, llamacpp, lmstudio, ollama, vllm
+from tests.servers.loopback import Answer
 
 
 def check(handler: Handler, context_tokens: int | None = 8192) -> None:
@@ -33,11 +32,8 @@ def test_a_model_that_is_not_served_is_refused_with_those_that_are() -> None:
 
 
 def test_the_key_goes_with_the_question_and_a_refusal_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(request: Received, writer: asyncio.StreamWriter) -> None:
-        await answer(writer, {"error": "no"}, "401 Unauthorized")
-
     monkeypatch.setenv("SOME_KEY", "sk-12345678")
-    with serving(refuse) as server, pytest.raises(UserError, match="HTTP 401"):
+    with serving(failing(401)) as server, pytest.raises(UserError, match="HTTP 401"):
         VllmModel("m", base_url=server.base_url, api_key_env="SOME_KEY").check()
     assert server.requests[0].headers["authorization"] == "Bearer sk-12345678"
 
@@ -95,23 +91,20 @@ NO_TOOLS = {"error": {"message": '"auto" tool choice requires --enable-auto-tool
 @pytest.mark.parametrize(
     ("status", "reply", "natively"),
     [
-        ("200 OK", {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}}]}, True),
-        ("200 OK", {"choices": [{"message": IN_TEXT}]}, False),
-        ("400 Bad Request", NO_TOOLS, False),
-        ("500 Internal Server Error", NO_TOOLS, False),
-        ("200 OK", {"choices": []}, False),
+        (200, {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}}]}, True),
+        (200, {"choices": [{"message": IN_TEXT}]}, False),
+        (400, NO_TOOLS, False),
+        (500, NO_TOOLS, False),
+        (200, {"choices": []}, False),
     ],
 )
 def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
-    status: str, reply: dict[str, object], natively: bool
+    status: int, reply: dict[str, object], natively: bool
 ) -> None:
     pages = vllm("m")
 
-    async def handle(request: Received, writer: asyncio.StreamWriter) -> None:
-        if request.path.endswith("/chat/completions"):
-            await answer(writer, reply, status)
-        else:
-            await pages(request, writer)
+    def handle(request: Received) -> Answer:
+        return answer(reply, status) if request.path.endswith("/chat/completions") else pages(request)
 
     with serving(handle) as server:
         model = VllmModel("m", base_url=server.base_url)
@@ -129,10 +122,7 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
 
 
 def test_a_busy_server_is_no_sign_of_a_model_without_calls() -> None:
-    async def busy(request: Received, writer: asyncio.StreamWriter) -> None:
-        await answer(writer, {"error": "loading model"}, "503 Service Unavailable")
-
-    with serving(busy) as server, pytest.raises(UserError, match="HTTP 503"):
+    with serving(failing(503, message="loading model")) as server, pytest.raises(UserError, match="HTTP 503"):
         VllmModel("m", base_url=server.base_url).calls_natively()
 
 

@@ -6,6 +6,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Received, Server, answer, complete_with, completion, drip, serving
+from tests.servers.loopback import Answer
 
 PROJECT = Path(__file__).parents[4]
 AT_ONCE = 150  # more than DSPy's silent cap of 100 connections
@@ -128,16 +131,11 @@ def test_a_dripping_reply_is_cut_off_at_the_deadline_and_the_connection_closed()
 
 def test_more_than_a_hundred_requests_are_in_flight_at_once() -> None:
     """No request is answered before all have arrived: with a lower cap this would never end."""
-    arrived = 0
-    everybody = asyncio.Event()
+    everybody = threading.Barrier(AT_ONCE)
 
-    async def hold(request: Received, writer: asyncio.StreamWriter) -> None:
-        nonlocal arrived
-        arrived += 1
-        if arrived == AT_ONCE:
-            everybody.set()
-        await everybody.wait()
-        await answer(writer, completion("hello"))
+    def hold(request: Received) -> Answer:
+        everybody.wait(PATIENCE_SECONDS)
+        return answer(completion("hello"))
 
     async def all_at_once(lm: Any) -> list[Any]:
         return await asyncio.gather(*(lm.acall(f"question {index}") for index in range(AT_ONCE)))
@@ -159,13 +157,13 @@ def test_more_than_a_hundred_requests_are_in_flight_at_once() -> None:
 def test_no_more_requests_are_in_flight_than_the_profile_allows_and_the_others_wait(synchronous: bool) -> None:
     in_flight, peak = 0, 0
 
-    async def slow(request: Received, writer: asyncio.StreamWriter) -> None:
+    def slow(request: Received) -> Answer:
         nonlocal in_flight, peak
         in_flight += 1
         peak = max(peak, in_flight)
-        await asyncio.sleep(0.05)
+        time.sleep(0.05)
         in_flight -= 1
-        await answer(writer, completion("hello"))
+        return answer(completion("hello"))
 
     def ask_one(lm: Any) -> Any:
         return lm("hi") if synchronous else run_blocking(lm.acall("hi"))
