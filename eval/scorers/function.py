@@ -145,9 +145,20 @@ def convert_to_score(returned: object) -> Score:
         value, explanation, parts = returned["value"], returned.get("explanation"), returned.get("parts") or {}
     elif _is_prediction(returned):
         value, explanation = getattr(returned, "score", None), _read_feedback(returned)
-    number = _read_value(value)
-    word = "right" if number >= 1 else "wrong" if number <= 0 else f"partly right: {number:g}"
-    return Score(number, str(explanation or word), _read_parts(parts))
+    number = _read_number(value)
+    if number is None:
+        found = "nothing (is a `return` missing?)" if value is None else name_type(value)
+        raise ScorerError(f"the function returned {found}; {EXPECTED}")
+    if not -ROUNDING <= number <= 1 + ROUNDING:  # false for nan too
+        raise ScorerError(f"the function returned {number}; expected 0 to 1")
+    number = min(max(number, 0.0), 1.0)
+    if not isinstance(parts, Mapping):
+        raise ScorerError(f"the function returned parts that are {name_type(parts)}; expected names with numbers")
+    numbers = {str(name): _read_number(part) for name, part in parts.items()}
+    if wrong := next((name for name, part in numbers.items() if part is None or not math.isfinite(part)), None):
+        raise ScorerError(f"the function returned the part {wrong!r}, which is no finite number")
+    word = "right" if number == 1 else "wrong" if number == 0 else f"partly right: {number:g}"
+    return Score(number, str(explanation or word), cast(dict[str, float], numbers))
 
 
 def _is_prediction(value: object) -> bool:
@@ -163,32 +174,10 @@ def _read_feedback(returned: object) -> str:
     return str(getattr(returned, "feedback", None) or "") if _is_prediction(returned) else ""
 
 
-def _read_value(value: object) -> float:
-    number = _read_number(value)
-    if number is None:
-        raise ScorerError(f"the function returned {_describe_type(value)}; {EXPECTED}")
-    if not -ROUNDING <= number <= 1 + ROUNDING:  # false for nan too
-        raise ScorerError(f"the function returned {number}; expected 0 to 1")
-    return min(max(number, 0.0), 1.0)
-
-
-def _read_parts(parts: object) -> dict[str, float]:
-    if not isinstance(parts, Mapping):
-        raise ScorerError(f"the function returned parts that are {_describe_type(parts)}; expected names with numbers")
-    numbers = {str(name): _read_number(value) for name, value in parts.items()}
-    if wrong := [name for name, number in numbers.items() if number is None or not math.isfinite(number)]:
-        raise ScorerError(f"the function returned the part {wrong[0]!r}, which is no finite number")
-    return {name: number for name, number in numbers.items() if number is not None}
-
-
 def _read_number(value: object) -> float | None:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):  # NumPy's scalars are not Python's
         value = value.item() if getattr(value, "ndim", 1) == 0 else value
     return float(value) if isinstance(value, bool | int | float) else None
-
-
-def _describe_type(value: object) -> str:
-    return "nothing (is a `return` missing?)" if value is None else f"{name_type(value)}"
 
 
 def _load(target: str) -> Callable[..., object]:

@@ -172,13 +172,11 @@ def _explain_wrong(answer: str | None, target: str) -> str:
         return f"expected a number; the answer {'is another number' if parses else 'does not parse as one'}"
     if kind == "a text":
         return "expected a text; the answer is another text"
-    return f"expected a list separated by commas or semicolons; {_explain_other_list(answer, target)}"
-
-
-def _explain_other_list(answer: str, target: str) -> str:
     answers, golds = re.split(_LIST_SEPARATORS, answer), re.split(_LIST_SEPARATORS, target)
-    if len(answers) != len(golds):
-        return f"the answer has too {'few' if len(answers) < len(golds) else 'many'} elements"
-    pairs = enumerate(zip(answers, golds, strict=True), start=1)
-    wrong = [str(place) for place, pair in pairs if not _same_element(*pair)]
-    return f"these elements of the answer differ, counted from 1: {', '.join(wrong)}"
+    if len(answers) == len(golds):
+        pairs = enumerate(zip(answers, golds, strict=True), start=1)
+        wrong = [str(place) for place, pair in pairs if not _same_element(*pair)]
+        found = f"these elements of the answer differ, counted from 1: {', '.join(wrong)}"
+    else:
+        found = f"the answer has too {'few' if len(answers) < len(golds) else 'many'} elements"
+    return f"expected a list separated by commas or semicolons; {found}"
