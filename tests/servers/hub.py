@@ -5,6 +5,9 @@ with serving(tmp_path, "0" * 40) as (endpoint, requested):      # HF_ENDPOINT fo
 """
 
 import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,3 +59,14 @@ def serving(root: Path, revision: str, gated: bool = False) -> Iterator[tuple[st
     """The address of a hub with the files of `root` in one commit, and the paths that were asked for."""
     with running(LoopbackHub(root, revision, gated)) as server:
         yield server.base_url, server.requested
+
+
+def run_with_hub(code: str, hub: str, home: Path, **environment: str) -> str:
+    """Run Python in a process of its own, since huggingface_hub reads its settings while it is imported."""
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    settings = {"HF_ENDPOINT": hub, "HF_HOME": str(home), "HF_TOKEN": "hf_secret_token", **environment}
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, env=keep | settings, capture_output=True, text=True, timeout=120, check=False)
+    assert "hf_secret" not in done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout

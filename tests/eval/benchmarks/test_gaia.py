@@ -1,8 +1,5 @@
 """GAIA from a folder laid out like its repository, and from a repository served over loopback."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,7 @@ import pytest
 
 from eval.benchmarks.gaia import REVISION, GaiaDataset
 from mas.runtime.errors import UserError
-from tests.servers.hub import serving
+from tests.servers.hub import run_with_hub, serving
 
 README = """---
 configs:
@@ -139,28 +136,17 @@ def test_without_a_token_the_check_says_where_to_get_access(no_token: Path) -> N
         assert part in str(error.value)
 
 
-def load_from(hub: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Its own process, since huggingface_hub reads the hub's address while it is imported."""
-    code = """
+LOAD = """
 from eval.benchmarks.gaia import GaiaDataset
-from mas.runtime.errors import UserError
-try:
-    for example in GaiaDataset().load("validation").samples:
-        print(example.id, example.file and (example.file.name, example.file.read_text()))
-except UserError as error:
-    print("UserError", error)
+for example in GaiaDataset().load("validation").samples:
+    print(example.id, example.file and (example.file.name, example.file.read_text()))
 """
-    settings = {"HF_ENDPOINT": hub, "HF_HOME": str(home), "HF_TOKEN": "hf_secret_token", **environment}
-    keep = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    run = [sys.executable, "-c", code]
-    return subprocess.run(run, env=keep | settings, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.slow
 def test_the_hub_is_asked_only_for_the_table_and_the_files_that_it_names(root: Path, tmp_path: Path) -> None:
     with serving(root, REVISION) as (hub, requested):
-        done = load_from(hub, tmp_path / "hf")
-    assert done.stdout.splitlines() == ["1 ('a.csv', 'a,b\\n')", "2 None"], done.stderr
+        assert run_with_hub(LOAD, hub, tmp_path / "hf").splitlines() == ["1 ('a.csv', 'a,b\\n')", "2 None"]
     fetched = {path.split(REVISION)[1] for path in requested if "/resolve/" in path}
     assert "/2023/validation/a.csv" in fetched
     assert not fetched & {
