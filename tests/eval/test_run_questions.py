@@ -1,12 +1,17 @@
 """What becomes of single questions in a run: failures, missing gold answers, logs, and what a prompt may hold."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eval.cli.paths import PROJECT_ROOT
+from mas.prompt_sets.prompt_set import SUFFIX
 from tests.eval.command_line import NO_SEARCH, SUM, EvalCommand, Finished, attached, dataset, question
+from tests.optimize.sent import agents_requests
 from tests.servers.running import RunningServer
 
 FAILING = ("system.tools.read_file=tests.eval.failing_tools.read_file", "tools.fail_fast=true")
@@ -95,7 +100,10 @@ def lines_of(finished: Finished, task_id: str) -> list[dict[str, Any]]:
     """The log lines that the answer's thread id retrieves."""
     (thread_id,) = [answer["thread_id"] for answer in finished.answers if answer["task_id"] == task_id]
     lines = [line for line in finished.system_log if line["correlation_id"] == thread_id]
-    assert {line["task_id"] for line in lines} == {task_id}
+    assert {tuple(line[key] for key in ("task_id", "epoch", "attempt", "run_id")) for line in lines} == {
+        (task_id, 1, 1, finished.folder.name)
+    }
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line["timestamp"]) for line in lines)
     return lines
 
 
@@ -130,6 +138,20 @@ def test_a_thread_id_retrieves_all_that_happened_in_its_question(sure_command: E
     assert len(lines) + len(lines_of(finished, "b")) == len(finished.system_log)
     ended = [line for line in finished.lines("logs/entry_point.log") if line["event"] == "question finished"]
     assert {line["correlation_id"] for line in ended} == {answer["thread_id"] for answer in finished.answers}
+
+
+def test_the_text_of_a_prompt_set_reaches_the_wire(
+    sure_command: EvalCommand, llm_server: RunningServer, tmp_path: Path
+) -> None:
+    prompts = tmp_path / "mine"
+    shutil.copytree(PROJECT_ROOT / "prompts" / "baseline", prompts)
+    for file in prompts.glob(f"*{SUFFIX}"):
+        file.write_text(f"{file.read_text('utf-8')}\n  - “{file.name}”, naïve: 値だけ.", "utf-8")
+    llm_server.reset()
+    assert sure_command(*dataset(tmp_path / "data", attached("a", "7", "a.csv")), f"prompts={prompts}").code == 0
+    sent = agents_requests(llm_server.requests())
+    texts = {file.name.removesuffix(SUFFIX): file.read_text("utf-8").strip() for file in prompts.glob(f"*{SUFFIX}")}
+    assert {each.agent: each.instructions for each in sent} == texts
 
 
 def test_the_gold_answer_is_in_no_prompt(sure_command: EvalCommand, llm_server: RunningServer, tmp_path: Path) -> None:
