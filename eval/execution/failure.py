@@ -3,54 +3,37 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from dspy.utils.exceptions import (
-    AdapterParseError,
-    ContextWindowExceededError,
-    LMAuthError,
-    LMBillingError,
-    LMConfigurationError,
-    LMError,
-    LMInvalidRequestError,
-    LMRateLimitError,
-    LMServerError,
-    LMTimeoutError,
-    LMTransportError,
-    LMUnexpectedError,
-    LMUnsupportedFeatureError,
-)
+from dspy.utils import exceptions as dspy_errors
 
-from eval.runs.record import ErrorDetails
+from eval.runs.record import ErrorDetails, Record
+from mas.runtime import lm_errors
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chain
-from mas.runtime.lm_errors import (
-    EmptyReplyError,
-    RefusedReplyError,
-    StepLimitError,
-    TruncatedPromptError,
-    TruncatedReplyError,
-)
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.trace import Trace
 
 # The first class that matches; the names are the error classes of a record.
 _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
-    (TruncatedPromptError, "context_overflow"),
-    (TruncatedReplyError, "truncated"),
-    (RefusedReplyError, "refused"),
-    (AdapterParseError, "malformed"),
-    (EmptyReplyError, "malformed"),
-    (ContextWindowExceededError, "context_overflow"),
-    (LMBillingError, "quota_or_key"),
-    (LMAuthError, "quota_or_key"),
-    (LMConfigurationError, "quota_or_key"),
-    (LMRateLimitError, "infrastructure"),
-    (LMServerError, "infrastructure"),
-    (LMTransportError, "infrastructure"),
-    (LMTimeoutError, "infrastructure"),
-    (LMInvalidRequestError, "internal"),  # a request that this server will never take: no passing fault
-    (LMUnsupportedFeatureError, "internal"),
-    (LMUnexpectedError, "internal"),  # DSPy's wrapping of an exception that no model client is known to raise
-    (LMError, "infrastructure"),
+    (lm_errors.TruncatedPromptError, "context_overflow"),
+    (lm_errors.TruncatedReplyError, "truncated"),
+    (lm_errors.RefusedReplyError, "refused"),
+    (dspy_errors.AdapterParseError, "malformed"),
+    (lm_errors.EmptyReplyError, "malformed"),
+    (dspy_errors.ContextWindowExceededError, "context_overflow"),
+    (dspy_errors.LMBillingError, "quota_or_key"),
+    (dspy_errors.LMAuthError, "quota_or_key"),
+    (dspy_errors.LMConfigurationError, "quota_or_key"),
+    (dspy_errors.LMRateLimitError, "infrastructure"),
+    (dspy_errors.LMServerError, "infrastructure"),
+    (dspy_errors.LMTransportError, "infrastructure"),
+    (dspy_errors.LMTimeoutError, "infrastructure"),
+    (dspy_errors.LMInvalidRequestError, "internal"),  # a request that this server will never take: no passing fault
+    (dspy_errors.LMUnsupportedFeatureError, "internal"),
+    (
+        dspy_errors.LMUnexpectedError,
+        "internal",
+    ),  # DSPy's wrapping of an exception that no model client is known to raise
+    (dspy_errors.LMError, "infrastructure"),
     (AgentUnavailableError, "infrastructure"),
     (AgentReplyError, "internal"),
 )
@@ -68,6 +51,13 @@ class Failure:
     limit: str | None = None  # the limit that fired, if one did
     details: ErrorDetails = field(default_factory=ErrorDetails, compare=False)
 
+    def write_to(self, record: Record, redact: Callable[[str], str]) -> None:
+        """Make it the record's error: without secrets, and with a stack that is cut."""
+        stack, half = redact(self.details.stack), MAX_STACK_CHARS // 2
+        cut = stack if len(stack) <= MAX_STACK_CHARS else f"{stack[:half]} … {stack[-half:]}"
+        record.error, record.error_class, record.error_component = redact(self.message), self.kind, self.component
+        record.limit, record.error_details = self.limit or record.limit, replace(self.details, stack=cut)
+
 
 def describe_failure(error: BaseException, trace: Trace, agent: str | None = None) -> Failure:
     """Return the class and the place of the failure that ended the sample recorded in `trace`.
@@ -80,12 +70,14 @@ def describe_failure(error: BaseException, trace: Trace, agent: str | None = Non
     component, details = agent or _component(trace), _describe_place(trace, error)
     if agent is not None:  # the workflow has gone on to its last step
         details = replace(details, agent=agent, step=agent if details.step else None)
-    if limit := _limit_reached(error):
+    # DSPy takes what is raised inside of a call for a defect, and wraps it.
+    if limit := next((each for each in walk_chain(error) if isinstance(each, LimitReachedError)), None):
         return Failure(str(limit), "limit", component, limit.limit, details)
-    message = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE_CHARS]
-    if isinstance(error, StepLimitError):
+    message = _shorten(f"{type(error).__name__}: {error}")
+    if isinstance(error, lm_errors.StepLimitError):
         return Failure(message, "limit", component, "max_steps", details)
-    return Failure(message, _kind(error, trace), component, details=details)
+    kind = _class_of(error) or ("tool" if _innermost(trace, ("tool",)) else "internal")
+    return Failure(message, kind, component, details=details)
 
 
 def describe_timeout(trace: Trace, deadline_seconds: float) -> Failure:
@@ -96,26 +88,19 @@ def describe_timeout(trace: Trace, deadline_seconds: float) -> Failure:
 
 def describe_refusal(message: str, trace: Trace) -> Failure:
     """Return the failure of a provider that wants money or a valid key, whatever the sample made of it."""
-    return Failure(message[:MAX_MESSAGE_CHARS], "quota_or_key", _component(trace), details=_describe_place(trace))
+    return Failure(_shorten(message), "quota_or_key", _component(trace), details=_describe_place(trace))
 
 
 def describe_scoring(error: BaseException) -> Failure:
     """Return the failure of a scorer: a judge that cannot be called or understood, or a user's own function."""
-    message = " ".join(f"the scorer failed ({type(error).__name__}: {error})".split())[:MAX_MESSAGE_CHARS]
-    stops_the_run = _class_of(error) == "quota_or_key"  # for a judge's key as for the program's
-    details = ErrorDetails(type(error).__name__, format_stack(error))
-    return Failure(message, "quota_or_key" if stops_the_run else "scorer", "scorer", details=details)
+    message = _shorten(f"the scorer failed ({type(error).__name__}: {error})")
+    kind = "quota_or_key" if _class_of(error) == "quota_or_key" else "scorer"  # a judge's key stops the run, too
+    return Failure(message, kind, "scorer", details=ErrorDetails(type(error).__name__, format_stack(error)))
 
 
 def describe_scoring_timeout(deadline_seconds: float) -> Failure:
     message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
     return Failure(message, "scorer", "scorer", "deadline_seconds")
-
-
-def redact_details(details: ErrorDetails, redact: Callable[[str], str]) -> ErrorDetails:
-    """Return the details as a record keeps them: without secrets, and then cut."""
-    stack, half = redact(details.stack), MAX_STACK_CHARS // 2
-    return replace(details, stack=stack if len(stack) <= MAX_STACK_CHARS else f"{stack[:half]} … {stack[-half:]}")
 
 
 def _describe_place(trace: Trace, error: BaseException | None = None) -> ErrorDetails:
@@ -133,15 +118,8 @@ def _class_of(error: BaseException) -> str | None:
     return next((name for kind, name in _CLASSES if isinstance(error, kind)), None)
 
 
-def _kind(error: BaseException, trace: Trace) -> str:
-    if name := _class_of(error):
-        return name
-    return "tool" if _innermost(trace, ("tool",)) else "internal"
-
-
-def _limit_reached(error: BaseException) -> LimitReachedError | None:
-    """Return the limit, also if it was wrapped: DSPy takes what is raised inside of a call for a defect."""
-    return next((each for each in walk_chain(error) if isinstance(each, LimitReachedError)), None)
+def _shorten(message: str) -> str:
+    return " ".join(message.split())[:MAX_MESSAGE_CHARS]
 
 
 def _component(trace: Trace) -> str:

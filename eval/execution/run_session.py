@@ -6,25 +6,24 @@ recorder.end(reason)
 """
 
 import asyncio
-import inspect
 import os
 import socket
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
 from eval.config.evaluation import EvalConfig
 from eval.execution.budget import Budget, BudgetSettings, Spend
 from eval.execution.console import Console, RunProgress
-from eval.execution.executors.contract import Executor, OnRecord, PendingSample, SampleHooks
-from eval.execution.executors.local import relax_gc
+from eval.execution.executors.contract import Executor, PendingSample, SampleHooks
+from eval.execution.executors.local import relax_gc, run_side_by_side
 from eval.execution.termination import StopController
 from eval.execution.usage import add_unseen_usage
 from eval.runs.call_log import CALL_LOG, CallLog, open_caches, remove_tool_results
@@ -37,6 +36,8 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import Payment, SampleContext, SampleKey
+
+Execution = Callable[[], Coroutine[object, object, None]]  # answers the samples of a session
 
 
 def begin_session(
@@ -69,24 +70,17 @@ def begin_session(
     sets = [*read_kept_prompts(folder, names).values()]  # a resumed run may have had others before
     sets += [prompts] if prompts else []  # the copies do not say whether it was edited
     use = find_tuning_use(sets, planned, info.task.file_sha256, before)
-    info = replace(info, prompts=names, tuning_use=use)
-    return SessionRecorder.begin(store, info, changes or {})
+    return SessionRecorder(store, replace(info, prompts=names, tuning_use=use), changes or {})
 
 
 class SessionRecorder:
     """Course of one session, kept in the run's store.
 
-    recorder = SessionRecorder.begin(store, info, changes={})     # the store has the info, and one session more
+    recorder = SessionRecorder(store, info, changes={})     # the store has the info, and one session more
     recorder.end(None)
     """
 
-    def __init__(self, store: RunStore, info: RunInfo, state: RunState) -> None:
-        """`state`: of the run, with this session as its last one."""
-        self.store, self.info, self.state = store, info, state
-        self._began, self._seconds_before = time.monotonic(), state.wall_seconds
-
-    @classmethod
-    def begin(cls, store: RunStore, info: RunInfo, changes: Mapping[str, str]) -> Self:
+    def __init__(self, store: RunStore, info: RunInfo, changes: Mapping[str, str]) -> None:
         """Write the run's info and the beginning of a session.
 
         Args:
@@ -97,20 +91,20 @@ class SessionRecorder:
         Raises:
             StoreError: the store cannot be written.
         """
-        before, now = store.read_info(), _now()
-        info = replace(
+        before, now, state = store.read_info(), _now(), _close_silent_session(store)
+        self.store = store
+        self.info = replace(
             info,
             run_id=before.run_id or info.run_id or uuid.uuid4().hex[:12],
             started_at=before.started_at or now,
             sweep=info.sweep or before.sweep,
         )
-        state = _close_silent_session(store)
         session = SessionInfo(now, pid=os.getpid(), host=socket.gethostname(), changes=dict(changes))
-        state = replace(state, sessions=[*state.sessions, session], finished=False)
-        note_run(info.run_id, store.path.parent, info.command or ())
-        store.write_info(info)
-        store.write_state(state)
-        return cls(store, info, state)
+        self.state = replace(state, sessions=[*state.sessions, session], finished=False)
+        self._began, self._seconds_before = time.monotonic(), state.wall_seconds
+        note_run(self.info.run_id, store.path.parent, info.command or ())
+        store.write_info(self.info)
+        store.write_state(self.state)
 
     def update(self, **changes: Any) -> None:
         """Change fields of the run's state."""
@@ -136,12 +130,12 @@ def _close_silent_session(store: RunStore) -> RunState:
     *earlier, last = state.sessions
     paid = (each.stat().st_mtime for each in store.path.parent.glob(f"{CALL_LOG}*"))
     paid_at = [datetime.fromtimestamp(moment, UTC).isoformat() for moment in paid]
-    ended_at = max([store.last_finished_at() or last.started_at, *paid_at])
+    ended_at = max([store.last_finished_at() or "", last.started_at, *paid_at])
     seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last.started_at)).total_seconds()
     return replace(
         state,
-        sessions=[*earlier, replace(last, ended_at=max(ended_at, last.started_at), stopped=SILENT)],
-        wall_seconds=state.wall_seconds + max(0.0, seconds),  # below 0: the clock was set back, or no answer yet
+        sessions=[*earlier, replace(last, ended_at=ended_at, stopped=SILENT)],
+        wall_seconds=state.wall_seconds + seconds,
     )
 
 
@@ -181,8 +175,7 @@ class RunSession:
     ) -> None:
         """`stop`: by the limits in `config.run`; runs that end together share one."""
         self.config, self.recorder, self.store, self.folder = config, recorder, recorder.store, folder
-        self.logs, self.console = logs, console
-        self.stop = stop
+        self.console, self.stop = console, stop
         self.answers = AnswerLog(logs, self._stop_for_logs)
         limits = BudgetSettings(metric_calls=None, usd=config.run.max_cost_usd)
         self.budget = Budget(limits, Spend(cost_usd=read_spent_usd(self.store, folder)), self.stop.stop_now)
@@ -203,16 +196,12 @@ class RunSession:
         Returns:
             Why the run stopped before its end; None: it did not.
         """
+        at_once, traffic = self.config.run.concurrency, self.config.list_traffic
         with (
-            RunProgress(
-                len(pending),
-                self.console,
-                at_once=self.config.run.concurrency,
-                list_traffic=self.config.list_traffic,
-            ) as progress,
-            self.open_execution(executor, pending, progress.update, after_first=after_first) as work,
+            RunProgress(len(pending), self.console, at_once=at_once, list_traffic=traffic) as progress,
+            self.open_execution(executor, pending, progress.update, after_first) as execute,
         ):
-            return run_to_end([work], self.stop)
+            return run_to_end([execute], self.stop)
 
     @contextmanager
     def open_execution(
@@ -221,7 +210,7 @@ class RunSession:
         pending: Sequence[PendingSample],
         show: Callable[[Record], None],
         after_first: Callable[[Record], None] | None = None,
-    ) -> Iterator[Coroutine[object, object, None]]:
+    ) -> Iterator[Execution]:
         """Open what the samples use and yield the execution, to be awaited inside.
 
         Args:
@@ -230,20 +219,20 @@ class RunSession:
             show: called with each finished record.
             after_first: see `run`.
         """
-        with ExitStack() as stack:
-            run_id, redact = self.recorder.info.run_id, self.config.redact
-            call_log = stack.enter_context(closing(_open_call_log(self.store, self.folder)))
+        run_id, config = self.recorder.info.run_id, self.config
+        with (
+            closing(_open_call_log(self.store, self.folder)) as call_log,
+            open_caches(config.cache, self.folder, run_id, config.redact) as caches,
+        ):
             self.recorder.update(unfinished=None)
-            caches = stack.enter_context(open_caches(self.config.cache, self.folder, run_id, redact))
 
             def open_context(key: SampleKey) -> SampleContext:
                 def pay(payment: Payment) -> None:
                     if not payment.refused:
                         call_log.pay(key, payment)
 
-                budget = self.budget.open_account(pay)
-                replies = call_log.for_sample(key)
-                return SampleContext(key, self.config.limits, budget, replies, caches.replies, caches.results)
+                account, replies = self.budget.open_account(pay), call_log.for_sample(key)
+                return SampleContext(key, config.limits, account, replies, caches.replies, caches.results)
 
             def keep(record: Record) -> None:
                 key = SampleKey(record.sample_id, record.epoch, record.attempt)
@@ -253,40 +242,31 @@ class RunSession:
                 show(record)
                 self.answers.finish(record)
 
-            hooks = SampleHooks(
-                self.folder,
-                open_context,
-                self.answers.begin,
-                call_log.read_replies,
-                self.answers.note,
-                log=self.answers.write,
-            )
-            hooked = executor.with_hooks(hooks)
-            if after_first is None:
-                work = hooked.run(self.recorder.info, pending, keep, self.stop)
-            else:
-                work = self._run_first_alone(hooked, pending, keep, after_first)
-            stack.callback(_close_unstarted, work)  # it was not awaited if an error came first
-            yield work
+            async def execute() -> None:
+                hooks = SampleHooks(self.folder, self.answers, call_log.read_replies)
+                answering, rest = executor.open(self.recorder.info, hooks, self.stop), pending
+
+                async def answer(sample: Sample, key: SampleKey) -> Record:
+                    return (await answering.answer(None, sample, key, open_context)).record
+
+                def keep_first(record: Record) -> None:
+                    keep(record)
+                    if after_first is not None:
+                        after_first(record)
+
+                try:
+                    if after_first is not None:
+                        await run_side_by_side(answer, pending[:1], keep_first, self.stop, 1)
+                        rest = pending[1:]
+                    await run_side_by_side(answer, rest, keep, self.stop, config.run.concurrency)
+                finally:
+                    await answering.close()
+
+            yield execute
             paid = call_log.sum_total()
             self.recorder.update(unfinished=vars(paid) if paid.lm_calls else None)
         if not self._has_pending():
             remove_tool_results(self.folder)
-
-    async def _run_first_alone(
-        self,
-        executor: Executor,
-        pending: Sequence[PendingSample],
-        on_record: OnRecord,
-        after_first: Callable[[Record], None],
-    ) -> None:
-        def keep_first(record: Record) -> None:
-            on_record(record)
-            after_first(record)
-
-        await executor.run(self.recorder.info, pending[:1], keep_first, self.stop)
-        if self.stop.reason is None:
-            await executor.run(self.recorder.info, pending[1:], on_record, self.stop)
 
     def _has_pending(self) -> bool:
         """Return whether another session could run a sample, with `run.retry_errors` too."""
@@ -297,13 +277,7 @@ class RunSession:
         self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
 
 
-def _close_unstarted(work: Coroutine[object, object, None]) -> None:
-    """Close an execution that was never awaited. One that was belongs to its event loop, which code may still block."""
-    if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
-        work.close()
-
-
-def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopController) -> str | None:
+def run_to_end(executions: Sequence[Execution], stop: StopController) -> str | None:
     """Await the executions of one or several runs; Ctrl-C and its like stop all of them.
 
     A third signal ends the waiting at once. It does not end the process: the caller still writes the run's files.
@@ -313,10 +287,10 @@ def run_to_end(work: Sequence[Coroutine[object, object, None]], stop: StopContro
     """
 
     async def run_all() -> None:
-        if len(work) == 1:
-            await work[0]
+        if len(executions) == 1:
+            await executions[0]()
         else:
-            await stop.supervise([asyncio.create_task(each) for each in work])
+            await stop.supervise([asyncio.create_task(execute()) for execute in executions])
 
     try:
         try:

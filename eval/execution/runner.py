@@ -9,12 +9,11 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout, redact_details
+from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
 from eval.execution.usage import count_tool_calls, sum_usage
@@ -26,16 +25,7 @@ from mas.runtime.security.redaction import redact_value
 from mas.runtime.trace import Listener, Observer, Trace, record_trace, span
 from mas.system import Answerer
 
-
-class OpenListener(Protocol):
-    def __call__(self, thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
-        """Return the listener of the trace of a sample; the lines that it logs have the labels."""
-        ...
-
-
-def ignore_events(thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
-    """Return a listener that drops the events of a trace."""
-    return lambda level, event, fields: None
+OpenListener = Callable[..., Listener]  # of the trace of a sample, by its thread id and its key
 
 
 @dataclass(frozen=True)
@@ -48,7 +38,7 @@ class SampleRunner:
     deadline_seconds: float  # wall time of one sample
     redact: Callable[[str], str]  # takes secrets out of an error message
     open_context: Callable[[SampleKey], SampleContext] = SampleContext  # limits, budget, call log
-    open_listener: OpenListener = ignore_events
+    open_listener: OpenListener | None = None
     observer: Observer | None = None  # shows the spans of every sample as they open and end
     extra_scorers: Mapping[str, Scorer] = field(default_factory=dict)  # by name; they decide nothing
     cost_without_calls: float | None = None  # 0.0 if every call that can cost money is seen here
@@ -57,7 +47,8 @@ class SampleRunner:
     async def run_sample(self, sample: Sample, sample_key: SampleKey) -> Record:
         """Answer and score one sample; whatever goes wrong with it becomes part of its record."""
         thread_id = uuid.uuid4().hex
-        trace = Trace(thread_id, self.open_listener(thread_id, sample_key), self.observer)
+        listener = self.open_listener(thread_id, sample_key) if self.open_listener else None
+        trace = Trace(thread_id, listener, self.observer)
         record = build_blank_record(self.run_id, sample, sample_key, thread_id)
         context = replace(self.open_context(sample_key), deadline=time.monotonic() + self.deadline_seconds)
         with record_trace(trace), dspy.context(trace=[]):  # DSPy's own keeps calls of all questions, up to 10,000
@@ -133,6 +124,4 @@ class SampleRunner:
 
     def _fail(self, record: Record, failure: Failure) -> None:
         record.answer, record.reasoning_trace, record.score = None, "", None
-        record.error, record.error_class = self.redact(failure.message), failure.kind
-        record.error_component, record.limit = failure.component, failure.limit or record.limit
-        record.error_details = redact_details(failure.details, self.redact)
+        failure.write_to(record, self.redact)

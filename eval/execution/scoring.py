@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from eval.execution.failure import describe_scoring, describe_scoring_timeout, redact_details
-from eval.runs.record import ErrorDetails, ExtraScore, Record
+from eval.execution.failure import Failure, describe_scoring, describe_scoring_timeout
+from eval.runs.record import ExtraScore, Record
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer, remove_target
 from mas.runtime.stack_trace import is_call
 from mas.runtime.trace import span
@@ -47,15 +47,14 @@ class Scoring:
             failure = describe_scoring(error)
         if deadline.expired():  # whatever the cancelled scorer did
             failure = describe_scoring_timeout(self.deadline_seconds)
-        # A rule's own message may quote the gold answer.
-        message = remove_target(failure.message, record.target) if failure else ""
-        if self.extra:
-            found = ExtraScore(score.value, score.explanation) if score and not failure else None
-            record.extra_scores[self.extra] = found or ExtraScore(None, error=self.redact(message))
-        elif failure:
-            record.error, record.error_class = self.redact(message), failure.kind
-            record.error_component, record.limit = failure.component, failure.limit or record.limit
-            record.error_details = redact_details(_hide_target(failure.details, record.target), self.redact)
+        if failure:
+            failure = _hide_target(failure, record.target)
+            if self.extra:
+                record.extra_scores[self.extra] = ExtraScore(None, error=self.redact(failure.message))
+            else:
+                failure.write_to(record, self.redact)
+        elif score and self.extra:
+            record.extra_scores[self.extra] = ExtraScore(score.value, score.explanation)
         elif score:
             record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
 
@@ -86,7 +85,9 @@ def describe_answered(record: Record, tags: Mapping[str, str] = _NO_TAGS) -> Ans
     )
 
 
-def _hide_target(details: ErrorDetails, target: str) -> ErrorDetails:
-    """Remove the target from the messages of a stack; its other lines name code."""
-    lines = [line if is_call(line) else remove_target(line, target) for line in details.stack.splitlines()]
-    return replace(details, stack="\n".join(lines))
+def _hide_target(failure: Failure, target: str) -> Failure:
+    """Remove the target from the messages of a failure, which a rule may quote; other lines of its stack name code."""
+    lines = failure.details.stack.splitlines()
+    stack = "\n".join(line if is_call(line) else remove_target(line, target) for line in lines)
+    message = remove_target(failure.message, target)
+    return replace(failure, message=message, details=replace(failure.details, stack=stack))

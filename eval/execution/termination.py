@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,6 +63,13 @@ def print_to_stderr(line: str) -> None:
     print_line(line, error=True)
 
 
+def _start_timer(seconds: float, function: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(seconds, function)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
 class StopController:
     """Decides whether a run ends early, and cancels what is in flight. Any thread may stop it."""
 
@@ -79,6 +86,7 @@ class StopController:
         self._drain_seconds, self._say = drain_seconds, say
         self._max_errors, self._max_seconds = max_errors, max_seconds
         self._same_errors = SameErrors(max_same_errors)
+        self.is_cancelled = False  # what is in flight is broken off: no request may be sent
         self._finished = self._errors = self._signals = 0
         self._cancels: list[Callable[[], None]] = []  # of what is in flight
         self._drain_timer: threading.Timer | None = None
@@ -92,9 +100,7 @@ class StopController:
         self.reason = StopReason(kind, message)
         if not self._cancels:
             return
-        self._drain_timer = threading.Timer(self._drain_seconds, self._cancel)
-        self._drain_timer.daemon = True
-        self._drain_timer.start()
+        self._drain_timer = _start_timer(self._drain_seconds, self._cancel)
         self._say(
             f"stopping ({message}): nothing new is started; what is in flight has {self._drain_seconds:g} s to "
             f"finish. To stop now: Ctrl-C{' again' if self.interrupted else ''}"
@@ -127,11 +133,9 @@ class StopController:
         elif same is not None:
             self.drain(same, "errors")
 
-    @contextmanager
-    def handle_signals(self) -> Iterator[None]:
+    def handle_signals(self) -> AbstractContextManager[None]:
         """Let Ctrl-C and its like stop the run inside, not the process."""
-        with handle_signals(self._on_signal):
-            yield
+        return handle_signals(self._on_signal)
 
     def end_waiting(self) -> None:
         """Note that nothing is waited for any longer, and the run's files are written next: see `_on_signal`."""
@@ -176,7 +180,8 @@ class StopController:
         Raises:
             Exception: whatever a worker raised.
         """
-        loop, cancelled, thread = asyncio.get_running_loop(), asyncio.Event(), threading.get_ident()
+        loop, thread = asyncio.get_running_loop(), threading.get_ident()
+        waiting = asyncio.ensure_future(asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION))
 
         def cancel_workers() -> None:
             for worker in workers:
@@ -186,14 +191,8 @@ class StopController:
         def cancel() -> None:
             if threading.get_ident() == thread:
                 cancel_workers()  # at once: after a turn of the loop they would have sent more requests
-            loop.call_soon_threadsafe(cancelled.set)
+            loop.call_soon_threadsafe(waiting.cancel)
 
-        if self.reason:
-            cancelled.set()
-        waits = [
-            asyncio.ensure_future(asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)),
-            asyncio.ensure_future(cancelled.wait()),
-        ]
         timer = None
         if self._max_seconds is not None:
             message = f"the run has taken {self._max_seconds:g} s (run.max_seconds)"
@@ -201,12 +200,13 @@ class StopController:
             timer = loop.call_at(self._ends_at, self.drain, message)
         try:
             with self.in_flight(cancel):
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                if self.reason:
+                    waiting.cancel()
+                await asyncio.wait([waiting])
         finally:
             if timer:
                 timer.cancel()
-            for wait in waits:
-                wait.cancel()
+            waiting.cancel()
             cancel_workers()
             await asyncio.wait(workers, timeout=_CANCEL_SECONDS)
         for worker in workers:
@@ -214,12 +214,11 @@ class StopController:
                 raise error
 
     def _cancel(self) -> None:
+        self.is_cancelled = True
         for cancel in list(self._cancels):
             cancel()
         if self._cancels:
-            timer = threading.Timer(_CANCEL_SECONDS, self._leave_blocked_loop)
-            timer.daemon = True
-            timer.start()
+            _start_timer(_CANCEL_SECONDS, self._leave_blocked_loop)
 
     def _leave_blocked_loop(self) -> None:
         """Stop waiting for what is in flight, as a third signal does, if code blocks the loop that would cancel it."""
@@ -254,32 +253,20 @@ class SameErrors:
     def __init__(self, max_same_errors: int | None) -> None:
         """`max_same_errors`: the number that is enough; None: no number is."""
         self._max = max_same_errors
-        self._first: tuple[str, ...] | None = None
+        self._first: tuple[str | None, ...] | None = None
         self._n_same = 0
 
     def observe(self, record: Record) -> str | None:
         """Count a record; return the reason to stop if it was the last one needed."""
-        if self._max is None:
-            return None
-        failure = _identify_failure(record)
-        if failure is None or failure != (self._first or failure):
+        message = re.sub(r"[^\s]*\d[^\s]*", "#", record.error or "")  # ids of requests, times and addresses differ
+        failure = (record.error_class, record.error_component, message)
+        if self._max is None or record.error is None or failure != (self._first or failure):
             self._max = None
             return None
         self._first, self._n_same = failure, self._n_same + 1
         if self._n_same < self._max:
             return None
         return f"the first {self._n_same} answers all failed in the same way: {record.error} (run.max_same_errors)"
-
-
-def _identify_failure(record: Record) -> tuple[str, ...] | None:
-    """Return what two records have in common that failed in the same way; None: it did not fail.
-
-    Words with digits are left out of the message: ids of requests, times and addresses differ.
-    """
-    if record.error is None:
-        return None
-    message = re.sub(r"[^\s]*\d[^\s]*", "#", record.error)
-    return str(record.error_class), str(record.error_component), message
 
 
 class FailuresInARow:
@@ -300,22 +287,22 @@ class FailuresInARow:
 
     def observe(self, record: Record) -> str | None:
         """Count a record; return the reason to stop if it was one failure too many."""
+        self._error = record.error
         if not is_server_failure(record):
             self._first, self._repeated = 0, set()
         elif record.attempt == 1:
             self._first += 1
         else:
             self._repeated.add(record.sample_id)
-        self._error = record.error
-        if self._first >= self._max_first:
-            return self._describe()
-        if len(self._repeated) >= self._max_repeated:
+        if self._first < self._max_first and len(self._repeated) >= self._max_repeated:
             return f"the model's server has failed {len(self._repeated)} questions in a row once more ({record.error})"
-        return None
+        return self._describe(self._max_first)
 
     def find_at_end(self) -> str | None:
         """Return the reason why work that has ended was ended by the server: it failed the last answers."""
-        return self._describe() if self._first >= MIN_FAILURES_AT_END else None
+        return self._describe(MIN_FAILURES_AT_END)
 
-    def _describe(self) -> str:
+    def _describe(self, least: int) -> str | None:
+        if self._first < least:
+            return None
         return f"the model's server has failed {self._first} answers in a row ({self._error})"

@@ -99,7 +99,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         missing.note_broken(resources.broken)
         if config.needs_model:
             missing.note_server(config.model)
-        executor, _ = create_executor(config, request.prompts, resources, request.resolved, samples, stack)
+        executor = create_executor(config, request.prompts, resources, request.resolved, samples, stack)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)
         sweep = request.add_to_sweep(folder, config) if request.add_to_sweep else None

@@ -28,10 +28,9 @@ import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Account, Budget
-from eval.execution.executors.contract import Answering
+from eval.execution.executors.contract import AnsweredTrial, Answering, Inputs, NamedCall
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, StopController, StopKind
-from eval.execution.traced_program import AnsweredTrial, Inputs, NamedCall
 from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record, build_blank_record
 from eval.runs.store import RunStore, StoreError

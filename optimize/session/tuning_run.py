@@ -73,7 +73,7 @@ class TuningRun:
         resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
         samples = [*splits.train, *splits.val, *splits.sealed]
         evaluation = config.build_evaluation()
-        executor, _ = create_executor(evaluation, self.parent, resources, config.worker_config, samples, stack)
+        executor = create_executor(evaluation, self.parent, resources, config.worker_config, samples, stack)
         self._program = executor.program
         self.recorder.info = replace(self.recorder.info, tools=list_offered_tools(self._program))
         store.write_info(self.recorder.info)
@@ -82,17 +82,9 @@ class TuningRun:
         missing.print_notes()
         log_parts(logs.entry_point, base.system.name, config.stored_config, self.parent, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
-        hooks = SampleHooks(
-            folder,
-            self._create_context,
-            self.answers.begin,
-            read_replies=self.call_log.read_replies,
-            note=self.answers.note,
-            asks_budget=True,
-            log=self.answers.write,
-        )
+        hooks = SampleHooks(folder, self.answers, self.call_log.read_replies, is_search=True)
         self.trials = Trials(
-            executor.with_hooks(hooks).open_answering(self.recorder.info, self.stop),
+            executor.open(self.recorder.info, hooks, self.stop),
             self.run_id,
             self._create_context,
             self.objective.samples,

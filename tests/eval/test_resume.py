@@ -140,14 +140,14 @@ def record_of(id: str) -> Record:
 
 def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        first = SessionRecorder.begin(store, RunInfo(), {})
+        first = SessionRecorder(store, RunInfo(), {})
         time.sleep(0.05)
         first.end("interrupted")
         after_first = store.read_state().wall_seconds
-        SessionRecorder.begin(store, RunInfo(), {})  # killed after its first answer
+        SessionRecorder(store, RunInfo(), {})  # killed after its first answer
         time.sleep(0.05)
         store.write(record_of("a"))
-        SessionRecorder.begin(store, RunInfo(), {"limit": "1 → 2"}).end(None)
+        SessionRecorder(store, RunInfo(), {"limit": "1 → 2"}).end(None)
         info, state = store.read_info(), store.read_state()
     sessions = state.sessions
     assert after_first >= 0.05

@@ -1,52 +1,65 @@
-"""Contract of an executor: it runs the pending samples of a run and hands over one record for each.
+"""Contract of an executor: where the samples of a run are answered, each with one record.
+
+    answering = executor.open(info, hooks, stop)
+    answered = await answering.answer(None, sample, SampleKey(sample.id), open_context)
+    await answering.close()
 
 An executor is made from the configuration and the prompts of the run and builds the program itself: what it runs can be
 built again in another process or on another machine from `RunInfo` and the run's folder, and is never a closure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
+
+import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.runner import OpenListener, ignore_events
 from eval.execution.termination import StopController
-from eval.execution.traced_program import AnsweredTrial
+from eval.runs.logs import AnswerLog
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
 
 PendingSample = tuple[Sample, SampleKey]
-OnRecord = Callable[[Record], None]
 OpenContext = Callable[[SampleKey], SampleContext]  # with limits, budget and call log
-
-
-class Note(Protocol):
-    def __call__(self, event: str, **fields: object) -> None: ...
+Inputs = Mapping[str, object]
+NamedCall = tuple[str, Inputs, dspy.Prediction]  # with the predictor's name; its inputs are without tools
 
 
 @dataclass(frozen=True)
 class SampleHooks:
-    """Folder of a run, and functions of a session that give each sample its caches, its budget, and a log."""
+    """What an executor uses of a session."""
 
-    folder: Path = Path()
-    open_context: OpenContext = SampleContext
-    open_listener: OpenListener = ignore_events
-    read_replies: Callable[[SampleKey], Mapping[str, str]] = lambda key: {}  # that the context's `call_log` has
-    note: Note = lambda event, **fields: None  # writes a line to the session's log
-    asks_budget: bool = False  # the contexts' budget may refuse a request, and is asked before each
-    log: Callable[[str, str], None] = lambda name, text: None  # writes lines to that log of the run
+    folder: Path  # of the run
+    answers: AnswerLog
+    read_replies: Callable[[SampleKey], Mapping[str, str]] = lambda key: {}  # that the call log has
+    is_search: bool = False  # the budget may refuse each request, and tool results are kept among the replies
+
+
+@dataclass(frozen=True)
+class AnsweredTrial:
+    """The record of an answer, and the calls of its program's predictors if prompts of its own were asked for."""
+
+    record: Record
+    calls: list[NamedCall] = field(default_factory=list)
 
 
 class Answering(Protocol):
-    """Answers single samples, each with prompts of its own. Used on the agents' event loop."""
+    """Answers single samples of a run. Used on the agents' event loop."""
 
     async def answer(
-        self, program: Program, sample: Sample, sample_key: SampleKey, open_context: OpenContext
+        self, program: Program | None, sample: Sample, sample_key: SampleKey, open_context: OpenContext
     ) -> AnsweredTrial:
-        """Answer and score a sample with the prompts that the program, a copy of the executor's, has now.
+        """Answer and score a sample.
+
+        Args:
+            program: a copy of the executor's, whose prompts count; None: the run's own program.
+            sample: to be answered.
+            sample_key: of the answer.
+            open_context: returns the limits, the budget and the call log of the answer.
 
         Raises:
             CancelledError: this call was cancelled, or `close` was called.
@@ -64,32 +77,6 @@ class Executor(Protocol):
 
     program: Program  # as built in this process
 
-    def with_hooks(self, hooks: SampleHooks) -> Self:
-        """Return an executor of the same program for one session."""
-        ...
-
-    async def run(
-        self, run_info: RunInfo, pending: Sequence[PendingSample], on_record: OnRecord, stop: StopController
-    ) -> None:
-        """Answer and score the samples once each, in this order; fewer if `stop` says so.
-
-        Args:
-            run_info: of the run.
-            pending: its samples without a final record.
-            on_record: called with each finished record, on this event loop, before another sample takes its place;
-                not for a sample that was cancelled or met a used-up quota, which says nothing about the sample.
-            stop: is shown each record, and ends the run early.
-
-        Raises:
-            Exception: whatever `on_record` raises; the run cannot continue without its store.
-        """
-        ...
-
-    def open_answering(self, run_info: RunInfo, stop: StopController) -> Answering:
-        """Return what answers single samples of the run, for a search that asks as it likes.
-
-        Args:
-            run_info: of the run.
-            stop: ends the session if nothing can answer.
-        """
+    def open(self, run_info: RunInfo, hooks: SampleHooks, stop: StopController) -> Answering:
+        """Return what answers the samples of a session; `stop` ends the session if nothing can answer."""
         ...

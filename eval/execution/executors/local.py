@@ -1,27 +1,27 @@
-"""Runs samples in this process: `run.concurrency` at once on one event loop.
+"""Answers samples in this process, on one event loop.
 
-executor = LocalExecutor(config, prompts, resources)
-run_blocking(executor.run(info, pending, store.write, StopController()))
+answering = LocalExecutor(config, prompts, resources).open(info, hooks, stop)
+run_blocking(run_side_by_side(answer, pending, store.write, stop, concurrency=8))
 """
 
 import asyncio
-import copy
 import functools
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
-from eval.execution.executors.contract import Answering, OnRecord, OpenContext, PendingSample, SampleHooks
+from eval.execution.executors.contract import AnsweredTrial, NamedCall, OpenContext, PendingSample, SampleHooks
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import QUOTA_OR_KEY, StopController
-from eval.execution.traced_program import AnsweredTrial, TracedProgram
-from eval.runs.logs import DIGEST_CHARS
+from eval.runs.logs import DIGEST_CHARS, AnswerLog
+from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_applied_prompts
@@ -41,25 +41,11 @@ class LocalExecutor:
             UserError: it cannot be built, such as with a tool that cannot be loaded.
         """
         self.program = config.system.build(config.model, prompts, resources)
-        self._config, self._hooks, self._prompts = config, SampleHooks(), prompts
+        self._config, self._prompts = config, prompts
 
-    def with_hooks(self, hooks: SampleHooks) -> Self:
-        """Return an executor of the same program for one session."""
-        executor = copy.copy(self)
-        executor._hooks = hooks
-        return executor
-
-    async def run(
-        self, run_info: RunInfo, pending: Sequence[PendingSample], on_record: OnRecord, stop: StopController
-    ) -> None:
-        """Run the samples; see `Executor.run`."""
-        runner = create_runner(self._config, self.program, run_info, self._hooks)
-        await run_side_by_side(runner, pending, on_record, stop, self._config.run.concurrency)
-
-    def open_answering(self, run_info: RunInfo, stop: StopController) -> Answering:
-        """Return what answers single samples; see `Executor.open_answering`."""
-        assert self._prompts is not None, "a search has prompts to start from"
-        return LocalAnswering(create_runner(self._config, self.program, run_info, self._hooks), self._prompts)
+    def open(self, run_info: RunInfo, hooks: SampleHooks, stop: StopController) -> "LocalAnswering":
+        """Return what answers the samples of a session; see `Executor.open`."""
+        return LocalAnswering(create_runner(self._config, self.program, run_info, hooks.answers), self._prompts)
 
 
 @dataclass(frozen=True)
@@ -67,23 +53,51 @@ class LocalAnswering:
     """An Answering (see `contract.py`) in this process."""
 
     runner: SampleRunner
-    prompts: PromptSet  # of the run
+    prompts: PromptSet | None  # of the run
 
     async def answer(
-        self, program: Program, sample: Sample, sample_key: SampleKey, open_context: OpenContext
+        self, program: Program | None, sample: Sample, sample_key: SampleKey, open_context: OpenContext
     ) -> AnsweredTrial:
+        if program is None:
+            return AnsweredTrial(await replace(self.runner, open_context=open_context).run_sample(sample, sample_key))
+        assert self.prompts is not None, "a search has prompts to start from"
         label = digest(read_applied_prompts(program, self.prompts))[:DIGEST_CHARS]
-        listen = functools.partial(self.runner.open_listener, prompts_sha256=label)
-        traced = TracedProgram(program)
+        traced, listen = _TracedProgram(program), self.runner.open_listener
+        if listen is not None:
+            listen = functools.partial(listen, prompts_sha256=label)
         runner = replace(self.runner, program=traced, open_context=open_context, open_listener=listen)
-        record = await runner.run_sample(sample, sample_key)
-        return AnsweredTrial(record, traced.name_calls())
+        return AnsweredTrial(await runner.run_sample(sample, sample_key), traced.name_calls())
 
     async def close(self) -> None:
         """Do nothing: the answers are tasks of the caller."""
 
 
-def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, hooks: SampleHooks) -> SampleRunner:
+@dataclass
+class _TracedProgram:
+    """An Answerer that keeps the calls of its predictors, also of an answer that failed: optimizers learn from them."""
+
+    program: Program
+    trace: list[tuple[Any, Mapping[str, object], dspy.Prediction]] = field(default_factory=list)  # as DSPy has it
+
+    async def acall(
+        self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
+    ) -> dspy.Prediction:
+        try:
+            return await self.program.acall(question=question, file=file, inputs=inputs)
+        finally:
+            self.trace = list(dspy.settings.trace or ())
+
+    def name_calls(self) -> list[NamedCall]:
+        """Return the calls of the program's own predictors."""
+        names = {id(predictor): name for name, predictor in self.program.named_predictors()}
+        return [
+            (names[id(predictor)], {name: value for name, value in inputs.items() if name != "tools"}, outputs)
+            for predictor, inputs, outputs in self.trace
+            if id(predictor) in names
+        ]
+
+
+def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, answers: AnswerLog) -> SampleRunner:
     """Return what answers the samples of a run with its program."""
     return SampleRunner(
         run_id=run_info.run_id,
@@ -92,46 +106,47 @@ def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, hooks
         extra_scorers=config.extra_scorers,
         deadline_seconds=config.run.deadline_seconds,
         redact=config.redact,
-        open_context=hooks.open_context,
-        open_listener=hooks.open_listener,
+        open_listener=answers.begin,
         cost_without_calls=0.0 if config.needs_model else None,
         labels=LabelSet(tuple(run_info.task.labels)),
     )
 
 
 async def run_side_by_side(
-    runner: SampleRunner, pending: Sequence[PendingSample], on_record: OnRecord, stop: StopController, concurrency: int
+    answer: Callable[[Sample, SampleKey], Awaitable[Record]],
+    pending: Sequence[PendingSample],
+    on_record: Callable[[Record], None],
+    stop: StopController,
+    concurrency: int,
 ) -> None:
-    """Run the samples, at most `concurrency` at once; a finished record is handed over before the next sample starts.
+    """Answer the samples once each, in this order; fewer if `stop` says so.
+
+    Args:
+        answer: answers and scores one of them.
+        pending: samples without a final record.
+        on_record: called with each finished record before another sample takes its place; not for a sample that was
+            cancelled or met a used-up quota, which says nothing about the sample.
+        stop: is shown each record, and ends the work early.
+        concurrency: samples at once.
 
     Raises:
-        Exception: whatever `on_record` raises.
+        Exception: whatever `on_record` raises; the run cannot continue without its store.
     """
-    if not pending:
-        return
     waiting = iter(pending)
-    with dspy.context(disable_history=True):
-        workers = [
-            asyncio.create_task(_work(runner, waiting, on_record, stop)) for _ in range(min(concurrency, len(pending)))
-        ]
-        await stop.supervise(workers)
 
+    async def work() -> None:
+        while stop.reason is None and (each := next(waiting, None)):
+            record = await answer(*each)
+            if (current := asyncio.current_task()) is not None and current.cancelling():  # and the program ignored it
+                return
+            if record.error_class != QUOTA_OR_KEY:
+                on_record(record)
+            stop.observe(record)
 
-async def _work(
-    runner: SampleRunner, waiting: Iterator[PendingSample], on_record: OnRecord, stop: StopController
-) -> None:
-    while stop.reason is None and (pending := next(waiting, None)):
-        record = await runner.run_sample(*pending)
-        if _is_cancelled():  # and the program ignored it
-            return
-        if record.error_class != QUOTA_OR_KEY:
-            on_record(record)
-        stop.observe(record)
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    if pending and stop.reason is None:
+        with dspy.context(disable_history=True):
+            workers = [asyncio.create_task(work()) for _ in range(min(concurrency, len(pending)))]
+            await stop.supervise(workers)
 
 
 @contextmanager

@@ -1,11 +1,7 @@
-"""Choice of a run's executor, and its connection to a cluster.
-
-executor, _ = create_executor(config, prompts, resources, resolved, samples, stack)
-"""
+"""Choice of a run's executor, and its connection to a cluster."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
@@ -15,9 +11,6 @@ from eval.execution.executors.local import LocalExecutor
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.system import Resources
 
-if TYPE_CHECKING:
-    from eval.execution.executors.cluster.connection import RunCluster
-
 
 def create_executor(
     config: EvalConfig,
@@ -26,8 +19,8 @@ def create_executor(
     resolved: Mapping[str, object],
     samples: Sequence[Sample],
     stack: ExitStack,
-) -> "tuple[Executor, RunCluster | None]":
-    """Return what answers the samples of a run, with its program built, and the cluster whose workers do.
+) -> Executor:
+    """Return what answers the samples of a run, with its program built.
 
     Args:
         config: of the run.
@@ -42,9 +35,10 @@ def create_executor(
     """
     local = LocalExecutor(config, prompts, resources)
     if not isinstance(config.executor, RaySettings):
-        return local, None
+        return local
     from eval.execution.executors.cluster.connection import open_cluster
-    from eval.execution.executors.cluster.ray_executor import RayExecutor
 
     cluster = stack.enter_context(open_cluster(config, resolved, samples))
-    return RayExecutor(local, config, prompts, resolved, cluster), cluster
+    from eval.execution.executors.cluster.ray_executor import RayExecutor  # loads Ray, once its environment is set
+
+    return RayExecutor(local.program, config, prompts, resolved, cluster)

@@ -18,4 +18,4 @@ class SampleRun:
     stop: StopController = field(default_factory=StopController)
 
     async def run(self, pending: Sequence[PendingSample]) -> None:
-        await run_side_by_side(self.runner, pending, self.keep, self.stop, self.concurrency)
+        await run_side_by_side(self.runner.run_sample, pending, self.keep, self.stop, self.concurrency)

@@ -90,15 +90,15 @@ class Opened:
 @contextmanager
 def watched(folder: Path) -> Iterator[Opened]:
     """During a run."""
-    opened, run_questions = Opened(folder), LocalExecutor.run
+    opened, open_answering = Opened(folder), LocalExecutor.open
 
-    async def counted(executor: LocalExecutor, *arguments: Any) -> None:
+    def counted(executor: LocalExecutor, *arguments: Any) -> Any:
         opened.before_questions = len(opened.files)
-        await run_questions(executor, *arguments)
+        return open_answering(executor, *arguments)
 
     sys.addaudithook(opened.watch)  # cannot be taken off again, so it is switched off
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalExecutor, "run", counted)
+        patch.setattr(LocalExecutor, "open", counted)
         try:
             yield opened
         finally:

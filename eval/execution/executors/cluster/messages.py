@@ -1,7 +1,15 @@
-"""Messages between a run's process and its workers, which are actors of a Ray cluster."""
+"""Calls between a run's process and its workers, which are actors of a Ray cluster.
 
-from collections.abc import Mapping
+A call is sent as the name of a method and its arguments, together with others, and returns nothing. `lease` is the
+number of a sample that a worker was given, `number` that of a question that a worker asks.
+
+    run = cast(RunSide, Calls(outbox.put))
+    run.pay(17, Payment(100, 0, 20))             # puts ("pay", (17, Payment(…)))
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.record import Record
@@ -10,122 +18,72 @@ from mas.llm.profiles.profile import Server
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import Payment, SampleKey
 
+Call = tuple[str, tuple[Any, ...]]
+
+
+class Calls:
+    """Sends the calls of all its methods."""
+
+    def __init__(self, send: Callable[[Call], None]) -> None:
+        self._send = send
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: self._send((name, arguments))
+
 
 @dataclass(frozen=True)
 class Start:
-    """To a new worker: what it builds the program from."""
+    """What a worker builds the program from."""
 
     config: Mapping[str, object]  # resolved; secrets are in the environment
     prompts: PromptSet | None
     run_info: RunInfo
-    folder: str | None  # of the run; None: the worker is on another machine
-    path: tuple[str, ...] = ()  # where modules of the user are found; empty: in the files that came with the program
-    asks_budget: bool = False  # before each request: the run's budget may refuse it
-    name: str = "run"  # of the run's folder: lines of the log have it
+    folder: str  # of the run
+    path: tuple[str, ...]  # where modules are found; empty: the worker is elsewhere, with files that came with the run
+    is_search: bool  # as in `SampleHooks`
 
 
-@dataclass(frozen=True)
-class Answer:
-    """To a worker: answer a sample."""
+class WorkerSide(Protocol):
+    """Calls to a worker."""
 
-    lease: int  # number of this message among those of all workers
-    sample: Sample
-    key: SampleKey
-    replies: Mapping[str, str]  # that earlier sessions, or a worker that died, have paid for
-    prompts: PromptSet | None = None  # it is a trial of a tuning run; None: the prompts of `Start`
+    def answer(
+        self, lease: int, sample: Sample, key: SampleKey, replies: Mapping[str, str], prompts: PromptSet | None
+    ) -> None:
+        """Answer a sample, with the replies that were paid for earlier; `prompts`: None for those of `Start`."""
 
+    def grant(self, number: int, limit: tuple[str, str] | None = None, pause_seconds: float | None = None) -> None:
+        """Let a request be sent, unless a limit (its name, and a sentence) or the server's pause refuses it."""
 
-@dataclass(frozen=True)
-class Granted:
-    """To a worker: the outcome of `AskTurn` or `Reserve`. Without a limit or a pause the request may be sent."""
-
-    number: int
-    limit: str | None = None  # that refuses the request
-    message: str = ""
-    pause_seconds: float | None = None  # that the server demands, and the request cannot wait for
+    def cancel(self) -> None:
+        """Break off what is in flight, report what it has cost, and end."""
 
 
-@dataclass(frozen=True)
-class Cancel:
-    """To a worker: break off what is in flight, report what it has cost, and end."""
+class RunSide(Protocol):
+    """Calls of a worker to the run's process."""
 
+    def begin(self, pid: int, host: str) -> None:
+        """Note that the program is built."""
 
-@dataclass(frozen=True)
-class Ready:
-    """From a worker: it has built the program."""
+    def fail(self, message: str) -> None:
+        """Stop the run: this worker cannot answer, and no other could."""
 
-    pid: int
-    host: str
+    def ask_turn(self, number: int, model: str, server: Server, tokens: int, patience_seconds: float) -> None:
+        """Let a request wait for its turn at a server; `model`: empty for the run's own, else the key of a judge."""
 
+    def end_request(self, number: int, outcome: str | None = None, *arguments: float | None) -> None:
+        """End a request that waited or was sent; `outcome`: method of its `Permit`, None if it tells nothing."""
 
-@dataclass(frozen=True)
-class Failed:
-    """From a worker: it cannot answer, and no other worker could."""
+    def reserve(self, number: int, lease: int) -> None:
+        """Reserve a request of a sample in the run's budget."""
 
-    message: str
+    def pay(self, lease: int, payment: Payment | None) -> None:
+        """Record the cost of a request of a sample; None if it was reserved and never sent."""
 
+    def keep_reply(self, lease: int, request: str, reply: str) -> None:
+        """Keep a reply until the sample's record is stored."""
 
-@dataclass(frozen=True)
-class AskTurn:
-    """From a worker: a request waits for its turn at a server."""
+    def finish(self, lease: int, record: Record, calls: bytes) -> None:
+        """Take the record of a sample, and its `NamedCall`s, pickled where their classes are known."""
 
-    number: int  # of the question in this worker
-    model: str  # whose rate limiter is asked: empty for the run's own model, else the key of a judge
-    server: Server
-    tokens: int
-    patience_seconds: float
-
-
-@dataclass(frozen=True)
-class Reserve:
-    """From a worker: a request of a sample asks the run's budget."""
-
-    number: int  # of the question in this worker
-    lease: int
-
-
-@dataclass(frozen=True)
-class Ended:
-    """From a worker: a request that asked for its turn has ended, or no longer waits."""
-
-    number: int
-    outcome: str | None = None  # success, rate_limit, server_error; None: it tells nothing about the server
-    retry_after_seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Paid:
-    """From a worker: the cost of a request of a sample; None if it was reserved and never sent."""
-
-    lease: int
-    payment: Payment | None
-
-
-@dataclass(frozen=True)
-class Replied:
-    """From a worker: a reply to be kept until the sample's record is stored."""
-
-    lease: int
-    request: str
-    reply: str
-
-
-@dataclass(frozen=True)
-class Answered:
-    """From a worker: a sample has its record."""
-
-    lease: int
-    record: Record
-    calls: bytes = b""  # of a trial: its `NamedCall`s, pickled where their classes are known
-
-
-@dataclass(frozen=True)
-class Logged:
-    """From a worker: lines of one of the run's logs."""
-
-    name: str
-    text: str
-
-
-ToWorker = Answer | Granted | Cancel
-FromWorker = Ready | Failed | AskTurn | Reserve | Ended | Paid | Replied | Answered | Logged
+    def log(self, name: str, text: str) -> None:
+        """Add lines to one of the run's logs."""

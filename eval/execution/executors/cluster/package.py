@@ -2,7 +2,7 @@
 
     with open_package(config, resolved, samples, ["rates.csv"]) as package:
         package.config                       # the configuration as workers read it
-        package.move(sample)                 # the sample with the place of its attachment
+        package.places[sample.file]          # of an attachment, within the folder
 
 It has the harness, the modules of the user's program and scorers, attachments, and what `executor.files` names. Workers
 run in that folder. Questions, answers, runs, keys and `.env` are no part of it.
@@ -13,7 +13,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,6 @@ from eval.config.evaluation import EvalConfig
 from mas.agents.source_digest import OURS, list_modules
 from mas.runtime.errors import UserError
 
-MAX_BYTES = 500 * 2**20  # Ray takes no more, and keeps it in the memory of the cluster's head
 _HARNESS = ("mas", "eval")
 _NOT_OF_HARNESS = ("__pycache__", "sample")
 _PRIVATE = (".env*", "*.pem", "*.key", "*.p12", "*.pfx", "id_*", ".ssh", ".aws", ".git", ".netrc", "*credentials*")
@@ -38,10 +37,6 @@ class Package:
     folder: Path
     config: Mapping[str, object]
     places: Mapping[Path, Path]
-
-    def move(self, sample: Sample) -> Sample:
-        """Return the sample as workers see it."""
-        return sample if sample.file is None else replace(sample, file=self.places[sample.file])
 
 
 @contextmanager
@@ -57,38 +52,27 @@ def open_package(
         files: `executor.files`.
 
     Raises:
-        UserError: something must not leave this machine, does not exist, or is too large.
+        UserError: something must not leave this machine, or does not exist.
     """
-    _refuse_secrets(config, resolved)
-    with TemporaryDirectory(prefix="mas-package-") as name:
-        folder = Path(name)
+    for name, part in resolved.items():  # workers have their secrets from the environment of their machine
+        as_text = json.dumps({name: part}, default=str)
+        if name != "tracking" and json.dumps(config.redact_tree({name: part}), default=str) != as_text:
+            raise UserError(
+                f"the part {name} of the configuration has a password or a key, which would be sent through the "
+                "cluster; name an environment variable instead, and set it on every node."
+            )
+    with TemporaryDirectory(prefix="mas-package-") as place:
+        folder = Path(place)
         for each in files:
             _copy_own(folder, each)
         for package in _HARNESS:
             shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=shutil.ignore_patterns(*_NOT_OF_HARNESS))
         for module in sorted(_list_targets(resolved)):
-            for module_name, path in list_modules(module).items():
-                _copy_module(folder, module_name, path)
+            for name, path in list_modules(module).items():
+                _copy_module(folder, name, path)
         places = {file: _copy_attachment(folder, file) for each in samples if (file := each.file) is not None}
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        if size > MAX_BYTES:
-            raise UserError(
-                f"the attachments and files of this run have {size / 2**20:.0f} MB, and a cluster takes at most "
-                f"{MAX_BYTES / 2**20:.0f} MB; answer fewer questions at a time (limit, ids), or use executor=local."
-            )
         moved = {key: _move(value) for key, value in resolved.items()}
         yield Package(folder, {**moved, "tracking": _NO_TRACKING}, places)
-
-
-def _refuse_secrets(config: EvalConfig, resolved: Mapping[str, object]) -> None:
-    """Refuse a configuration with a secret: workers have theirs from the environment of their machine."""
-    for name, value in resolved.items():
-        before, after = {name: value}, config.redact_tree({name: value})
-        if name != "tracking" and json.dumps(before, default=str) != json.dumps(after, default=str):
-            raise UserError(
-                f"the part {name} of the configuration has a password or a key, which would be sent through the "
-                "cluster; name an environment variable instead, and set it on every node."
-            )
 
 
 def _list_targets(value: object) -> set[str]:
@@ -137,8 +121,7 @@ def _copy_own(folder: Path, given: str) -> None:
             f"executor.files: {given} is no file or folder inside of the current folder {here}; correct it, or start "
             "the command in the folder that has it."
         )
-    found = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
-    for file in found:
+    for file in [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file()):
         place = file.relative_to(here)
         if _is_private(file) or place.parts[0] in OURS:
             raise UserError(
