@@ -44,10 +44,10 @@ class Spend:
         return asdict(self)
 
     def __add__(self, other: "Spend") -> "Spend":
-        return Spend(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
+        return Spend(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
     def __sub__(self, other: "Spend") -> "Spend":
-        return Spend(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
+        return Spend(**{name: value - getattr(other, name) for name, value in vars(self).items()})
 
     @property
     def tokens(self) -> int:
@@ -111,14 +111,6 @@ class _Requests:
     in_flight: int = 0
 
 
-@dataclass(frozen=True)
-class _Refusal:
-    """The budget that refused a request or an answer, and the sentence why."""
-
-    name: str
-    message: str
-
-
 @dataclass
 class Budget:
     """Spending of a run, in all its sessions, against its limits. Thread-safe."""
@@ -131,8 +123,8 @@ class Budget:
     def __post_init__(self) -> None:
         self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()
         self._held_back = Spend()
-        self._refused_request: _Refusal | None = None
-        self._refused_answer: _Refusal | None = None
+        self._refused_request: tuple[str, str] | None = None  # the budget that refused it, and the sentence why
+        self._refused_answer: tuple[str, str] | None = None
         priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
         self._system = _Requests(self.earlier.tokens / priced, self.earlier.cost_usd / priced)  # on average
         self._reflection = replace(self._system)
@@ -140,14 +132,14 @@ class Budget:
     @property
     def refusal(self) -> str | None:
         """The sentence why requests or answers are refused; None if none was refused since the last `release`."""
-        refused = self._refused_request or self._refused_answer
-        return refused.message if refused else None
+        _, message = self._refused_request or self._refused_answer or (None, None)
+        return message
 
     @property
     def refused_budget(self) -> str | None:
         """The name of the budget that refused, without `budget.`."""
-        refused = self._refused_request or self._refused_answer
-        return refused.name if refused else None
+        name, _ = self._refused_request or self._refused_answer or (None, None)
+        return name
 
     def spend(self) -> Spend:
         """Return the spending so far, without the requests in flight."""
@@ -184,7 +176,8 @@ class Budget:
                 refused = self._refused_request or self._find_refusal("lm_calls", "tokens", "usd", "seconds")
                 self._refused_request = refused
                 if refused is not None:
-                    raise LimitReachedError(f"budget.{refused.name}", refused.message)
+                    name, message = refused
+                    raise LimitReachedError(f"budget.{name}", message)
             requests.in_flight += 1
 
     def settle(self, requests: _Requests, payment: Payment | None) -> None:
@@ -237,7 +230,7 @@ class Budget:
     def _current_spend(self) -> Spend:
         return replace(self._spend, seconds=self.earlier.seconds + self.clock() - self._started)
 
-    def _find_refusal(self, *names: str) -> _Refusal | None:
+    def _find_refusal(self, *names: str) -> tuple[str, str] | None:
         """Return the refusal by the first of these budgets that the requests in flight may use up.
 
         A request of unknown cost counts as the most expensive one so far.
@@ -252,8 +245,15 @@ class Budget:
         for name in names:
             budget, used, held_back = getattr(self.settings, name), spend.amount(name), self._held_back.amount(name)
             expected = in_flight.get(name, 0)
-            if budget is not None and used + expected >= budget - held_back:
-                return _Refusal(name, _describe_refusal(name, budget, used, expected, held_back))
+            if budget is None or used + expected < budget - held_back:
+                continue
+            option, total = f"budget.{name}={budget}", f"{_number(budget)} {_UNITS[name]}"
+            if used + expected < budget:
+                rest = f"{_number(held_back)} of the run's {total} are reserved for the phases after it"
+                return name, f"the search has used its share: {rest} ({option})"
+            if used < budget and name != "lm_calls":
+                return name, f"the requests in flight may use up the rest of the run's {total} ({option})"
+            return name, f"the run has used its {total} ({option})"
         return None
 
 
@@ -277,16 +277,6 @@ class Account:
         self.budget.settle(self.requests, payment)
         if payment is not None:
             self.pay(payment)
-
-
-def _describe_refusal(name: str, budget: float, used: float, expected: float, held_back: float) -> str:
-    option, total = f"budget.{name}={budget}", f"{_number(budget)} {_UNITS[name]}"
-    if used + expected < budget:
-        rest = f"{_number(held_back)} of the run's {total} are reserved for the phases after it"
-        return f"the search has used its share: {rest} ({option})"
-    if used < budget and name != "lm_calls":
-        return f"the requests in flight may use up the rest of the run's {total} ({option})"
-    return f"the run has used its {total} ({option})"
 
 
 def _number(value: float) -> str:

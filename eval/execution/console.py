@@ -102,13 +102,11 @@ class RunProgress:
             at_once: answers that are under way at the same time.
             list_traffic: of the model's servers; called from another thread.
         """
-        self._total, self._console = total, console
+        self._total, self._console, self._at_once, self._list_traffic = total, console, at_once, list_traffic
         self._done = self._correct = self._errors = self._scored = 0
-        self._at_once, self._cost_usd, self._is_priced = at_once, 0.0, True
-        self._started = time.monotonic()
-        self._last_line = float("-inf")
+        self._cost_usd, self._is_priced = 0.0, True
+        self._started, self._last_line = time.monotonic(), float("-inf")
         self._bar: Progress | None = None
-        self._list_traffic = list_traffic
         self._exited = threading.Event()
 
     def __enter__(self) -> Self:
@@ -142,16 +140,17 @@ class RunProgress:
 
     def _watch(self) -> None:
         """Print a line after each silence; the next one must be twice as long, until an answer is finished."""
-        silence, begin, done = SILENCE_SECONDS, time.monotonic(), self._done
-        before = _sum_traffic(self._list_traffic())
-        while not self._exited.wait(min(1.0, SILENCE_SECONDS)):
+        done = None
+        while True:
             if self._done != done:
                 silence, begin, done = SILENCE_SECONDS, time.monotonic(), self._done
                 before = _sum_traffic(self._list_traffic())
             elif (seconds := time.monotonic() - begin) >= silence:
                 silence *= 2
-                what = _describe(before, _sum_traffic(self._list_traffic()))
+                what = _describe_traffic(before, _sum_traffic(self._list_traffic()))
                 self._print(f"no answer finished for {seconds:.0f} s{what}")
+            if self._exited.wait(min(1.0, SILENCE_SECONDS)):
+                return
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -161,29 +160,20 @@ class RunProgress:
         progress = projection.Progress(self._done, self._total, self._at_once)
         seconds, cost_usd = time.monotonic() - self._started, self._cost_usd if self._is_priced else None
         left = projection.format_projection(projection.project(progress, seconds, cost_usd))
-        return f"{self._counts()}{elapsed}{', ' if left else ''}{left}"
-
-    def _counts(self) -> str:
-        correct = f", {self._correct} correct" if self._scored or not self._done else ", unscored"
+        correct = f"{self._correct} correct" if self._scored or not self._done else "unscored"
         errors = f"{self._errors} error{'' if self._errors == 1 else 's'}"
         cost = f", ${self._cost_usd:,.4f}" if self._cost_usd else ""  # what is known of it
-        return f"{self._done}/{self._total} done{correct}, {errors}{cost}"
+        return f"{self._done}/{self._total} done, {correct}, {errors}{cost}{elapsed}{', ' if left else ''}{left}"
 
 
 def _sum_traffic(servers: Sequence[Traffic]) -> Traffic:
     """Return the sums, and the slowest pace."""
+    names = ("answered", "refused", "failed", "in_flight", "waiting")
     paces = [each.pace for each in servers if each.pace is not None]
-    return Traffic(
-        answered=sum(each.answered for each in servers),
-        refused=sum(each.refused for each in servers),
-        failed=sum(each.failed for each in servers),
-        in_flight=sum(each.in_flight for each in servers),
-        waiting=sum(each.waiting for each in servers),
-        pace=min(paces, default=None),
-    )
+    return Traffic(*(sum(getattr(each, name) for each in servers) for name in names), min(paces, default=None))
 
 
-def _describe(before: Traffic, now: Traffic) -> str:
+def _describe_traffic(before: Traffic, now: Traffic) -> str:
     if now == _sum_traffic([]):  # a model without a server
         return ""
     text = (
@@ -202,25 +192,24 @@ class MissingServices:
         """`simulated`: the model is, and uses no service: none is missing."""
         self._silent = simulated
         self._sentences: list[str] = []
-        self._broken: list[str] = []
 
     def note(self, sentence: str) -> None:
-        self._sentences.append(sentence)
+        if not self._silent:
+            self._sentences.append(sentence)
 
     def note_server(self, model: Model) -> None:
         """Add what the model's server has told of itself."""
-        self._sentences.extend(model.describe_server())
+        for sentence in model.describe_server():
+            self.note(sentence)
 
     def note_broken(self, sentences: Iterable[str]) -> None:
         """Add notes about tools that cannot work on this machine, whatever the model."""
-        self._broken.extend(sentences)
+        self._sentences = [*sentences, *self._sentences]
 
     def print_notes(self) -> None:
         self.report(lambda line, error: print_line(line, error=error))
 
     def report(self, show: Callable[[str, bool], None]) -> None:
         """Call `show` with each note once; True: it belongs on standard error."""
-        for sentence in [*self._broken, *([] if self._silent else self._sentences)]:
-            show(f"note: {sentence}", True)
-        self._sentences.clear()
-        self._broken.clear()
+        while self._sentences:
+            show(f"note: {self._sentences.pop(0)}", True)

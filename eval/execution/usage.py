@@ -11,16 +11,17 @@ from typing import Any
 from eval.runs.record import PAID, Record, Usage
 from mas.runtime.trace import MISSHAPEN, Span
 
-Step = Mapping[str, Any]  # a span of a trajectory, as a dictionary
+MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
 
 
 def sum_usage(spans: Sequence[Span]) -> Usage:
     """Return the sums over the spans of kind "lm" and "tool"; their attributes are set by the model client."""
     calls = [each for each in spans if each.kind == "lm"]
     tools = [each for each in spans if each.kind == "tool"]
-    costs = [_cost(each) for each in calls]
+    # A failed call without a note cost nothing: see `mas/llm/engine.py` for those that may cost something.
+    costs = [each.attributes.get("cost_usd", 0.0 if each.error else None) for each in calls]
     known = [cost for cost in costs if cost is not None]
-    events = [event for each in spans for event in each.events]
+    misshapen = sum(event["name"] in MISSHAPEN for each in spans for event in each.events)
 
     def count(attribute: str, among: Sequence[Span] = calls) -> int:
         return sum(bool(each.attributes.get(attribute)) for each in among)
@@ -31,7 +32,7 @@ def sum_usage(spans: Sequence[Span]) -> Usage:
     return Usage(
         lm_calls=len(calls),
         retries=count("retry"),
-        misshapen_replies=count("repaired_arguments") + sum(each["name"] in MISSHAPEN for each in events),
+        misshapen_replies=count("repaired_arguments") + misshapen,
         replayed_calls=count("replayed"),
         cached_calls=count("cached"),
         tool_calls=len(tools),
@@ -44,18 +45,9 @@ def sum_usage(spans: Sequence[Span]) -> Usage:
         known_cost_usd=sum(known),
         unknown_cost_calls=len(costs) - len(known),
         oldest_cached_tool_result=min(
-            (each.attributes["kept_at"] for each in tools if "kept_at" in each.attributes), default=None
+            (t.attributes["kept_at"] for t in tools if "kept_at" in t.attributes), default=None
         ),
     )
-
-
-def _cost(call: Span) -> float | None:
-    """Return the cost of a call; None if it is unknown.
-
-    A failed call without a note cost nothing: see `mas/llm/engine.py` for those that may cost something.
-    """
-    cost: float | None = call.attributes.get("cost_usd", 0.0 if call.error else None)
-    return cost
 
 
 def add_unseen_usage(record: Record, paid: Usage) -> Usage:
@@ -67,8 +59,15 @@ def add_unseen_usage(record: Record, paid: Usage) -> Usage:
         record: complete.
         paid: for the question, in all sessions.
     """
-    seen = _sum_paid(record.trajectory)
-    unseen = {name: max(0, getattr(paid, name) - getattr(seen, name)) for name in PAID}
+    notes = [each["attributes"] for each in record.trajectory if each["kind"] == "lm"]
+    charged = [
+        each for each in notes if "cost_usd" in each and not each.get("cached")
+    ]  # now, or before it was replayed
+    seen = {name: sum(each.get(name) or 0 for each in charged) for name in PAID}
+    seen["lm_calls"] = len(charged)
+    seen["known_cost_usd"] = sum(each["cost_usd"] or 0.0 for each in charged)
+    seen["unknown_cost_calls"] = sum(each["cost_usd"] is None for each in charged)
+    unseen = {name: max(0, getattr(paid, name) - seen[name]) for name in PAID}
     if not unseen["lm_calls"]:
         return record.usage
     usage = replace(record.usage, known_cost_usd=record.usage.at_least_usd)
@@ -78,42 +77,16 @@ def add_unseen_usage(record: Record, paid: Usage) -> Usage:
     return usage
 
 
-def _sum_paid(trajectory: Sequence[Step]) -> Usage:
-    """Return the usage of its requests that were charged for: now, or before they were replayed."""
-    seen = Usage()
-    for noted in (each["attributes"] for each in trajectory if each["kind"] == "lm"):
-        if "cost_usd" in noted and not noted.get("cached"):
-            seen.lm_calls += 1
-            seen.input_tokens += noted.get("input_tokens") or 0
-            seen.cached_input_tokens += noted.get("cached_input_tokens") or 0
-            seen.output_tokens += noted.get("output_tokens") or 0
-            seen.known_cost_usd += noted["cost_usd"] or 0.0
-            seen.unknown_cost_calls += noted["cost_usd"] is None
-    return seen
-
-
-MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
-
-
 def count_tool_calls(
-    steps: Iterable[Mapping[str, object]],
+    steps: Iterable[Mapping[str, Any]],
 ) -> tuple[dict[str, int], dict[str, int], dict[str, str]]:
-    """Return the calls by tool, how many failed, and each tool's first error; only tools that failed are in the latter.
-
-    A search that Wikipedia answered because the web's search failed has failed, although its agent got something.
-    """
-    calls, errors = Counter[str](), Counter[str]()
-    first: dict[str, str] = {}
+    """Return the calls by tool, and of each tool that failed how often it did, and its first error."""
+    calls, errors, first = Counter[str](), Counter[str](), dict[str, str]()
     for step in steps:
         if step["kind"] == "tool":
             name = str(step["name"])[:MAX_NAME_CHARS]
             calls[name] += 1
-            errors[name] += has_failed(step)
-            if step.get("error"):
-                first.setdefault(name, str(step["error"]).partition(": ")[2])
-    return dict(calls), {name: n for name, n in errors.items() if n}, first
-
-
-def has_failed(step: Mapping[str, object]) -> bool:
-    """Return whether a span of kind "tool", as a dictionary, failed."""
-    return bool(step.get("error"))
+            if error := step.get("error"):
+                errors[name] += 1
+                first.setdefault(name, str(error).partition(": ")[2])
+    return dict(calls), dict(errors), first
