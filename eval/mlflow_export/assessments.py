@@ -25,7 +25,7 @@ from eval.scorers.score import read_value
 GOLD, CORRECT, ERROR_CLASS = "expected_response", "correct", "error_class"
 HUMAN_ANSWER, HUMAN_QUESTION = "human_review", "human_review_question"
 FORMAT_LOSS, FORMAT_OK = "format_loss", "format_ok"  # a part, and what MLflow shows: its pages paint False red
-NO_ERROR = "none"
+_MAX_CHARS = 250  # of names
 
 
 def build_assessments(record: Record, run_id: str, start_ns: int) -> Iterator[Assessment]:
@@ -36,7 +36,7 @@ def build_assessments(record: Record, run_id: str, start_ns: int) -> Iterator[As
     """
     key = get_record_key(record)
     done_ms = start_ns // 1_000_000 + round(record.wall_seconds * 1000)
-    for assessment in list_assessments(record):
+    for assessment in _list_assessments(record):
         assessment.assessment_id = derive_assessment_id(key, assessment.name)
         assessment.trace_id, assessment.span_id = derive_trace_id(key), derive_span_id(key, ROOT)
         assessment.run_id, assessment.metadata = run_id, {"mlflow.assessment.sourceRunId": run_id}
@@ -44,42 +44,30 @@ def build_assessments(record: Record, run_id: str, start_ns: int) -> Iterator[As
         yield assessment
 
 
-def list_assessments(record: Record) -> Iterator[Assessment]:
-    """Yield the assessments without ids and times."""
-    error, scorer = clean_text(record.error or "") or None, _scorer(record)
+def _list_assessments(record: Record) -> Iterator[Assessment]:
+    """Yield the assessments without ids and times. A judge leaves a span of its own, a rule leaves none."""
+    error = clean_text(record.error or "") or None
+    judges = [step["name"] for step in record.trajectory if step["kind"] == "scorer"]
+    judge = next((name for name in judges if not name.startswith(EXTRA)), None)
+    scorer = AssessmentSource("LLM_JUDGE", truncate(judge, _MAX_CHARS)) if judge else AssessmentSource("CODE", "scorer")
     if record.scored:
         yield Expectation(GOLD, clean_text(record.target or ""), source=AssessmentSource("HUMAN", "dataset"))
         why = clean_text(record.explanation) or (f"error: {error}" if error else None)
         yield Feedback(CORRECT, record.correct, rationale=why, source=scorer)
-    for name, value in record.parts.items():
-        yield Feedback(_part_name(name), value == 0 if name == FORMAT_LOSS else to_storable(value), source=scorer)
-    judged = {step["name"] for step in record.trajectory if step["kind"] == "scorer"}
+    for part, value in record.parts.items():
+        taken = part in (GOLD, CORRECT, ERROR_CLASS, FORMAT_OK)  # by a scorer of the user's own
+        name = FORMAT_OK if part == FORMAT_LOSS else truncate(f"part_{part}" if taken else part, _MAX_CHARS)
+        yield Feedback(name, value == 0 if part == FORMAT_LOSS else to_storable(value), source=scorer)
     for extra, found in record.extra_scores.items():
-        kind = "LLM_JUDGE" if f"{EXTRA}{extra}" in judged else "CODE"
-        source = AssessmentSource(kind, truncate(extra, 250))
+        kind = "LLM_JUDGE" if f"{EXTRA}{extra}" in judges else "CODE"
         why = clean_text(found.error or found.explanation) or None
-        name = truncate(f"extra_{extra}", 250)
+        source, name = AssessmentSource(kind, truncate(extra, _MAX_CHARS)), truncate(f"extra_{extra}", _MAX_CHARS)
         yield Feedback(name, to_storable(read_value(found.value)), rationale=why, source=source)
     for verdict in record.human:
         text = f"corrected to {verdict.target}" if verdict.target is not None else ""
         why = clean_text(": ".join(filter(None, (text, verdict.note)))) or None
-        source = AssessmentSource("HUMAN", truncate(verdict.who or "unknown", 250))
+        source = AssessmentSource("HUMAN", truncate(verdict.who or "unknown", _MAX_CHARS))
         name = HUMAN_QUESTION if verdict.is_of_question else HUMAN_ANSWER
         yield Feedback(name, verdict.label.replace("_", " "), rationale=why, source=source)
     harness = AssessmentSource("CODE", "harness")
-    yield Feedback(ERROR_CLASS, record.error_class or NO_ERROR, rationale=error, source=harness)
-
-
-def _part_name(name: str) -> str:
-    """Return the name of a part's assessment; a scorer of the user's own may call a part as it likes."""
-    if name == FORMAT_LOSS:
-        return FORMAT_OK
-    taken = name in (GOLD, CORRECT, ERROR_CLASS, FORMAT_OK)
-    return truncate(f"part_{name}" if taken else name, 250)
-
-
-def _scorer(record: Record) -> AssessmentSource:
-    """Return the source of the verdict: a judge leaves a span of its own, a rule leaves none."""
-    scorers = [step["name"] for step in record.trajectory if step["kind"] == "scorer"]
-    names = [name for name in scorers if not name.startswith(EXTRA)]
-    return AssessmentSource("LLM_JUDGE", truncate(names[0], 250)) if names else AssessmentSource("CODE", "scorer")
+    yield Feedback(ERROR_CLASS, record.error_class or "none", rationale=error, source=harness)

@@ -1,14 +1,15 @@
-"""The process that sends one run to MLflow while the run goes on, and the contract of the exports that it drives.
+"""The process that sends one run to MLflow while the run goes on. `sync` runs the same code on a run that has ended.
 
     if __name__ == "__main__":
         run_exporter(RunExport)             # python -m eval.mlflow_export.run_export FOLDER
 
-`ExporterLauncher` starts it and writes to its standard input. Its log is `logs/mlflow.log`, its result `mlflow.json`.
-`sync` runs the same code on a run that has ended.
+`ExporterLauncher` starts it and closes its standard input when the run is over. Its log is `logs/mlflow.log`, and its
+result is `mlflow.json`.
 """
 
-import json
 import os
+import pickle
+import select
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -16,12 +17,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from structlog.types import FilteringBoundLogger
 
 from eval.config.tracking import Tracking
-from eval.mlflow_export.exporter_launcher import ExportRequest, RunEnd
+from eval.mlflow_export.exporter_launcher import ExportRequest
 from eval.mlflow_export.tracked_run import COMPLETE, TrackedRun
 from eval.runs.folder import RunLock
 from eval.runs.logs import open_log
@@ -39,6 +40,25 @@ Redact = Callable[[str], str]
 Counts = dict[str, dict[str, int]]  # "traces" … → {"store": 64, "mlflow": 63}
 
 
+class RunEnd:
+    """The end of the run, which is the end of the exporter's standard input."""
+
+    def __init__(self, source: IO[bytes] | None = None) -> None:
+        """`source`: None if the run is over."""
+        self._source, self._at = source, time.monotonic()
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether the run ends within so many seconds."""
+        if self._source is not None and not select.select([self._source], [], [], seconds)[0]:
+            return False
+        self._at = time.monotonic()
+        return True
+
+    @property
+    def seconds_since(self) -> float:
+        return time.monotonic() - self._at
+
+
 class Export(ABC):
     """One run's way from its folder into MLflow. Each step may fail and be repeated; none changes the run."""
 
@@ -53,6 +73,9 @@ class Export(ABC):
         self.state = ExportState(uri=settings.address(), experiment=settings.experiment)
         self.refusal = ""  # why MLflow did not accept a record, while it accepted others
         self._run: TrackedRun | None = None
+        self._has_begun = False
+        self._failure = ""  # the last one since something succeeded, as a sentence
+        self._failures = 0  # since then
 
     @property
     def run(self) -> TrackedRun:
@@ -85,140 +108,101 @@ class Export(ABC):
     def end(self) -> None:
         """Send what only the end of the run brings, and close the run in MLflow."""
 
+    @abstractmethod
     def count(self) -> Counts:
         """Count what the folder has and what MLflow has."""
-        return {}
 
+    @abstractmethod
     def describe_sent(self) -> str:
         """Say in a few words what was sent."""
-        return ""
 
     def close(self) -> None:
         """Close the run's files."""
 
+    def export(
+        self, ended: RunEnd, log: FilteringBoundLogger, sync_command: str = "", is_live: bool = True
+    ) -> ExportState:
+        """Send until the run is over and everything is sent, or MLflow has failed several times in a row.
 
-class Exporter:
-    """Drives one export to its end. Lets no exception through but, once the run has ended, a mistake of the user."""
-
-    def __init__(
-        self,
-        export: Export,
-        end: RunEnd,
-        wait_seconds: float,
-        log: FilteringBoundLogger,
-        live: bool = True,
-        sync_command: str = "",
-    ) -> None:
-        """
         Args:
-            export: sends the run to MLflow.
-            end: tells when and how the run has ended.
-            wait_seconds: time after the end of the run, for what MLflow does not have yet.
-            log: logger for this process.
-            live: the run goes on, so MLflow shows it as running; else it is only completed there.
+            ended: says when the run has ended.
+            log: of this process.
             sync_command: completes what this process leaves undone.
-        """
-        self.export, self.end, self.wait_seconds, self.log, self.live = export, end, wait_seconds, log, live
-        self.sync_command = sync_command
-        self._has_begun = self._is_sent_again = False
-        self._failure = ""  # the last one since something succeeded, as a sentence
-        self._failures = 0  # since then
-
-    def run(self) -> ExportState:
-        """Send until the run is over and everything is sent, or the time for it is up.
+            is_live: the run goes on, so MLflow shows it as running; else it is only completed there.
 
         Returns:
             The state as written to `mlflow.json`.
+
+        Raises:
+            UserError: a mistake of the user, if the run had ended before.
         """
+        self._log, self._is_live = log, is_live
         pause = 0.0
-        while not self.end.over.wait(pause):
+        while not ended.wait(pause):
             pause = POLL_SECONDS if self._try(self._follow) else min(2 * pause + POLL_SECONDS, MAX_PAUSE_SECONDS)
-        if self.end.died:
-            self.log.warning("the run's process has died")
         self._failures = 0  # those while the run went on say nothing of MLflow at its end
-        while not (is_done := self._try(self._complete)) and self._failures < ATTEMPTS and not self._is_late():
+        while not (is_done := self._try(self._complete)) and self._failures < ATTEMPTS:
             time.sleep(POLL_SECONDS)
-        is_reached = is_done
-        if not is_done and self.export.is_open:
-            is_reached = self._try(self.export.end)  # at least its status, and what can be said of its answers
-            is_reached = self._try(self._count) or is_reached
-        state = self._describe_end(is_done)
+        reason = self._failure
+        # If it is not done, MLflow gets at least the run's status, and what can be said of its answers.
+        is_reached = is_done or (self.is_open and any([self._try(self.end), self._try(self._count)]))
+        missing = describe_shortfall(self.state.counts)
+        if not is_done or missing or self.refusal:
+            has = (missing or "not everything of this run") if self.is_open else "nothing of this run"
+            why = f" ({reason or self.refusal})" if reason or self.refusal else ""
+            warning = f"MLflow has {has}{why}; complete it with: {sync_command}"
+            self.state = replace(self.state, warning=warning)
+        else:
+            self.state = replace(self.state, complete=True)
         if is_reached:
-            self._try(lambda: self.export.run.mark(state.warning or COMPLETE))
-        self.log.info("export ended", complete=state.complete, counts=state.counts, cpu_seconds=state.cpu_seconds)
-        write_state(self.export.folder, state)
-        return state
+            self._try(lambda: self.run.mark(self.state.warning or COMPLETE))
+        cpu_seconds, late_seconds = time.process_time(), ended.seconds_since
+        self.state = replace(self.state, cpu_seconds=cpu_seconds, seconds_after_the_end=late_seconds)
+        log.info("export ended", complete=self.state.complete, counts=self.state.counts, cpu_seconds=cpu_seconds)
+        write_state(self.folder, self.state)
+        return self.state
 
     def _follow(self) -> None:
         """Bring MLflow up to what the folder has now."""
-        self._begin()
-        while self.export.send_new() and not self.end.over.is_set():
-            self._note_success()
-        self._note_success()
-
-    def _begin(self) -> None:
-        if self._has_begun:
-            return
-        run = self.export.run
-        self.log.info("run found or created in MLflow", mlflow_run=run.run_id)
-        if self.live:
-            run.begin()
-            write_state(self.export.folder, self.export.state)
-        self._has_begun = True
-        if self.live:
-            self._try(self.export.show)  # what is only shown must not keep the records from being sent
+        if not self._has_begun:
+            self._log.info("run found or created in MLflow", mlflow_run=self.run.run_id)
+            if self._is_live:
+                self.run.begin()
+                write_state(self.folder, self.state)
+            self._has_begun = True
+            if self._is_live:
+                self._try(self.show)  # what is only shown must not keep the records from being sent
+        while self.send_new():
+            self._failures, self._failure = 0, ""
 
     def _complete(self) -> None:
         """Send the rest and what only the end can bring; everything again, once, if something is missing then.
 
         A crash leaves traces without their spans, and MLflow may accept by then what it has refused.
         """
-        self._begin()
-        while self.export.send_new():
-            self._note_success()
-            if self._is_late():
-                raise TimeoutError(f"the {self.wait_seconds:g} s after the end of the run were over")
+        self._follow()
         self._count()
-        is_short = describe_shortfall(self.export.state.counts) or self.export.refusal
-        if is_short and not self._is_sent_again:
-            self._is_sent_again = True
-            self.export.send_all_again()
-            return self._complete()
-        self.export.end()
-        self._note_success()
-        return None
-
-    def _note_success(self) -> None:
-        self._failures, self._failure = 0, ""
-
-    def _is_late(self) -> bool:
-        return self.end.seconds_since > self.wait_seconds
-
-    def _describe_end(self, is_done: bool) -> ExportState:
-        """Return the state, with a warning that says what is missing."""
-        state, missing = self.export.state, describe_shortfall(self.export.state.counts)
-        state = replace(state, cpu_seconds=time.process_time(), seconds_after_the_end=self.end.seconds_since)
-        if is_done and not missing and not self.export.refusal:
-            return replace(state, complete=True)
-        has = (missing or "not everything of this run") if self.export.is_open else "nothing of this run"
-        reason = self._failure or self.export.refusal
-        why = f" ({reason})" if reason else ""
-        return replace(state, warning=f"MLflow has {has}{why}; complete it with: {self.sync_command}")
+        if describe_shortfall(self.state.counts) or self.refusal:
+            self.send_all_again()
+            self._follow()
+            self._count()
+        self.end()
 
     def _count(self) -> None:
-        self.export.state = replace(self.export.state, counts=self.export.count())
+        self.state = replace(self.state, counts=self.count())
 
     def _try(self, step: Callable[[], object]) -> bool:
         """Return whether a step succeeded; whatever MLflow raises is kept for the warning."""
         try:
             step()
         except Exception as error:  # whatever it is, the run counts as incomplete until it is repeated
-            if isinstance(error, UserError) and not self.live:
+            if isinstance(error, UserError) and not self._is_live:
                 raise
             self._failures += 1
-            self._failure = self.export.redact(describe_failure(error, self.export.settings.address()))
-            self.log.warning("MLflow did not accept it", error=self._failure)
+            self._failure = self.redact(describe_failure(error, self.settings.address()))
+            self._log.warning("MLflow did not accept it", error=self._failure)
             return False
+        self._failures, self._failure = 0, ""
         return True
 
 
@@ -230,43 +214,37 @@ def describe_failure(error: BaseException, uri: str) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}"
 
 
-def describe_shortfall(counts: Mapping[str, Mapping[str, int]]) -> str | None:
-    """Return the counts that differ, in words; None if none does.
+def describe_shortfall(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the counts that differ, in words; empty if none does.
 
     describe_shortfall({"traces": {"store": 64, "mlflow": 63}})        # "63 of 64 traces"
     """
-    different = [
-        f"{each['mlflow']} of {each['store']} {name}"
-        for name, each in counts.items()
-        if each["mlflow"] != each["store"]
-    ]
-    return ", ".join(different) or None
+    pairs = [(name, each["mlflow"], each["store"]) for name, each in counts.items()]
+    return ", ".join(f"{there} of {stored} {name}" for name, there, stored in pairs if there != stored)
 
 
 def run_exporter(open_export: Callable[[Path, Tracking, Redact], Export]) -> NoReturn:
     """Run the exporter process: `FOLDER` is its argument, its standard input the tie to the run.
 
-    Exit codes: 0 everything is in MLflow · 3 not everything, or nothing.
+    Exit codes: 0 everything is in MLflow · 3 not everything, or nothing · 1 it failed, as its log says.
     """
     os.nice(_NICENESS)
-    code = _export_folder(Path(sys.argv[1]).absolute(), open_export)
-    os._exit(code)  # an ordinary exit would wait for the thread that reads standard input
+    sys.exit(_export_folder(Path(sys.argv[1]).absolute(), open_export))
 
 
 def _export_folder(folder: Path, open_export: Callable[[Path, Tracking, Redact], Export]) -> int:
-    request = ExportRequest(**json.loads(sys.stdin.readline()))
-    end = RunEnd(sys.stdin)
+    request: ExportRequest = pickle.load(sys.stdin.buffer)
+    ended = RunEnd(sys.stdin.buffer)
     log, file = open_log(folder, "mlflow", request.secrets)
     lock = RunLock(folder / STATE)
     try:
         lock.take(LOCK_SECONDS)
-        settings = request.build_tracking()
-        with closing(open_export(folder, settings, request.redact)) as export:
-            state = Exporter(export, end, settings.wait_seconds, log, sync_command=request.sync_command).run()
+        with closing(open_export(folder, request.tracking, request.redact)) as export:
+            state = export.export(ended, log, request.sync_command)
         return 0 if state.complete else 3
     except Exception:  # the boundary of a process that has nobody to raise to
         log.error("the exporter failed", exc_info=True)
-        return 3
+        return 1
     finally:
         lock.release()
         file.close()

@@ -16,7 +16,7 @@ text, a line that says what follows, and the examples as JSON. `template.partiti
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,14 +25,11 @@ from eval.mlflow_export.values import break_pictures
 from mas.prompt_sets.prompt_set import PromptSet
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities.model_registry import PromptVersion
 
 LINKED_PROMPTS_TAG = "mlflow.linkedPrompts"
 EXPERIMENTS_TAG = "_mlflow_experiment_ids"  # ",1,7,": commas on both sides, since pages search for ",1,"
-DIGEST_TAG = "harness.sha256"
 DEMOS_MARK = "\n\n<!-- worked examples (demos.json): sent before each question, as turns of the conversation -->\n\n"
-_RESERVED = r"latest|v\d+"
 _MAX_TEMPLATE_CHARS = 100_000  # MLflow's limit
 _PAGE_VERSIONS = 100
 
@@ -46,6 +43,7 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
     """Register new texts, and link all to the run; doing it again changes nothing.
 
     Args:
+        run: in MLflow.
         prompts: all sets that the run has used, the last one last.
         is_now: the last set is as it is used now, so its alias is set to these versions. Not for a run that is only
             completed: the set may have newer texts by now.
@@ -53,13 +51,14 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
     Raises:
         MlflowException: MLflow cannot be reached or refuses; a text of more than 100,000 characters is refused.
     """
-    linked = list(dict.fromkeys(_version(run, each, agent) for each in prompts for agent in each.texts))
-    wanted = json.dumps([each._asdict() for each in linked])
-    if run.client.get_run(run.run_id).data.tags.get(LINKED_PROMPTS_TAG) != wanted:
-        run.client.set_tag(run.run_id, LINKED_PROMPTS_TAG, wanted)
-    if is_now:
-        for agent in prompts[-1].texts:
-            _set_alias(run, build_alias(prompts[-1].name), _version(run, prompts[-1], agent))
+    linked: list[LinkedPrompt] = []
+    for prompt_set in prompts:
+        for agent in prompt_set.texts:
+            linked.append(found := _register(run, prompt_set, agent))
+            if is_now and prompt_set is prompts[-1]:
+                run.client.set_prompt_alias(found.name, build_alias(prompt_set.name), int(found.version))
+    linked = list(dict.fromkeys(linked))
+    run.client.set_tag(run.run_id, LINKED_PROMPTS_TAG, json.dumps([each._asdict() for each in linked]))
     return linked
 
 
@@ -74,15 +73,10 @@ def name_owner(prompts: PromptSet, system: Mapping[str, object]) -> PromptSet:
     return replace(prompts, system=f"{prompts.system}.{target}") if target else prompts
 
 
-def build_prompt_name(system: str, agent: str) -> str:
-    """Return `<system>.<agent>`; MLflow allows no other characters than these."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{system}.{agent}")
-
-
 def build_alias(set_name: str) -> str:
     """Return the alias of a set. MLflow reserves `latest` and `v1`."""
     alias = re.sub(r"[^A-Za-z0-9_-]", "_", set_name)
-    return f"set-{alias}" if re.fullmatch(_RESERVED, alias, re.IGNORECASE) else alias
+    return f"set-{alias}" if re.fullmatch(r"latest|v\d+", alias, re.IGNORECASE) else alias
 
 
 def build_template(prompts: PromptSet, agent: str) -> str:
@@ -97,42 +91,19 @@ def build_template(prompts: PromptSet, agent: str) -> str:
     return f"{text}{DEMOS_MARK}{len(demos)} examples, too long for MLflow (SHA-256 of the whole: {digest})"
 
 
-def _version(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
-    name, text = build_prompt_name(prompts.system, agent), build_template(prompts, agent)
-    _show_in_experiment(run, name)
-    version = next((each for each in _list_versions(run.client, name) if each.template == text), None)
-    if version is None:
-        tags = {DIGEST_TAG: hashlib.sha256(text.encode()).hexdigest(), "harness.prompts": prompts.name}
-        version = run.client.create_prompt_version(name, text, f"prompts={prompts.name}: {prompts.description}", tags)
-    return LinkedPrompt(name, str(version.version))
-
-
-def _set_alias(run: TrackedRun, alias: str, linked: LinkedPrompt) -> None:
-    """Set the alias to that version, if it is not yet: a search does not return aliases."""
-    from mlflow import MlflowException
-
-    try:
-        version = str(run.client.get_prompt_version_by_alias(linked.name, alias).version)
-    except MlflowException:  # there is no such alias yet; after any other failure the next call raises
-        version = ""
-    if version != linked.version:
-        run.client.set_prompt_alias(linked.name, alias, linked.version)
-
-
-def _show_in_experiment(run: TrackedRun, name: str) -> None:
-    """Create the prompt if there is none, and list it on the experiment's page."""
-    prompt = run.client.get_prompt(name)
-    if prompt is None:
-        run.client.create_prompt(name, None, {EXPERIMENTS_TAG: f",{run.experiment_id},"})
-        return
-    listed = [each for each in str(prompt.tags.get(EXPERIMENTS_TAG, "")).split(",") if each]
-    if run.experiment_id not in listed:
-        run.client.set_prompt_tag(name, EXPERIMENTS_TAG, f",{','.join([*listed, run.experiment_id])},")
-
-
-def _list_versions(client: "MlflowClient", name: str) -> "Sequence[PromptVersion]":
-    """Return all versions of a prompt, the newest first."""
-    found: Iterator[PromptVersion] = read_pages(
+def _register(run: TrackedRun, prompts: PromptSet, agent: str) -> LinkedPrompt:
+    """Return the version with the agent's text, made if there is none, of a prompt that the experiment's page lists."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{prompts.system}.{agent}")  # MLflow allows no other characters
+    text, client, experiment = build_template(prompts, agent), run.client, run.experiment_id
+    if (prompt := client.get_prompt(name)) is None:
+        client.create_prompt(name, None, {EXPERIMENTS_TAG: f",{experiment},"})
+    elif experiment not in (listed := str(prompt.tags.get(EXPERIMENTS_TAG, "")).strip(",").split(",")):
+        client.set_prompt_tag(name, EXPERIMENTS_TAG, f",{','.join([*filter(None, listed), experiment])},")
+    versions: Iterator[PromptVersion] = read_pages(
         lambda token: client.search_prompt_versions(name, _PAGE_VERSIONS, token)
     )
-    return sorted(found, key=lambda each: int(each.version), reverse=True)
+    same = [int(each.version) for each in versions if each.template == text]
+    if same:
+        return LinkedPrompt(name, str(max(same)))
+    message, tags = f"prompts={prompts.name}: {prompts.description}", {"harness.prompts": prompts.name}
+    return LinkedPrompt(name, str(client.create_prompt_version(name, text, message, tags).version))

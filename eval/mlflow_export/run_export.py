@@ -26,11 +26,10 @@ from eval.mlflow_export.run_page import (
     compute_latencies,
     read_end_ms,
     read_start_ms,
-    read_status,
     write_artifacts,
     write_page,
 )
-from eval.mlflow_export.tracked_run import Sent, TrackedRun, open_run, to_ms
+from eval.mlflow_export.tracked_run import Sent, TrackedRun, open_run
 from eval.mlflow_export.values import derive_assessment_id, derive_trace_id, get_record_key
 from eval.runs.folder import DATABASE, read_kept_prompts
 from eval.runs.record import Record
@@ -52,9 +51,9 @@ class RunExport(Export):
         super().__init__(folder, settings, redact)
         self.store = RunStore(folder / DATABASE, read_only=True)
         self.sent = Sent()  # what this process has sent
-        self._row = 0  # the last one that is done
         self._gold = find_gold_folder(folder.resolve())
         self._there: set[str] = set()  # ids of traces that MLflow had before
+        self._row, self._read = 0, Sent()  # the last one that is done, and what there is up to it
 
     def open_run(self) -> TrackedRun:
         info = self.store.read_info()
@@ -78,6 +77,8 @@ class RunExport(Export):
                 key = (*get_record_key(record)[:3], attempt)
                 self.run.tracing.delete_assessment(derive_trace_id(key), derive_assessment_id(key, CORRECT))
         self._row = row
+        for record in records:
+            self._read = self._read.plus(_measure(record))
         return len(records)
 
     def _send(self, records: list[Record]) -> None:
@@ -94,7 +95,7 @@ class RunExport(Export):
 
     def send_all_again(self) -> None:
         """Begin with the first record, also with what seems to be there: a crash leaves traces without their spans."""
-        self._there, self._row, self.refusal = set(), 0, ""
+        self._there, self._row, self._read, self.refusal = set(), 0, Sent(), ""
 
     def _has(self, record: Record) -> bool:
         """Return whether MLflow had the record; one that people have labelled since is sent again."""
@@ -112,28 +113,22 @@ class RunExport(Export):
         return row, list(attach_labels(records, self.store.read_info(), self._gold, keeps_withdrawn=True))
 
     def count(self) -> Counts:
-        from eval.mlflow_export.traces import list_shown_steps
-
-        expected, found = Sent(), self.run.count()
-        for record in self.store.records():
-            expected = expected.plus(Sent(1, len(list_shown_steps(record))))
-        return {name: {"store": getattr(expected, name), "mlflow": getattr(found, name)} for name in Sent._fields}
+        found, stored = self.run.count(), self._read
+        for _, line in self.store.lines_after(self._row):  # none, unless MLflow refused everything
+            stored = stored.plus(_measure(Record.from_dict(json.loads(line))))
+        return {name: {"store": getattr(stored, name), "mlflow": getattr(found, name)} for name in Sent._fields}
 
     def end(self) -> None:
-        """Write the whole page and the files, and close the run."""
-        summary = summarise_store(self.store, attribute_run(self.store))
+        """Write the whole page and the files, and close the run.
+
+        It is KILLED if questions are left, or if its process died before it could say otherwise.
+        """
+        summary, state = summarise_store(self.store, attribute_run(self.store)), self.store.read_state()
         self._write_page(summary)
         self._register_prompts(is_now=False)
-        write_artifacts(self.run, self.folder, self._prompts())
-        self._close_run(summary)
-
-    def _close_run(self, summary: Summary) -> None:
-        """Close the run; it is KILLED if questions are left, or if its process died before it could say otherwise."""
-        state, last = self.store.read_state(), self.store.last_finished_at()
-        ended = read_status(summary) == "FINISHED" and state.finished is not False
-        status = "FINISHED" if ended else "KILLED"
-        moments = [read_end_ms(state), to_ms(last) if last else None, read_start_ms(self.store.read_info())]
-        self.run.finish(status, max(moment for moment in moments if moment))
+        write_artifacts(self.run, self.folder, self._read_prompts())
+        status = "KILLED" if summary.stopped or state.finished is False else "FINISHED"
+        self.run.finish(status, read_end_ms(self.store.read_info(), state, self.store.last_finished_at()))
         self.state = replace(self.state, status=status)
 
     def describe_sent(self) -> str:
@@ -143,20 +138,24 @@ class RunExport(Export):
 
     def _write_page(self, summary: Summary | None) -> None:
         info, numbers = self.store.read_info(), compute_latencies(self.store.final_records()) if summary else {}
-        page = build_page(info, summary, numbers, folder_name=self.folder.name, redact=self.redact)
-        origin = {name: self.redact(text) for name, text in info.origin.items()}
-        write_page(self.run, replace(page, tags={**origin, **page.tags}))
+        write_page(self.run, build_page(info, summary, numbers, folder_name=self.folder.name, redact=self.redact))
 
     def _register_prompts(self, is_now: bool) -> None:
-        if prompts := self._prompts():
+        if prompts := self._read_prompts():
             system = self.store.read_info().part("system")
             register_prompts(self.run, *(name_owner(each, system) for each in prompts.values()), is_now=is_now)
 
-    def _prompts(self) -> dict[str, PromptSet]:
+    def _read_prompts(self) -> dict[str, PromptSet]:
         return read_kept_prompts(self.folder, self.store.read_info().prompts)
 
     def close(self) -> None:
         self.store.close()
+
+
+def _measure(record: Record) -> Sent:
+    from eval.mlflow_export.traces import list_shown_steps
+
+    return Sent(1, len(list_shown_steps(record)))
 
 
 if __name__ == "__main__":

@@ -14,39 +14,30 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summary import Summary
 from eval.mlflow_export.tracked_run import TrackedRun, to_ms
 from eval.mlflow_export.values import truncate
-from eval.runs.record import Record, Usage
+from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, RunState
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
-
-JsonObject = Mapping[str, Any]  # of the configuration
 
 MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
 MAX_TAG_CHARS = 5000  # MLflow itself takes 8000
 MAX_LABELS = 30  # with metrics of their own
 PER_CALL = 100  # MLflow's limit for params and tags; metrics have a higher one
 ARTIFACTS = (
-    "summary.json",
-    "answers.jsonl",
-    "records.jsonl",
-    "report.html",
-    "config.yaml",
-    "correlation_ids.jsonl",
-    "logs",
+    *("summary.json", "answers.jsonl", "records.jsonl", "report.html", "config.yaml", "correlation_ids.jsonl", "logs"),
 )
 CHANGED_TAG = "harness.config_changed"
-_PLAIN = {  # fields of the summary that are metrics under their own names
-    *("n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored", "n_questions", "n_error"),
-    *("epochs", "format_loss", "waited_seconds", "wall_seconds", "peak_memory_mb", *vars(Usage())),
-}
+_PLAIN = (  # fields of the summary that are metrics under their own names
+    *("accuracy", "accuracy_ci95", "n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored"),
+    *("n_questions", "n_error", "epochs", "format_loss", "waited_seconds", "wall_seconds", "peak_memory_mb"),
+)
 _MAY_VANISH = ("errors/", "limits/", "lost/")  # when a run is resumed
 
 
@@ -76,11 +67,12 @@ def build_page(
         folder_name: name of the run's folder.
         redact: takes secrets out; every param and tag goes through it.
     """
-    tags = {**_tags(info, summary), **({"run_folder": folder_name} if folder_name else {})}
+    tags = {**info.origin, **_list_tags(info, summary), "run_folder": folder_name}
+    metrics = {**dict(_flatten_numbers(_select_numbers(summary)) if summary else ()), **(numbers or {})}
     return RunPage(
         params={name: truncate(redact(text), MAX_PARAM_CHARS) for name, text in flatten_params(info)},
-        tags={name: truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items()},
-        metrics={_name(name): value for name, value in {**_metrics(summary), **(numbers or {})}.items()},
+        tags={_name(name): truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items() if text},
+        metrics={_name(name): round(float(value), 6) for name, value in metrics.items()},
     )
 
 
@@ -102,20 +94,15 @@ def flatten_params(info: RunInfo) -> Iterator[tuple[str, str]]:
         yield _name(key), text
 
 
-def read_status(summary: Summary) -> str:
-    """Return KILLED for a run that ended before all its questions did, else FINISHED."""
-    return "KILLED" if summary.stopped else "FINISHED"
-
-
 def read_start_ms(info: RunInfo) -> int:
     """Return the start in milliseconds since 1970; now, if it is unknown."""
     return to_ms(info.started_at) if info.started_at else round(time.time() * 1000)
 
 
-def read_end_ms(state: RunState) -> int | None:
-    """Return the end of the last session that ended, in milliseconds since 1970; None: unknown."""
-    ended = [session.ended_at for session in state.sessions if session.ended_at]
-    return to_ms(ended[-1]) if ended else None
+def read_end_ms(info: RunInfo, state: RunState, last_finished_at: str | None) -> int:
+    """Return the end of the last session or answer in milliseconds since 1970; the start if none has ended."""
+    moments = [*(session.ended_at for session in state.sessions), last_finished_at]
+    return max([read_start_ms(info), *(to_ms(moment) for moment in moments if moment)])
 
 
 def write_page(run: TrackedRun, page: RunPage) -> None:
@@ -127,21 +114,23 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
     known = run.client.get_run(run.run_id).data
-    new = [Param(name, text) for name, text in page.params.items() if name not in known.params]
+    params = [Param(name, text) for name, text in page.params.items() if name not in known.params]
     other = {name: text for name, text in page.params.items() if known.params.get(name, text) != text}
-    changed = {CHANGED_TAG: truncate(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)} if other else {}
-    wanted_tags = {**page.tags, **changed}
+    wanted_tags = dict(page.tags)
+    if other:
+        wanted_tags[CHANGED_TAG] = truncate(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)
+    elif CHANGED_TAG in known.tags:  # it has returned to its first configuration
+        run.client.delete_tag(run.run_id, CHANGED_TAG)
     tags = [RunTag(name, text) for name, text in wanted_tags.items() if text and known.tags.get(name) != text]
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
     gone = [name for name in known.metrics if name.startswith(_MAY_VANISH)] if page.metrics else []
     wanted = {**dict.fromkeys(gone, math.nan), **page.metrics}  # MLflow cannot delete a metric
-    changed_metrics = {name: value for name, value in wanted.items() if str(known.metrics.get(name)) != str(value)}
-    metrics = [Metric(name, value, now, 0) for name, value in changed_metrics.items()]
-    if CHANGED_TAG in known.tags and not other:  # it has returned to its first configuration
-        run.client.delete_tag(run.run_id, CHANGED_TAG)
-    for start in range(0, max(len(new), len(tags), len(metrics)), PER_CALL):
+    metrics = [
+        Metric(name, value, now, 0) for name, value in wanted.items() if str(known.metrics.get(name)) != str(value)
+    ]
+    for start in range(0, max(len(params), len(tags), len(metrics)), PER_CALL):
         part = slice(start, start + PER_CALL)
-        run.client.log_batch(run.run_id, metrics=metrics[part], params=new[part], tags=tags[part])
+        run.client.log_batch(run.run_id, metrics=metrics[part], params=params[part], tags=tags[part])
 
 
 def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> None:
@@ -154,126 +143,95 @@ def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptS
             run.client.log_text(run.run_id, f"{text}\n", f"{place}/{name_prompt_file(agent)}")
 
 
-def _tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
-    config = info.config
-    part = {name: info.part(name) for name in ("system", "model", "data", "scorer")}
-    asks = info.model != "none"
+def _list_tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
+    system, model = info.part("system"), info.part("model")
     found = {
         "prompts_sha256": info.prompts_sha256,
         "dataset_sha256": info.task.dataset_sha256,
         "task_version": info.task.task_version,
-        "simulated": json.dumps(info.simulated) if info.has_begun else "",
-        "epochs": str(info.epochs) if info.has_begun else "",
+        "system": str(system.get("name", "")),
+        "model": str(info.model or model.get("name", "")),
+        "prompts": Path(str(info.config.get("prompts") or "none")).name,
+        "tools": ", ".join(sorted(system.get("tools") or {})),
         "harness.command": "" if info.command is None else json.dumps(info.command),
         "harness.started_at": info.started_at,
-        "harness.rescored_from": info.rescored_from,
-        "harness.sweep": info.sweep.id if info.sweep else "",
-        "harness.sweep_job": str(info.sweep.job) if info.sweep else "",
-        "harness.sweep_differs": " ".join(info.sweep.differs) if info.sweep else "",
-        "harness.rescored_by": json.dumps(info.rescored_by) if info.rescored_from else "",
     }
-    found |= {
-        "system": str(part["system"].get("name", "")),
-        "model": str(info.model or part["model"].get("name", "")),
-        "scorer": str(part["scorer"].get("_target_", "")).rpartition(".")[2],
-        "dataset": str(part["data"].get("name", "")),
-        "split": str(config.get("split") or ""),
-        "prompts": Path(str(config.get("prompts") or "none")).name,
-        "tools": ", ".join(sorted(part["system"].get("tools") or {})),
-    }
-    found |= {f"model.{agent}": name for agent, name in _models(part["system"], part["model"]).items() if asks}
+    if info.has_begun:
+        found["simulated"] = json.dumps(info.simulated)
+    if info.sweep:
+        job, differs = str(info.sweep.job), " ".join(info.sweep.differs)
+        found |= {"harness.sweep": info.sweep.id, "harness.sweep_job": job, "harness.sweep_differs": differs}
+    if info.rescored_from:
+        found |= {"harness.rescored_from": info.rescored_from, "harness.rescored_by": json.dumps(info.rescored_by)}
+    if info.model != "none":
+        of_system, of_model = system.get("agents") or {}, model.get("agents") or {}
+        for agent in {**of_system, **of_model}:  # as `mas.llm.profiles.profile` chooses
+            own = (of_system.get(agent) or {}).get("model") or (of_model.get(agent) or {}).get("name")
+            found[f"model.{agent}"] = str(own or model.get("name", ""))
     if summary is not None:
-        found["simulated"] = str(summary.simulated).lower()
         notes = [summary.notice, summary.stopped and f"Stopped: {summary.stopped}"]
         found["mlflow.note.content"] = "\n\n".join(each for each in notes if each)  # the description on the run's page
-    return {_name(name): text for name, text in found.items() if text}
+    return found
 
 
-def _models(system: JsonObject, model: JsonObject) -> dict[str, str]:
-    """Return the model of each agent, chosen as `mas.llm.profiles.profile` does."""
-    of_system, of_model = system.get("agents") or {}, model.get("agents") or {}
+def _select_numbers(summary: Summary) -> dict[str, Any]:
+    """Return the numbers of a run by their names in MLflow, families of numbers as nested dictionaries."""
+    found = asdict(summary)
+    metric, score = summary.metric.replace(" ", "_"), "accuracy" if summary.metric == ACCURACY else "score"
+    groups = {f"level_{level}": counts for level, counts in found["by_level"].items()}
+    groups |= {f"{tag}_{value}": each for tag, values in found["by_tag"].items() for value, each in values.items()}
+    labels = found["labels"] or {"by_label": {}}
+    by_label = labels.pop("by_label")
+
+    def select(group: Mapping[str, Any], value: str, *more: str) -> dict[str, Any]:
+        return {"value": group[value], "ci95": group[f"{value}_ci95"], **{name: group[name] for name in more}}
+
+    def describe_overlap(overlap: Mapping[str, Any]) -> dict[str, Any]:
+        return {"questions": overlap["n_questions"], "score_without": select(overlap, "score_without")}
+
     return {
-        agent: str(
-            (of_system.get(agent) or {}).get("model")
-            or (of_model.get(agent) or {}).get("name")
-            or model.get("name", "")
-        )
-        for agent in {**of_system, **of_model}
-    }
-
-
-def _metrics(summary: Summary | None) -> dict[str, float]:
-    """Return the summary's numbers, without the unknown ones: MLflow has no null."""
-    found: dict[str, object] = {}
-    for name, value, bounds in _list_numbers(summary) if summary else ():
-        found[name] = value
-        found |= dict(zip((f"{name}_ci95_low", f"{name}_ci95_high"), bounds or (), strict=False))
-    return {name: round(float(value), 6) for name, value in found.items() if isinstance(value, int | float)}
-
-
-def _list_numbers(summary: Summary) -> Iterator[tuple[str, object, Interval | None]]:
-    """Yield the name in MLflow, the value, and the interval if there is one."""
-    plain = {**vars(summary), **vars(summary.usage)}
-    plain |= {f"tools/{name}_calls": n for name, n in summary.calls_by_tool.items()}
-    plain |= {f"tools/{name}_errors": summary.tool_errors.get(name, 0) for name in summary.calls_by_tool}
-    metric, is_graded = summary.metric.replace(" ", "_"), summary.metric != ACCURACY
-    yield "accuracy", summary.accuracy, summary.accuracy_ci95
-    if is_graded:
-        yield metric, summary.score, summary.score_ci95
-    for level, counts in summary.by_level.items():
-        name, of_level = f"{metric}/level_{level}", (counts.score, counts.score_ci95)
-        yield name, *(of_level if is_graded else (counts.accuracy, counts.accuracy_ci95))
-        yield f"{name}_n", counts.n, None
-    for tag, values in summary.by_tag.items():
-        yield from _list_scores({f"{metric}/{tag}_{value}": counts for value, counts in values.items()}, "n")
-    yield from _list_scores({f"part/{name}": part for name, part in summary.parts.items()}, "n")
-    yield from _list_scores({f"extra/{name}": extra for name, extra in summary.extra_scorers.items()}, "failed")
-    for lost in summary.attribution or ():
-        kind = "" if lost.kind in ("agent", "tool") else f"{lost.kind}_"
-        yield f"lost/{kind}{lost.name}", lost.points, lost.points_ci95
-    for critic, numbers in summary.critics.items():
-        for key in vars(numbers):
-            yield f"critics/{critic}_{key}", getattr(numbers, key), getattr(numbers, f"{key}_ci95", None)
-    if labels := summary.labels:
-        yield "labels/macro_f1", labels.macro_f1, labels.macro_f1_ci95
-        for name, each in labels.by_label.items() if len(labels.by_label) <= MAX_LABELS else ():
-            for key in ("precision", "recall", "f1"):
-                yield f"labels/{name}_{key}", getattr(each, key), getattr(each, f"{key}_ci95")
-            yield f"labels/{name}_n", each.n, None
-        plain |= {"labels/other_answers": labels.n_other, "labels/no_answer": labels.n_no_answer}
-    if epochs := summary.by_epochs:
-        estimates = {"majority": epochs.majority}
-        estimates |= {f"pass_at_{k}": each for k, each in epochs.pass_at.items()}
-        estimates |= {f"pass_hat_{k}": each for k, each in epochs.pass_hat.items()}
-        for name, estimate in estimates.items():
-            yield f"epochs/{name}", estimate.value, estimate.ci95
-        plain["epochs/icc"] = epochs.icc
-    for name, overlap in {"leaks": summary.leaks, "tuned_on": summary.used_to_tune}.items():
-        if overlap:
-            yield f"{name}/questions", overlap.n_questions, None
-            yield f"{name}/score_without", overlap.score_without, overlap.score_without_ci95
-    yield "leaks/blocked_pages", sum(summary.blocked_pages.values()), None
-    families: dict[str, Mapping[str, object]] = {
+        metric: summary.score,
+        f"{metric}_ci95": summary.score_ci95,
+        **{name: found[name] for name in _PLAIN},
+        **found["usage"],
+        f"{metric}/": {name: select(counts, score, "n") for name, counts in groups.items()},
+        "part/": {name: select(part, "score", "n") for name, part in found["parts"].items()},
+        "extra/": {name: select(extra, "score", "n_failed") for name, extra in found["extra_scorers"].items()},
         "errors/": summary.errors_by_class,
         "limits/": summary.limits,
-        "agents/": {f"{name}_seconds": seconds for name, seconds in summary.by_agent.items()},
-        "retried/": vars(summary.retried),
-        "judge/": vars(summary.scorer_usage) if summary.scorer_usage.lm_calls else {},
-        "": {name: value for name, value in plain.items() if name in _PLAIN or "/" in name},
+        "lost/": {
+            each["name"] if each["kind"] in ("agent", "tool") else f"{each['kind']}_{each['name']}": select(
+                each, "points"
+            )
+            for each in found["attribution"] or ()
+        },
+        "agents/": {name: {"seconds": seconds} for name, seconds in summary.by_agent.items()},
+        "critics/": found["critics"],
+        "tools/": {
+            name: {"calls": n, "errors": summary.tool_errors.get(name, 0)} for name, n in summary.calls_by_tool.items()
+        },
+        "labels/": {**(by_label if len(by_label) <= MAX_LABELS else {}), **labels, "confusion": None},
+        "epochs/": found["by_epochs"] or {},
+        "retried/": found["retried"],
+        "judge/": found["scorer_usage"] if summary.scorer_usage.lm_calls else {},
+        "leaks/": {**describe_overlap(found["leaks"]), "blocked_pages": sum(summary.blocked_pages.values())},
+        "tuned_on/": describe_overlap(found["used_to_tune"]) if found["used_to_tune"] else {},
     }
-    for family, content in families.items():
-        for name, value in content.items():
-            yield f"{family}{name}", value, None
 
 
-def _list_scores(scores: Mapping[str, Any], count: str) -> Iterator[tuple[str, object, Interval | None]]:
-    """Yield the score of each, with its interval, and a count: `n` or `failed`."""
-    for name, each in scores.items():
-        yield name, each.score, each.score_ci95
-        yield f"{name}_{count}", each.n if count == "n" else each.n_failed, None
+def _flatten_numbers(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the numbers of nested dictionaries, an interval as two; MLflow has no null."""
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flatten_numbers(value, name if name.endswith("/") else f"{name}_")
+        elif name.endswith("_ci95") and value is not None:
+            yield from zip((f"{name}_low", f"{name}_high"), value, strict=True)
+        elif isinstance(value, int | float):
+            yield name.removesuffix("_value"), value
 
 
-def _flatten(tree: JsonObject, prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the leaves under their dotted path; lists as JSON."""
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:

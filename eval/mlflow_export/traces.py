@@ -26,7 +26,6 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 from eval.mlflow_export.assessments import build_assessments
 from eval.mlflow_export.values import (
     ROOT,
-    RecordKey,
     clean_text,
     derive_span_id,
     derive_trace_id,
@@ -39,21 +38,33 @@ from eval.runs.record import Record
 from mas.runtime.trace import Span as Step
 
 JsonObject = dict[str, Any]
-Part = Mapping[str, Any]  # of a message, as DSPy has it: {"type": "text", "text": …} and the like
-Message = Mapping[str, Any]  # {"role": …, "parts": […]}
+Message = Mapping[str, Any]  # {"role": …, "parts": […]}, whose parts are as DSPy has them: {"type": "text", "text": …}
 
-MESSAGE_FORMAT = "openai"  # MLflow's name for it, the value of mlflow.message.format
-_APART = ("system", "messages", "tools")
+PREVIEW_CHARS = 1000  # the width of MLflow's column; pages pair the rows of two runs by the whole text
+_SPAN_TYPES = {
+    "question": "CHAIN",
+    "orchestrator": "CHAIN",
+    "agent": "AGENT",
+    "lm": "CHAT_MODEL",
+    "tool": "TOOL",
+    "scorer": "EVALUATOR",
+}
+_OF_RECORD = (  # its fields that are tags
+    *("run_id", "level", "epoch", "attempt", "thread_id", "file", "score", "error_class", "error_component", "limit"),
+)
+_OF_USAGE = ("lm_calls", "retries", "tool_calls")
+_IN_OTHER_FIELDS = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd", "model")
+_RESOURCE = Resource({})
+_FLAGS = TraceFlags(TraceFlags.SAMPLED)
 
 
 def to_chat_request(inputs: JsonObject) -> JsonObject:
     """Convert a span's inputs; what is neither message nor tool (temperature and the like) stays as it is."""
-    system = inputs.get("system")
+    rest = dict(inputs)
+    system, messages, tools = rest.pop("system", None), rest.pop("messages", None), rest.pop("tools", None)
     first = [{"role": "system", "content": _content(system)}] if system else []
-    messages = [each for message in inputs.get("messages") or [] for each in _messages(message)]
-    tools = [_tool(tool) for tool in inputs.get("tools") or []]
-    rest = {key: value for key, value in inputs.items() if key not in _APART}
-    return {"messages": [*first, *messages], **({"tools": tools} if tools else {}), **rest}
+    rest["messages"] = [*first, *(each for message in messages or [] for each in _messages(message))]
+    return {**rest, "tools": [_tool(tool) for tool in tools]} if tools else rest
 
 
 def to_chat_reply(outputs: JsonObject, finish_reason: object) -> JsonObject:
@@ -66,28 +77,23 @@ def to_chat_reply(outputs: JsonObject, finish_reason: object) -> JsonObject:
 
 def _messages(message: Message) -> Iterable[JsonObject]:
     """Convert one message; each tool result in it becomes a message of its own, as in OpenAI's form."""
-    if "parts" not in message:
-        yield {"role": _role(message), "content": _content(message.get("content"))}
-        return
-    parts = message["parts"]
-    for part in parts:
-        if part.get("type") == "tool_result":
-            yield {"role": "tool", "tool_call_id": str(part.get("id", "")), "content": _content(part.get("content"))}
-    said = [part for part in parts if part.get("type") not in ("tool_call", "tool_result", "thinking")]
-    calls = [_call(part) for part in parts if part.get("type") == "tool_call"]
-    thoughts = _content([part for part in parts if part.get("type") == "thinking"])
-    if said or calls or thoughts:
-        yield {
-            "role": _role(message),
-            "content": _content(said),
-            **({"reasoning_content": thoughts} if thoughts else {}),
-            **({"tool_calls": calls} if calls else {}),
-        }
-
-
-def _role(message: Message) -> str:
     role = str(message.get("role", "user"))
-    return "system" if role == "developer" else role
+    role = "system" if role == "developer" else role
+    if "parts" not in message:
+        yield {"role": role, "content": _content(message.get("content"))}
+        return
+    said, thoughts, calls = list[object](), list[object](), list[JsonObject]()
+    for part in message["parts"]:
+        kind = part.get("type")
+        if kind == "tool_result":
+            yield {"role": "tool", "tool_call_id": str(part.get("id", "")), "content": _content(part.get("content"))}
+        elif kind == "tool_call":
+            calls.append(_call(part))
+        else:
+            (thoughts if kind == "thinking" else said).append(part)
+    if said or calls or thoughts:
+        more = {"reasoning_content": _content(thoughts), "tool_calls": calls}
+        yield {"role": role, "content": _content(said), **{name: value for name, value in more.items() if value}}
 
 
 def _content(value: object) -> str:
@@ -104,7 +110,7 @@ def _content(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _call(part: Part) -> JsonObject:
+def _call(part: Mapping[str, Any]) -> JsonObject:
     given = part.get("input")
     arguments = given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False, default=str)
     function = {"name": str(part.get("name", "")), "arguments": arguments}
@@ -117,29 +123,14 @@ def _tool(tool: JsonObject) -> JsonObject:
     return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
 
 
-PREVIEW_CHARS = 1000  # the width of MLflow's column; pages pair the rows of two runs by the whole text
-_SPAN_TYPES = {
-    "question": "CHAIN",
-    "orchestrator": "CHAIN",
-    "agent": "AGENT",
-    "lm": "CHAT_MODEL",
-    "tool": "TOOL",
-    "scorer": "EVALUATOR",
-}
-_IN_OTHER_FIELDS = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd", "model")
-_RESOURCE = Resource({})
-_FLAGS = TraceFlags(TraceFlags.SAMPLED)
-
-
 def build_trace(record: Record, experiment_id: str, run_id: str) -> Trace:
     """Build the trace of one sample, epoch and attempt, with its assessments; `run_id` is MLflow's id of the run."""
-    key = get_record_key(record)
+    trace_id, usage = derive_trace_id(get_record_key(record)), record.usage
     # Nanoseconds since 1970, exact to the microsecond that `started_at` has.
     start_ns = round(datetime.fromisoformat(record.started_at).timestamp() * 1_000_000) * 1000
-    spans = _SpanBuilder(record, key, start_ns).build()
     response = f"error: {record.error}" if record.error else ""
     info = TraceInfo(
-        trace_id=derive_trace_id(key),
+        trace_id=trace_id,
         trace_location=TraceLocation.from_experiment_id(experiment_id),
         request_time=start_ns // 1_000_000,
         execution_duration=round(record.wall_seconds * 1000),
@@ -147,11 +138,17 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> Trace:
         request_preview=format_request_preview(record),
         response_preview=truncate(response if record.answer is None else record.answer, PREVIEW_CHARS),
         client_request_id=truncate(record.thread_id, 50) or None,
-        trace_metadata=_metadata(record, run_id),
+        trace_metadata={  # usage is the program's own, as in the run's table; a judge's calls are on its spans
+            "mlflow.sourceRun": run_id,
+            "mlflow.trace_schema.version": "3",
+            "mlflow.trace.tokenUsage": json.dumps(_tokens(vars(usage))),
+            "mlflow.trace.cost": json.dumps(_cost(usage.cost_usd)),
+        },
         tags=_tags(record),
         assessments=list(build_assessments(record, run_id, start_ns)),
     )
-    return Trace(info, TraceData(spans))
+    builder = _SpanBuilder(record, trace_id, start_ns)
+    return Trace(info, TraceData([Span(builder.build(step)) for step in list_shown_steps(record)]))
 
 
 def format_request_preview(record: Record) -> str:
@@ -165,37 +162,15 @@ def format_request_preview(record: Record) -> str:
     return truncate(record.question, PREVIEW_CHARS - len(end)) + end
 
 
-def _metadata(record: Record, run_id: str) -> dict[str, str]:
-    """Return the metadata. Usage is the program's own, as in the run's table; a judge's calls are on its spans."""
-    return {
-        "mlflow.sourceRun": run_id,
-        "mlflow.trace_schema.version": "3",
-        "mlflow.trace.tokenUsage": json.dumps(_tokens(vars(record.usage))),
-        "mlflow.trace.cost": json.dumps(_cost(record.usage.cost_usd)),
-    }
-
-
 def _tags(record: Record) -> dict[str, str]:
-    usage = record.usage
     found = {
         "mlflow.traceName": record.sample_id,
-        "harness.run_id": record.run_id,
         "harness.question_id": record.sample_id,
-        "harness.level": record.level,
-        "harness.epoch": record.epoch,
-        "harness.attempt": record.attempt,
-        "harness.thread_id": record.thread_id,
-        "harness.file": record.file,
-        "harness.score": record.score,
-        "harness.error_class": record.error_class,
-        "harness.error_component": record.error_component,
-        "harness.limit": record.limit,
+        **{f"harness.{name}": getattr(record, name) for name in _OF_RECORD},
+        **{f"harness.{name}": getattr(record.usage, name) for name in _OF_USAGE},
         "harness.leaks": len(record.leaks) or None,
         "harness.blocked_pages": sum(record.blocked_pages.values()) or None,
-        "harness.lm_calls": usage.lm_calls,
-        "harness.retries": usage.retries,
-        "harness.tool_calls": usage.tool_calls,
-        "harness.cost_usd": "n/a" if usage.cost_usd is None else usage.cost_usd,
+        "harness.cost_usd": "n/a" if record.usage.cost_usd is None else record.usage.cost_usd,
     }
     return {name: truncate(str(value), 500) for name, value in found.items() if value is not None and value != ""}
 
@@ -220,48 +195,46 @@ def list_shown_steps(record: Record) -> list[Step]:
 
 
 class _SpanBuilder:
-    """Converts the record's trajectory to MLflow's spans, in its order."""
+    """Converts steps of a record's trajectory to spans."""
 
-    def __init__(self, record: Record, key: RecordKey, start_ns: int) -> None:
-        self.record, self.key, self.start_ns = record, key, start_ns
-        self.trace = derive_trace_id(key)
-        self.number = int(self.trace[3:], 16)  # OpenTelemetry's form of the same id
+    def __init__(self, record: Record, trace_id: str, start_ns: int) -> None:
+        self.record, self.trace_id, self.start_ns = record, trace_id, start_ns
+        self.key = get_record_key(record)
 
-    def build(self) -> list[Span]:
-        return [Span(self._build_span(step)) for step in list_shown_steps(self.record)]
-
-    def _build_span(self, step: Step) -> ReadableSpan:
+    def build(self, step: Step) -> ReadableSpan:
         is_root = step.id == ROOT
         parent = None if is_root else step.parent or ROOT  # a scorer's span begins after the question's has ended
         error = step.error or (self.record.error if is_root else None)
         end = max(self.record.wall_seconds, step.start_seconds) if step.end_seconds is None else step.end_seconds
+        name = _split_model(step)[1] if step.kind == "lm" else step.name
         return ReadableSpan(
-            name=truncate(_name(step), 250),
+            name="question" if step.kind == "question" else truncate(name, 250),
             context=self._context(step.id),
             parent=None if parent is None else self._context(parent),
             resource=_RESOURCE,
             attributes=self._attributes(step),
-            events=list(self._events(step, error)),
+            events=list(self._events(step, error, end)),
             status=Status(StatusCode.ERROR, clean_text(error)) if error else Status(StatusCode.OK),
             start_time=self._ns(step.start_seconds),
             end_time=self._ns(end),
         )
 
     def _context(self, number: int) -> SpanContext:
-        return SpanContext(self.number, int(derive_span_id(self.key, number), 16), is_remote=False, trace_flags=_FLAGS)
+        trace, span = int(self.trace_id[3:], 16), int(derive_span_id(self.key, number), 16)
+        return SpanContext(trace, span, is_remote=False, trace_flags=_FLAGS)
 
     def _ns(self, seconds: float) -> int:
         return self.start_ns + round(seconds * 1e9)
 
     def _attributes(self, step: Step) -> dict[str, str]:
-        inputs, outputs, own = step.inputs, step.outputs, dict(step.attributes)
+        inputs, outputs, own, record = step.inputs, step.outputs, step.attributes, self.record
         found: JsonObject = {
-            "mlflow.traceRequestId": self.trace,
+            "mlflow.traceRequestId": self.trace_id,
             "mlflow.spanType": _SPAN_TYPES.get(step.kind, "UNKNOWN"),
         }
         if step.id == ROOT:
-            inputs = {"question": self.record.question, **({"file": self.record.file} if self.record.file else {})}
-            outputs = {"answer": self.record.answer, "reasoning_trace": self.record.reasoning_trace}
+            inputs = {"question": record.question, **({"file": record.file} if record.file else {})}
+            outputs = {"answer": record.answer, "reasoning_trace": record.reasoning_trace}
         elif step.kind == "lm":
             inputs, outputs = to_chat_request(inputs), to_chat_reply(outputs, own.get("finish_reason"))
             found |= _model_attributes(step)
@@ -270,28 +243,23 @@ class _SpanBuilder:
         if outputs:
             found["mlflow.spanOutputs"] = outputs
         if step.end_seconds is None:
-            own["cut_off"] = True
+            found["cut_off"] = True
         rest = {name: value for name, value in own.items() if value is not None and name not in _IN_OTHER_FIELDS}
         return {name: to_json_text(value) for name, value in (found | rest).items()}
 
-    def _events(self, step: Step, error: str | None) -> Iterator[Event]:
+    def _events(self, step: Step, error: str | None, end: float) -> Iterator[Event]:
         if step.attributes.get("retry"):
             yield self._event("retry", step.start_seconds, {"attempt": step.attributes.get("attempt")})
         for event in step.events:
             rest = {name: value for name, value in event.items() if name not in ("name", "seconds")}
             yield self._event(str(event.get("name", "event")), event.get("seconds", step.start_seconds), rest)
-        last = self.record.wall_seconds if step.end_seconds is None else step.end_seconds
         if step.id == ROOT and self.record.limit:
-            yield self._event("limit reached", last, {"limit": self.record.limit})
-        if error:
-            yield self._event("exception", last, self._describe_exception(step.error, error))
-
-    def _describe_exception(self, raised: str | None, error: str) -> dict[str, str]:
-        """Split a span's error, "Type: message"; a record's error is a sentence."""
-        kind, _, message = (raised or "").partition(": ")
-        if message:
-            return {"exception.type": kind, "exception.message": message}
-        return {"exception.type": self.record.error_class or "error", "exception.message": error}
+            yield self._event("limit reached", end, {"limit": self.record.limit})
+        if error:  # a span's is "Type: message", a record's a sentence
+            kind, _, message = (step.error or "").partition(": ")
+            if not message:
+                kind, message = self.record.error_class or "error", error
+            yield self._event("exception", end, {"exception.type": kind, "exception.message": message})
 
     def _event(self, name: str, seconds: float, fields: Mapping[str, object]) -> Event:
         """Build an event. OpenTelemetry takes plain values only; what has a structure becomes JSON."""
@@ -301,13 +269,6 @@ class _SpanBuilder:
             if value is not None
         }
         return Event(truncate(name, 250), plain, self._ns(seconds))  # type: ignore[arg-type]  # plain by now
-
-
-def _name(step: Step) -> str:
-    """Return the name that the tree of spans shows: an agent's, a tool's, a model's own name."""
-    if step.kind == "question":
-        return "question"
-    return _split_model(step)[1] if step.kind == "lm" else step.name
 
 
 def _split_model(step: Step) -> tuple[str, str]:
@@ -321,7 +282,7 @@ def _model_attributes(step: Step) -> JsonObject:
     provider, model = _split_model(step)
     cost_usd = step.attributes.get("cost_usd")
     found: JsonObject = {
-        "mlflow.message.format": MESSAGE_FORMAT,
+        "mlflow.message.format": "openai",
         "mlflow.llm.model": model,
         "mlflow.llm.cost": _cost(cost_usd),
     }

@@ -13,7 +13,7 @@ settings' `environment()`.
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -84,17 +84,27 @@ def open_run(
         UserError: the experiment is in MLflow's bin, or the run, with its traces, is in another one.
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
-    with _lock_local_store(settings):
+    with ExitStack() as stack:
+        if isinstance(settings, LocalTracking):  # two processes that create MLflow's tables in one file break both
+            from filelock import FileLock
+
+            settings.path().mkdir(parents=True, exist_ok=True)
+            stack.enter_context(FileLock(settings.path() / "mlflow.db.lock", timeout=_LOCK_SECONDS))
         client, tracing = connect(settings)
-        experiment_id = _get_experiment_id(client, settings.experiment, settings.artifact_location())
-        found = _find_runs(client, [experiment_id], run_id)
-        if not found:
-            if has_traces:
-                _check_not_elsewhere(client, experiment_id, run_id, name)
-            all_tags = {**(tags or {}), RUN_TAG: run_id}
-            found = [client.create_run(experiment_id, start_time=start_ms, tags=all_tags, run_name=name)]
-    info = found[0].info
-    return TrackedRun(client, tracing, str(info.experiment_id), str(info.run_id))
+        own_id = _get_experiment_id(client, settings.experiment, settings.artifact_location())
+        experiments: Iterator[Experiment] = read_pages(lambda token: client.search_experiments(page_token=token))
+        names = {str(each.experiment_id): each.name for each in experiments} if has_traces else {}
+        found = list(search_runs(client, [*{own_id, *names}], f"tags.`{RUN_TAG}` = '{run_id}'"))
+        here = [each for each in found if str(each.info.experiment_id) == own_id]
+        if not here and found:
+            there = names[str(found[0].info.experiment_id)]
+            raise UserError(
+                f"{name} is in the experiment {there} there already, and its traces can be in one only; "
+                f"give tracking.experiment='{there}', or another MLflow."
+            )
+        if not here:
+            here = [client.create_run(own_id, start_ms, tags={**(tags or {}), RUN_TAG: run_id}, run_name=name)]
+    return TrackedRun(client, tracing, own_id, str(here[0].info.run_id))
 
 
 def read_pages(fetch: "Callable[[str | None], PagedList[T]]") -> Iterator[T]:
@@ -113,39 +123,6 @@ def search_runs(
     """Search runs through all pages of the result."""
     ids, order = list(experiment_ids), list(order_by) or None
     return read_pages(lambda token: client.search_runs(ids, condition, order_by=order, page_token=token))
-
-
-def _find_runs(client: "MlflowClient", experiment_ids: Sequence[str], run_id: str) -> "list[Run]":
-    return list(client.search_runs(list(experiment_ids), f"tags.`{RUN_TAG}` = '{run_id}'"))
-
-
-def _check_not_elsewhere(client: "MlflowClient", experiment_id: str, run_id: str, name: str) -> None:
-    """
-    Raises:
-        UserError: another experiment has the run.
-    """
-    experiments: Iterator[Experiment] = read_pages(lambda token: client.search_experiments(page_token=token))
-    names = {str(each.experiment_id): each.name for each in experiments}
-    names.pop(experiment_id, None)
-    if names and (found := _find_runs(client, list(names), run_id)):
-        there = names[str(found[0].info.experiment_id)]
-        raise UserError(
-            f"{name} is in the experiment {there} there already, and its traces can be in one only; "
-            f"give tracking.experiment='{there}', or another MLflow."
-        )
-
-
-@contextmanager
-def _lock_local_store(settings: Tracking) -> Iterator[None]:
-    """Let one process at a time create a local store: two that create MLflow's tables in one file break both."""
-    if not isinstance(settings, LocalTracking):
-        yield
-        return
-    from filelock import FileLock
-
-    settings.path().mkdir(parents=True, exist_ok=True)
-    with FileLock(settings.path() / "mlflow.db.lock", timeout=_LOCK_SECONDS):  # its Timeout is an OSError
-        yield
 
 
 def _get_experiment_id(client: "MlflowClient", name: str, location: str | None) -> str:
@@ -174,19 +151,13 @@ class TrackedRun:
     experiment_id: str
     run_id: str  # MLflow's
 
-    def status(self) -> str:
-        return str(self.client.get_run(self.run_id).info.status)
-
     def begin(self) -> None:
         """Show the run as running, also one that had ended and is resumed."""
-        if self.status() != "RUNNING":
-            self.client.update_run(self.run_id, status="RUNNING")
+        self.client.update_run(self.run_id, status="RUNNING")
 
     def finish(self, status: str, end_ms: int) -> None:
-        """Close the run: FINISHED, FAILED or KILLED; nothing happens if it is closed just so."""
-        info = self.client.get_run(self.run_id).info
-        if (info.status, info.end_time) != (status, end_ms):
-            self.client.set_terminated(self.run_id, status, end_ms)
+        """Close the run: FINISHED, FAILED or KILLED."""
+        self.client.set_terminated(self.run_id, status, end_ms)
 
     def mark(self, text: str) -> None:
         """Say on the run's page whether all of the run is there."""
@@ -205,11 +176,7 @@ class TrackedRun:
         return Sent(len(traces), len(spans))
 
     def count(self) -> Sent:
-        """Count inside of MLflow's database, as its own charts do, so that no trace is fetched.
-
-        Raises:
-            MlflowException: MLflow cannot be reached, or refuses.
-        """
+        """Count inside of MLflow's database, as its own charts do, so that no trace is fetched."""
         return Sent(self._sum("TRACES", "trace_count"), self._sum("SPANS", "span_count"))
 
     def _sum(self, view: str, metric: str) -> int:

@@ -3,8 +3,6 @@
 exit_code = run_sync(EVALUATIONS, ["latest", "tracking=local"], usage="python eval/sync.py RUN …")
 """
 
-import io
-import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -30,14 +28,7 @@ from eval.cli.mistakes import describe_mistake
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, build_part, read_config
 from eval.config.tracking import NoTracking, Tracking
-from eval.mlflow_export.exporter_launcher import (
-    EVALUATION,
-    RUN_ENDED,
-    ExportKind,
-    ExportRequest,
-    RunEnd,
-    format_view_line,
-)
+from eval.mlflow_export.exporter_launcher import EVALUATION, ExportKind, ExportRequest, format_view_line
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use
 from eval.runs.foreign_run import is_own_folder, refuse_unreadable
 from eval.runs.logs import open_log
@@ -211,16 +202,13 @@ def _lock_run(folder: Path) -> Iterator[None]:
 
 
 def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
-    from eval.mlflow_export.exporter_process import Exporter
+    from eval.mlflow_export.exporter_process import RunEnd
 
     request = ExportRequest.build(settings, _read_secrets(source, folder))
     log, file = open_log(folder, "mlflow", request.secrets)
-    end = RunEnd(io.StringIO(f"{RUN_ENDED}\n"))
-    end.over.wait()
     with closing(file), closing(source.open_export(folder, settings, request.redact)) as export:
-        # `wait_seconds` is how long a run waits; this goes on as long as MLflow accepts something.
         command = shlex.join([*shlex.split(source.kind.format_sync_command(folder)), *overrides])
-        state = Exporter(export, end, math.inf, log, live=False, sync_command=command).run()
+        state = export.export(RunEnd(), log, command, is_live=False)
         if export.is_open:
             print_line(f"{folder.name}: {export.describe_sent()}")
     if state.complete:

@@ -4,7 +4,6 @@ folder = a_run(tmp_path / "run", local, [a_record("q1")])
 state = exported(folder, local)                # its state.complete is True
 """
 
-import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import count
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.exporter_launcher import EVALUATION, RUN_ENDED, RunEnd
-from eval.mlflow_export.exporter_process import Exporter
+from eval.mlflow_export.exporter_launcher import EVALUATION
+from eval.mlflow_export.exporter_process import RunEnd
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
 from eval.reports.files import write_reports
@@ -46,17 +45,11 @@ def a_run(folder: Path, settings: LocalTracking, kept: Sequence[Record], **meta:
 def exported(
     folder: Path,
     settings: LocalTracking,
-    last_words: str = f"{RUN_ENDED}\n",
-    wait_seconds: float = 60.0,
-    redact: Any = str,
-    live: bool = True,
 ) -> ExportState:
-    """What came of it; `last_words`: of the run's process."""
-    end = RunEnd(io.StringIO(last_words))
-    end.over.wait()
-    export, (log, file) = RunExport(folder, settings, redact), open_log(folder, "mlflow")
+    """What came of it."""
+    export, (log, file) = RunExport(folder, settings, str), open_log(folder, "mlflow")
     try:
-        return Exporter(export, end, wait_seconds, log, live, EVALUATION.format_sync_command(folder)).run()
+        return export.export(RunEnd(), log, EVALUATION.format_sync_command(folder))
     finally:
         export.close()
         file.close()

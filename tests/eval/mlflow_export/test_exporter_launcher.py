@@ -162,7 +162,8 @@ def test_a_killed_run_shows_as_killed_with_what_it_had(
     state = state_of(folder)
     assert state.counts["traces"] == {"store": 1, "mlflow": 1}
     run = in_mlflow(local, state)
-    assert (run.status(), run.client.get_run(run.run_id).data.metrics["accuracy"]) == ("KILLED", 0.2)
+    shown = run.client.get_run(run.run_id)
+    assert (shown.info.status, shown.data.metrics["accuracy"]) == ("KILLED", 0.2)
     assert completed(folder).run_id == state.run_id  # with the files that the killed process did not write
     assert "summary.json" in {each.path for each in run.client.list_artifacts(run.run_id)}
 

@@ -13,8 +13,7 @@ from mlflow.tracing.client import TracingClient
 
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export import exporter_process
-from eval.mlflow_export.exporter_launcher import RUN_ENDED, RunEnd
-from eval.mlflow_export.exporter_process import Exporter
+from eval.mlflow_export.exporter_process import RunEnd
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import IN_MLFLOW_TAG, Sent, TrackedRun
 from eval.runs.logs import open_log
@@ -77,17 +76,12 @@ def test_failures_while_the_run_goes_on_leave_all_attempts_at_its_end(
         def open_run(self) -> TrackedRun:
             self.calls += 1
             if self.calls == exporter_process.ATTEMPTS:
-                os.write(run, f"{RUN_ENDED}\n".encode())
+                os.close(run)
             if self.calls < 2 * exporter_process.ATTEMPTS:
                 raise ConnectionError("down")
             return super().open_run()
 
     log, file = open_log(folder, "mlflow")
-    with (
-        closing(file),
-        os.fdopen(source) as said,
-        os.fdopen(run, "w"),
-        closing(Unreachable(folder, local, str)) as export,
-    ):
-        state = Exporter(export, RunEnd(said), 60.0, log).run()
+    with closing(file), os.fdopen(source, "rb") as said, closing(Unreachable(folder, local, str)) as export:
+        state = export.export(RunEnd(said), log)
     assert (state.complete, state.warning) == (True, None)
