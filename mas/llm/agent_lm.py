@@ -28,7 +28,7 @@ MAX_SERVER_CHARS = 500  # of a refusal's own words, so that the remedy after the
 _LM15_GUIDANCE = "\n\n  "  # begins lm15's own advice, which names nothing that users of the harness have
 _REMEDIES = (  # word in the refusal of a request → option; the first one counts
     ("temperature", "model.temperature=null, or the agent's own"),
-    ("max_completion_tokens", "model.max_tokens_field to the name that the server takes"),
+    ("max_completion_tokens", "model.max_tokens=null and 'model.extra_body={max_completion_tokens: N}'"),
     ("max_tokens", "model.max_tokens to what the server takes"),
     ("image", "model.takes_images=false"),
     ("audio", "model.takes_audio=false"),

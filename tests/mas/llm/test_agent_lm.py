@@ -35,7 +35,7 @@ NO_SUCH = "The model `any` does not exist"
         (404, NO_SUCH, f"{NO_SUCH}; check model.name=any and model.base_url"),
         (404, "page not found", "page not found; check model.name=any and model.base_url"),
         (400, "temperature must be 1", "temperature must be 1; set model.temperature=null, or the agent's own"),
-        (400, "Use 'max_completion_tokens'", "'; set model.max_tokens_field to the name that the server takes"),
+        (400, "Use 'max_completion_tokens'", " and 'model.extra_body={max_completion_tokens: N}'"),
         (422, "tools: extra field", "tools: extra field; set model.native_tools=false"),
         (400, "no", "no; check model.name, model.temperature, model.max_tokens, model.native_tools"),
         (400, "x" * 5_000, "x; check model.name, model.temperature, model.max_tokens, model.native_tools"),
