@@ -223,7 +223,7 @@ def test_a_part_of_an_answer_is_never_right_even_if_it_reads_like_the_gold_answe
 def test_a_server_that_refuses_everything_stops_the_run_with_its_reason(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mas.llm.adaptive_pace.MAX_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("mas.llm.rate_limiter.MAX_PAUSE_SECONDS", 0.01)
     rows = dataset(tmp_path, *(question(f"q{number}", f"What is {number} * 7?", "42") for number in range(9)))
     with fault_server(lasting("429")) as server:
         model = ["model=openai_compatible", f"model.base_url={server.base_url}", "model.retry_base_seconds=0.01"]

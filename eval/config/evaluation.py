@@ -23,6 +23,7 @@ from eval.config.measured import MAX_EPOCHS
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
 from mas.llm.profiles.model import Model, check_agents
+from mas.llm.rate_limiter import Traffic
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits

@@ -1,7 +1,11 @@
 """Rate limiter of an endpoint: the requests of all agents wait here until they may be sent, first come, first served.
 
 The number of requests in flight is always limited. A rate that the profile declares is kept. Without one the pace is
-learnt from the server's refusals (`adaptive_pace.py`); the same if a server refuses although its declared rate is kept.
+learnt from the server's refusals (429); the same if a server refuses although its declared rate is kept. A refusal
+means that the pace is above the server's limit, or it is chance (a shared key, an overloaded provider), and the same
+share is refused at every pace. The rules that tell them apart (cut, background, growth, closed) are in
+docs/explanation/rate-limits.md, with figures from `tests/bench/limiter_simulation.py`, which the constants were chosen
+by. Requests count in the order of sending; refusals of those sent before the last decision belong to that decision.
 
     with await RateLimiter(max_concurrency=64).acquire(tokens=900) as permit:
         await client.post(...)
@@ -11,13 +15,42 @@ learnt from the server's refusals (`adaptive_pace.py`); the same if a server ref
 import asyncio
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 from aiolimiter import AsyncLimiter
 
-from mas.llm.adaptive_pace import AdaptivePace, SentRequest, Traffic
+BURST_SECONDS = 0.1  # of a declared rate
+OPENING_PER_SECOND = 500.0  # pace before anything is known
+RESTART_PER_SECOND = 20.0  # first pace if the server was closed from the start
+CREDIT_SECONDS = 0.1  # lateness of a timer that the pace makes up for
+HOLD_SECONDS, MAX_HOLD_SECONDS, HOLD_REQUESTS = 8.0, 30.0, 50  # after a cut; longer until so many are sent
+DOUBLING_SECONDS = 2.5
+MEASURED_REQUESTS = 10  # that were accepted before the first closure, or its rate says nothing
+MARGIN = 0.97  # of a measured rate
+MAX_OVER_MEAN = 1.2  # pace after a closure, relative to what got through
+MIN_PACE = 0.02  # requests per second
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.25, 1.0  # without Retry-After; longer the longer it is closed
+MAX_RETRY_AFTER_SECONDS = 60.0
+REFUSAL_SECONDS = 0.15  # that a refusal takes, before one was seen; a probe must be refused in twice that
+MAX_PROBE_SECONDS = 1.0  # however long earlier refusals took
+MIN_BACKGROUND = 0.02  # share tolerated from the start
+PRIOR_REQUESTS = 15.0  # weight of an unknown background as 0: with less, a limit that falls far is taken for chance
+EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused as well
+CUT_EVIDENCE, CLOSED_EVIDENCE = 7.0, 10.0  # natural logarithms of likelihood ratios
+MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
 
-BURST_SECONDS = 0.1
+
+@dataclass(frozen=True)
+class Traffic:
+    """Requests of an endpoint until now, and the pace."""
+
+    answered: int
+    refused: int  # because of the rate (429)
+    failed: int  # for another reason
+    in_flight: int
+    waiting: int  # for their turn
+    pace: float | None  # requests per second; None: nothing was refused yet
 
 
 class BackoffTooLongError(Exception):
@@ -51,26 +84,37 @@ class Limiter(Protocol):
         """Wait for a turn; see `RateLimiter.acquire`."""
 
 
+@dataclass(frozen=True)
 class RequestPermit:
-    """A Permit of a RateLimiter."""
+    """A Permit of a RateLimiter, and a place in the order of sending from which rates are measured."""
 
-    def __init__(self, limiter: "RateLimiter", sent: SentRequest) -> None:
-        self._limiter, self._sent = limiter, sent
+    limiter: "RateLimiter"
+    number: int  # in the order of sending
+    at: float  # monotonic seconds
+    refused: int  # of all requests until then
+    is_held: bool = False  # sent at a pace that is held: counts for the background
 
     def record_success(self) -> None:
-        self._limiter.answered += 1
+        self.limiter.answered += 1
 
     def record_rate_limit(self, retry_after_seconds: float | None) -> None:
-        self._limiter.policy.record_rate_limit(self._sent, retry_after_seconds, self._limiter.now())
+        self.limiter.record_rate_limit(self, retry_after_seconds)
 
     def record_server_error(self) -> None:
-        self._limiter.failed += 1
+        self.limiter.failed += 1
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._limiter.end_request()
+        self.limiter.end_request()
+
+    def count_accepted(self, later: "RequestPermit") -> int:
+        return (later.number - self.number) - (later.refused - self.refused)
+
+    def measure_rate(self, later: "RequestPermit") -> float:
+        """Return the requests per second accepted from here to a later request."""
+        return self.count_accepted(later) / max(MIN_SPAN_SECONDS, later.at - self.at)
 
 
 class RateLimiter:
@@ -81,16 +125,24 @@ class RateLimiter:
     ) -> None:
         self._rates = (requests_per_minute, tokens_per_minute)
         self.max_concurrency = max_concurrency
-        self.policy = AdaptivePace()
-        self.in_flight = self.answered = self.failed = self._waiting = 0
+        self.in_flight = self.answered = self.failed = self.refused = self._waiting = 0
+        self.pace = OPENING_PER_SECOND
+        self.hold_until = 0.0  # end of the present pause
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._next = self._grow_at = 0.0
+        self._number = self._judged = self._decided_at = 0  # newest request: sent, refused, sent before a decision
+        self._is_opening, self._is_held, self._is_probed = True, False, False
+        self._closed_since: float | None = None
+        self._refusal_seconds = REFUSAL_SECONDS  # the longest
+        self._held_refused = self._held_sent = 0.0
+        self._excess = 0.0  # evidence against the background
+        self._streak = self._opened = self._mark(0.0)  # begin of the present excess; the last time it was opened
 
     @property
     def traffic(self) -> Traffic:
         """Counts of requests until now; may be read from another thread."""
-        policy = self.policy
-        pace = policy.pace if policy.refused else None
-        return Traffic(self.answered, policy.refused, self.failed, self.in_flight, self._waiting, pace)
+        pace = self.pace if self.refused else None
+        return Traffic(self.answered, self.refused, self.failed, self.in_flight, self._waiting, pace)
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -117,12 +169,12 @@ class RateLimiter:
                 await self._wait_for_declared_rate(tokens)
                 await self._wait_for_capacity(get_patience)
                 self.in_flight += 1
-                return RequestPermit(self, self.policy.record_send(self.now()))
+                return self._record_send(self.now())
         finally:
             self._waiting -= 1
 
     def _check_pause(self, patience_seconds: float) -> None:
-        if (pause := self.policy.hold_until - self.now()) > max(0.0, patience_seconds):
+        if (pause := self.hold_until - self.now()) > max(0.0, patience_seconds):
             raise BackoffTooLongError(pause)
 
     async def _wait_for_declared_rate(self, tokens: int) -> None:
@@ -135,7 +187,7 @@ class RateLimiter:
     async def _wait_for_capacity(self, get_patience: Callable[[], float]) -> None:
         """Wait, at the head of the queue, until the pace and the limit of requests in flight let a request pass."""
         while True:
-            if (wait := self.policy.next_send_at - self.now()) > 0:
+            if (wait := max(self.hold_until, self._next) - self.now()) > 0:
                 self._check_pause(get_patience())
                 await asyncio.sleep(wait)
             elif self.in_flight < self.max_concurrency:
@@ -158,6 +210,96 @@ class RateLimiter:
         self._loop, self.in_flight, self._waiting = loop, 0, 0
         self._turn, self._ended = asyncio.Lock(), asyncio.Event()
         self._buckets = [_create_bucket(rate) for rate in self._rates]
+
+    @property
+    def background(self) -> float:
+        """Share of requests that is refused whatever the pace."""
+        return max(MIN_BACKGROUND, self._held_refused / (self._held_sent + PRIOR_REQUESTS))
+
+    def _mark(self, now: float, is_held: bool = False) -> RequestPermit:
+        return RequestPermit(self, self._number, now, self.refused, is_held)
+
+    def _record_send(self, now: float) -> RequestPermit:
+        """Number a request that is being sent, and space the next one."""
+        if self._closed_since is not None and self._is_probed:  # the probe was not refused in time
+            self._reopen(now)
+        if self._number == 0:
+            self._opened = self._mark(now)
+        self._number += 1
+        if self._closed_since is not None:
+            self._is_probed, self._next = True, now + min(2 * self._refusal_seconds, MAX_PROBE_SECONDS)
+            return self._mark(now)
+        gap = 1 / self.pace
+        is_waited_for = self._next > now - CREDIT_SECONDS
+        self._next = max(self._next, now - CREDIT_SECONDS) + gap
+        if is_waited_for and now >= self._grow_at:
+            self._is_held = False
+            self.pace *= 2 ** min(1.0, gap / DOUBLING_SECONDS)
+        self._held_sent += self._is_held
+        return self._mark(now, self._is_held)
+
+    def record_rate_limit(self, sent: RequestPermit, retry_after_seconds: float | None) -> None:
+        """Record a refused request (429); called by its permit."""
+        now = self.now()
+        accepted = max(0, sent.number - self._judged - 1)  # since the last refusal
+        self._judged = max(self._judged, sent.number)
+        self.refused += 1
+        self._refusal_seconds = max(self._refusal_seconds, now - sent.at)
+        if sent.number <= self._decided_at:
+            return
+        if self._closed_since is not None:
+            self._pause(self._closed_since, retry_after_seconds, now)
+            return
+        self._held_refused += sent.is_held
+        here = replace(sent, refused=self.refused)
+        self._add_evidence(here, accepted)
+        in_a_row = 1 + here.refused - self._streak.refused
+        is_closed = not self._streak.count_accepted(here) and in_a_row * -math.log(self.background) >= CLOSED_EVIDENCE
+        is_excess = self._excess >= CUT_EVIDENCE
+        if is_closed or (is_excess and self._is_opening):
+            self._closed_since = now
+            self._pause(now, None, now)  # the first probe does not wait for Retry-After: one request's may be chance
+        elif is_excess:
+            self._cut(self._streak.measure_rate(here), now)
+
+    def _add_evidence(self, here: RequestPermit, accepted: int) -> None:
+        """Weigh "a share `more` is refused" against "the background is": a CUSUM of log-likelihood ratios."""
+        more = self.background + (1 - self.background) * EXCESS
+        self._excess = max(0.0, self._excess + accepted * math.log(1 - EXCESS))
+        if self._excess == 0.0:
+            self._streak = here
+        self._excess += math.log(more / self.background)
+
+    def _pause(self, closed_since: float, retry_after_seconds: float | None, now: float) -> None:
+        """Send nothing for a while, and then one probe."""
+        pause = min(max(MIN_PAUSE_SECONDS, now - closed_since), MAX_PAUSE_SECONDS)
+        if retry_after_seconds is not None and retry_after_seconds > 0:
+            pause = min(retry_after_seconds, MAX_RETRY_AFTER_SECONDS)
+        self.hold_until = max(self.hold_until, now + pause)
+        self._is_probed, self._decided_at = False, self._number
+
+    def _reopen(self, now: float) -> None:
+        """Send again, at the rate that got through since the last time: a server's whole window, if it has any."""
+        here = self._mark(now)
+        accepted, rate = self._opened.count_accepted(here), self._opened.measure_rate(here)
+        if self._is_opening:
+            self.pace = rate
+        self._cut(min((rate + self.pace) / 2, MAX_OVER_MEAN * rate), now)
+        if self._is_opening:
+            self._is_held = False  # what a bucket held at first is part of this rate
+            if accepted < MEASURED_REQUESTS:
+                self.pace, self._grow_at = max(self.pace, RESTART_PER_SECOND), now
+        self._opened, self._closed_since, self._is_opening, self._next = here, None, False, now
+
+    def _cut(self, rate: float, now: float) -> None:
+        """Lower the pace to a measured rate, at most by half, and hold it."""
+        half = self.pace / 2
+        self._is_held = rate >= half
+        self.pace = max(MIN_PACE, MARGIN * min(max(rate, half), self.pace))
+        hold = max(HOLD_SECONDS, min(HOLD_REQUESTS / self.pace, MAX_HOLD_SECONDS))
+        self._next, self._grow_at = now + 1 / self.pace, max(self._grow_at, now + hold)
+        self._held_refused, self._held_sent = self._held_refused / 2, self._held_sent / 2  # forget the old by and by
+        self._excess, self._decided_at = 0.0, self._number
 
 
 def _create_bucket(per_minute: float | None) -> AsyncLimiter | None:

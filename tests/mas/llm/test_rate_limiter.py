@@ -25,7 +25,7 @@ def tell(permit: RequestPermit, outcome: str) -> None:
 
 async def close(limiter: RateLimiter, retry_after: float | None) -> None:
     """Refuse requests until nothing is sent any more, the last of them for so many seconds."""
-    while not limiter.policy.hold_until:
+    while not limiter.hold_until:
         with await limiter.acquire(1) as permit:
             permit.record_rate_limit(retry_after)
     with await limiter.acquire(1) as probe:

@@ -85,7 +85,7 @@ def ask(base_url: str, text: str = "hi", **settings: Any) -> Any:
 def test_only_faults_that_pass_are_tried_again(
     fault: Handler, error: type[Exception], requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mas.llm.adaptive_pace.MAX_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("mas.llm.rate_limiter.MAX_PAUSE_SECONDS", 0.01)
     trace = Trace("thread")
     with serving(fault) as server, record_trace(trace), pytest.raises(error):
         ask(server.base_url, num_retries=2)
