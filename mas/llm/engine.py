@@ -190,27 +190,15 @@ class AgentEngine:
         with call.open_span() as current:
             try:
                 self.policy.check_inputs(call.request)
-                response = await self._receive(call, permit)
+                async with call.limit_work(self.reply_times):
+                    response = await self.inner.complete(call.request)
             except BaseException as error:
                 budget.settle(call.find_aborted_cost(error, current))
+                _record_outcome(permit, error)
                 raise
+            _record_outcome(permit)
             budget.settle(record_cost(response, self.policy.price, call.context, current))
             return call.finish(response, current)
-
-    async def _receive(self, call: _Call, permit: Permit | None) -> Response:
-        """Return the server's reply, and report the outcome to the rate limiter."""
-        try:
-            async with call.limit_work(self.reply_times):
-                response = await self.inner.complete(call.request)
-        except (RateLimitError, *SERVER_FAULTS) as error:
-            if permit is not None and isinstance(error, RateLimitError):
-                permit.record_rate_limit(error.retry_after)
-            elif permit is not None and not isinstance(error, AttemptTimeoutError):
-                permit.record_server_error()
-            raise
-        if permit is not None:
-            permit.record_success()
-        return response
 
     def __deepcopy__(self, memo: dict[int, object]) -> "AgentEngine":
         return self
@@ -222,6 +210,18 @@ def _start_side_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="synchronous model calls", daemon=True).start()
     return loop
+
+
+def _record_outcome(permit: Permit | None, error: BaseException | None = None) -> None:
+    """Report how a request ended to the rate limiter; one that was cut off says nothing about the server's rate."""
+    if permit is None or isinstance(error, AttemptTimeoutError):
+        return
+    if error is None:
+        permit.record_success()
+    elif isinstance(error, RateLimitError):
+        permit.record_rate_limit(error.retry_after)
+    elif isinstance(error, SERVER_FAULTS):
+        permit.record_server_error()
 
 
 def _omit_media(value: object) -> object:

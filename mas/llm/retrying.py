@@ -49,9 +49,6 @@ class ReplyTimes(deque[float]):
     def __init__(self) -> None:
         super().__init__(maxlen=MAX_REPLIES)
 
-    def record(self, seconds: float) -> None:
-        self.append(seconds)
-
     def get_timeout(self) -> float:
         """Return the seconds after which an attempt has probably hung; infinite while too little is known."""
         if len(self) < MIN_REPLIES:
@@ -93,14 +90,14 @@ class Attempts:
         try:
             async with asyncio.timeout(min(seconds, left)) as timeout:
                 yield
-            reply_times.record(time.monotonic() - began)
+            reply_times.append(time.monotonic() - began)
         except TimeoutError as error:
             if not timeout.expired():
                 raise
             if seconds == math.inf:
                 message = f"no complete reply within {deadline_seconds:g} s (model.call_deadline_seconds)"
                 raise LMTimeoutError(message) from error
-            reply_times.record(time.monotonic() - began)
+            reply_times.append(time.monotonic() - began)
             raise AttemptTimeoutError(
                 f"no complete reply within {seconds:.3g} s to attempt {self.count} of a call that may take "
                 f"{deadline_seconds:g} s (model.call_deadline_seconds)"

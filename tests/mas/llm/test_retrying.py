@@ -158,14 +158,14 @@ def test_a_request_that_hangs_is_sent_again(hangs: int) -> None:
 def test_the_timeout_of_an_attempt_is_learnt_from_the_replies() -> None:
     times = ReplyTimes()
     for _ in range(9):
-        times.record(3.0)
+        times.append(3.0)
     assert times.get_timeout() == math.inf
-    times.record(100.0)
+    times.append(100.0)
     assert times.get_timeout() == 15.0, "one slow reply of ten changes nothing"
-    times.record(100.0)
+    times.append(100.0)
     assert times.get_timeout() == 500.0, "two of eleven are what is to be expected"
     for _ in range(100):
-        times.record(0.2)
+        times.append(0.2)
     assert times.get_timeout() == 10.0
 
 
