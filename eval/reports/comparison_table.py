@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.text import Text
 
-from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison, describe_answers
-from eval.analysis.comparison.comparison import HeldOut
+from eval.analysis.comparison.answers import GivenAnswer
+from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
+from eval.analysis.comparison.comparison import Side
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_means import MeanDifference
 from eval.analysis.statistics.paired_tests import PairedResult
 from eval.execution.console import Console
 from eval.reports.formats import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
 from eval.reports.tables import Table
+from eval.runs.record import NOT_RUN
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
@@ -28,7 +30,7 @@ _MAX_SETTINGS = 10  # that are listed; --html and --json have all
 _SIDES_INTERVAL, _FOR_SIDES_INTERVAL = "its 95% interval", 90  # the row, and the columns of a terminal that it needs
 _NOTHING = "options, prompts and tools are the same"
 
-Row = Sequence[str]  # name, of the first, of the second, difference, its interval
+Format = Callable[[float], str]
 
 
 def print_comparison(result: ComparisonResult, console: Console) -> None:
@@ -41,16 +43,20 @@ def print_comparison(result: ComparisonResult, console: Console) -> None:
         table = build_numbers(pair)
         rows = [row for row in table.rows if row[0] != _SIDES_INTERVAL or console.width >= _FOR_SIDES_INTERVAL]
         console.print(Table(table.headings, rows).build(f"{pair.run} compared with {pair.against}", whole=1))
-        differ = list(list_differences(pair))
-        more = [f"… and {n} more: --html FILE"] if (n := len(differ) - _MAX_SETTINGS) > 0 else []
-        verdict = describe_verdict(pair, len(result.comparisons))
+        differ, verdict = list(list_differences(pair)), describe_verdict(pair, len(result.comparisons))
+        more = _describe_more(len(differ) - _MAX_SETTINGS)
         for line in (*verdict, *pair.notes, *differ[:_MAX_SETTINGS], *more):
             console.print(Text(line), soft_wrap=True)
-        flips = pair.comparison.flips
-        if flips:
-            console.print(_build_flips(pair).build("questions that flipped", _describe_marks(pair), whole=1))
-        if (n := len(flips) - MAX_FLIPS) > 0:
-            console.print(Text(f"… and {n} more: --html FILE"))
+        if pair.comparison.flips:
+            partly = "" if pair.comparison.metric == ACCURACY else "◐ partly right, "
+            marks = f"✓ right, {partly}✗ wrong, ! error"
+            console.print(_build_flips(pair).build("questions that flipped", marks, whole=1))
+        for line in _describe_more(len(pair.comparison.flips) - MAX_FLIPS):
+            console.print(Text(line))
+
+
+def _describe_more(n: int) -> list[str]:
+    return [f"… and {n} more: --html FILE"] if n > 0 else []
 
 
 def describe_run(run: ReadRun) -> str:
@@ -61,52 +67,39 @@ def describe_run(run: ReadRun) -> str:
 
 def build_numbers(pair: RunComparison) -> Table:
     """Return a pair's numbers: of the first, of the second, difference with its interval."""
-    headings = ("", pair.against, pair.run, f"{pair.run} - {pair.against}", "95% interval")
-    return Table(headings, list(_list_numbers(pair)))
-
-
-def _list_numbers(pair: RunComparison) -> Iterator[Row]:
-    comparison = pair.comparison
+    comparison, rows = pair.comparison, list[Sequence[str]]()
     first, second = comparison.first, comparison.second
-    yield _compare_scores(comparison.metric, (first.score, second.score), comparison.score)
-    intervals = (_format_interval(each.score_ci95, format_percent) for each in (first, second))
-    yield _SIDES_INTERVAL, *intervals, "", ""
-    held_out = pair.used_to_tune
-    if held_out and held_out.without and held_out.scores:
-        yield _compare_scores(f"on the {held_out.n_without} not tuned on", held_out.scores, held_out.without)
+
+    def add_scores(name: str, scores: tuple[float, float], result: PairedResult) -> None:
+        change, bounds = f"{format_points(result.difference)} points", _format_interval(result.ci95, format_points)
+        rows.append((name, *map(format_percent, scores), change, bounds))
+
+    def add_means(name: str, means: MeanDifference | None, form: Format, form_change: Format, unit: str = "") -> None:
+        if means is None:
+            rows.append((name, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, ""))
+        else:
+            change, bounds = form_change(means.difference) + unit, _format_interval(means.ci95, form_change)
+            rows.append((name, form(means.first), form(means.second), change, bounds))
+
+    def add_sides(name: str, read: Callable[[Side], str]) -> None:
+        rows.append((name, read(first), read(second), "", ""))
+
+    add_scores(comparison.metric, (first.score, second.score), comparison.score)
+    add_sides(_SIDES_INTERVAL, lambda side: _format_interval(side.score_ci95, format_percent))
     if comparison.metric != ACCURACY:
-        yield "fully right", format_percent(first.accuracy), format_percent(second.accuracy), "", ""
+        add_sides("fully right", lambda side: format_percent(side.accuracy))
     for name, extra in comparison.extra.items():
-        yield _compare_scores(f"{name}: {extra.metric}", (extra.first, extra.second), extra.result)
-    yield _compare_means("lost by format", comparison.format_losses, format_percent, format_points, " points")
+        add_scores(f"{name}: {extra.metric}", (extra.first, extra.second), extra.result)
+    add_means("lost by format", comparison.format_losses, format_percent, format_points, " points")
     cost = comparison.cost_usd
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing
-        yield _compare_means("cost/answer", cost, "${:,.5f}".format, "{:+,.5f}".format)
-    yield _compare_means("time/answer", comparison.seconds, "{:,.2f} s".format, "{:+,.2f}".format, " s")
-    yield _compare_means("tokens/answer", comparison.tokens, "{:,.0f}".format, "{:+,.0f}".format)
-    yield "tokens in all", f"{first.tokens:,}", f"{second.tokens:,}", "", ""
-    yield "cost in all", format_usd(first.cost_usd), format_usd(second.cost_usd), "", ""
-    errors = (", ".join(f"{name} {n}" for name, n in each.errors_by_class.items()) for each in (first, second))
-    yield "errors", *(each or "none" for each in errors), "", ""
-
-
-def _compare_scores(name: str, scores: tuple[float | None, float | None], result: PairedResult) -> Row:
-    change, bounds = f"{format_points(result.difference)} points", _format_interval(result.ci95, format_points)
-    return name, format_percent(scores[0]), format_percent(scores[1]), change, bounds
-
-
-def _compare_means(
-    name: str,
-    means: MeanDifference | None,
-    format_amount: Callable[[float], str],
-    format_change: Callable[[float], str],
-    unit: str = "",
-) -> Row:
-    if means is None:
-        return name, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, ""
-    interval = _format_interval(means.ci95, format_change)
-    change = format_change(means.difference) + unit
-    return name, format_amount(means.first), format_amount(means.second), change, interval
+        add_means("cost/answer", cost, "${:,.5f}".format, "{:+,.5f}".format)
+    add_means("time/answer", comparison.seconds, "{:,.2f} s".format, "{:+,.2f}".format, " s")
+    add_means("tokens/answer", comparison.tokens, "{:,.0f}".format, "{:+,.0f}".format)
+    add_sides("tokens in all", lambda side: f"{side.tokens:,}")
+    add_sides("cost in all", lambda side: format_usd(side.cost_usd))
+    add_sides("errors", lambda side: ", ".join(f"{name} {n}" for name, n in side.errors_by_class.items()) or "none")
+    return Table(("", pair.against, pair.run, f"{pair.run} - {pair.against}", "95% interval"), rows)
 
 
 def describe_verdict(pair: RunComparison, n_comparisons: int) -> Iterator[str]:
@@ -118,31 +111,12 @@ def describe_verdict(pair: RunComparison, n_comparisons: int) -> Iterator[str]:
     if n_comparisons > 1:
         adjusted = f", {format_p_value(pair.p_holm)} as one of {n_comparisons} comparisons (Holm)"
     yield f"p {format_p_value(score.p)} by {score.test}{adjusted}; {format_count(n, 'question')}{times}"
-    if pair.used_to_tune:
-        yield from _describe_held_out(pair.used_to_tune, n, n_comparisons)
     won = f"{pair.run} is better on {format_count(score.wins, 'question')}, worse on {score.losses}"
     yield f"{won}, equal on {score.ties}"
     if shows is None:
         yield "too few questions to show any difference reliably"
     else:
         yield f"these questions would show a true difference of {100 * shows:.1f} points in 80 of 100 such comparisons"
-
-
-def _describe_held_out(held_out: HeldOut, n: int, n_comparisons: int) -> Iterator[str]:
-    """Yield the warning that belongs to p."""
-    sets = " and ".join(f"of {label}, {prompts}" for label, prompts in held_out.sets.items())
-    used = f"all {n}" if held_out.without is None else f"{held_out.n_questions} of the {n}"
-    too_high = "p and the difference over all of them are too optimistic"
-    yield f"warning: {used} questions were used to tune the prompts {sets}: {too_high}"
-    if (without := held_out.without) is None:
-        yield "no question is left that was not"
-        return
-    single = "" if n_comparisons == 1 else f", not adjusted for {n_comparisons} comparisons"
-    yield (
-        f"on the other {held_out.n_without}: {format_points(without.difference)} points "
-        f"(95% interval {_format_interval(without.ci95, format_points)}), "
-        f"p {format_p_value(without.p)} by {without.test}{single}"
-    )
 
 
 def list_differences(pair: RunComparison) -> Iterator[str]:
@@ -159,27 +133,29 @@ def list_differences(pair: RunComparison) -> Iterator[str]:
 
 def _build_flips(pair: RunComparison) -> Table:
     """Return a row for each of the samples with the largest difference."""
-    flips = pair.comparison.flips
     headings = ("question", pair.against, pair.run, "gold", "asked")
     rows = []
-    for flip in flips[:MAX_FLIPS]:
-        answers = map(_join_epochs, describe_answers(flip))
-        asked = shorten_line(flip.question, QUESTION_CHARS)
-        cells = (*answers, flip.target, asked)
+    for flip in pair.comparison.flips[:MAX_FLIPS]:
+        cells = (
+            *map(_join_epochs, (flip.first, flip.second)),
+            flip.target,
+            shorten_line(flip.question, QUESTION_CHARS),
+        )
         rows.append([shorten_line(flip.id, _ID_CHARS), *(shorten_line(each, SHORT_CHARS) for each in cells)])
     return Table(headings, rows, left=headings)
 
 
-def _describe_marks(pair: RunComparison) -> str:
-    """Return the meaning of the marks before the answers."""
-    return f"✓ right, {'' if pair.comparison.metric == ACCURACY else '◐ partly right, '}✗ wrong, ! error"
-
-
-def _join_epochs(answers: Sequence[str]) -> str:
+def _join_epochs(answers: Sequence[GivenAnswer | None]) -> str:
     """Return `✓✗✓ 17, 18`: the verdicts of all epochs, then the answers that differ."""
-    marks, texts = zip(*(each.split(" ", 1) for each in answers), strict=True)
+    marks, texts = zip(*map(_describe_answer, answers), strict=True)
     return f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}"
 
 
-def _format_interval(bounds: Interval | None, format_bound: Callable[[float], str]) -> str:
+def _describe_answer(answer: GivenAnswer | None) -> tuple[str, str]:
+    if answer is None or answer.error_class:
+        return "!", answer.error_class or "" if answer else NOT_RUN
+    return "✓" if answer.correct else "✗" if answer.value == 0 else "◐", answer.text
+
+
+def _format_interval(bounds: Interval | None, format_bound: Format) -> str:
     return " to ".join(map(format_bound, bounds)) if bounds else NOT_AVAILABLE

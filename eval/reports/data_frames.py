@@ -19,8 +19,7 @@ from eval.analysis.summary.summarise import is_planned
 from eval.runs.folder import find_run, list_runs
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo
-from eval.runs.store import RunStore, open_run
+from eval.runs.store import open_run
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
@@ -193,34 +192,33 @@ def _describe_run(folder: Path) -> Row:
     row: Row = {"run": folder.name, "folder": str(folder)}
     try:
         with refuse_unreadable(folder), open_run(find_run(folder)) as store:
-            return row | _summarise_run(store, store.read_info())
+            summary, created = summarise_store(store), store.read_info().started_at
     except UserError as error:
         return row | {"status": "unreadable", "error": str(error)}
-
-
-def _summarise_run(store: RunStore, info: RunInfo) -> Row:
-    summary = summarise_store(store)
-    usage, interval = summary.usage, summary.score_ci95
-    same = ("system", "model", "prompts", "scorer", "epochs", "metric", "score", "accuracy", "n_scored", "n_error")
-    return {name: getattr(summary, name) for name in (*same, "simulated")} | {
-        "run_id": info.run_id,
-        "created": info.started_at,
-        "status": "success" if summary.stopped is None else "stopped",
-        "dataset_name": summary.data,
-        "dataset_split": summary.split,
-        "total_samples": summary.n,
-        "completed_samples": summary.n - summary.n_not_run,
-        "ci_low": interval[0] if interval else None,
-        "ci_high": interval[1] if interval else None,
-        "model_calls": usage.lm_calls,
-        "tool_calls": usage.tool_calls,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-        "cost_usd": usage.cost_usd,
-        "total_time": summary.wall_seconds,
-        "error": summary.stopped,
-    }
+    usage, (low, high) = summary.usage, summary.score_ci95 or (None, None)
+    same = ("run_id", "system", "model", "prompts", "scorer", "epochs", "metric", "score", "accuracy")
+    return (
+        row
+        | {name: getattr(summary, name) for name in (*same, "n_scored", "n_error", "simulated")}
+        | {
+            "created": created,
+            "status": "success" if summary.stopped is None else "stopped",
+            "dataset_name": summary.data,
+            "dataset_split": summary.split,
+            "total_samples": summary.n,
+            "completed_samples": summary.n - summary.n_not_run,
+            "ci_low": low,
+            "ci_high": high,
+            "model_calls": usage.lm_calls,
+            "tool_calls": usage.tool_calls,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "total_tokens": usage.input_tokens + usage.output_tokens,
+            "cost_usd": usage.cost_usd,
+            "total_time": summary.wall_seconds,
+            "error": summary.stopped,
+        }
+    )
 
 
 def _build_frame(rows: Iterable[Row], columns: tuple[str, ...]) -> "pandas.DataFrame":

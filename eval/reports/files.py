@@ -15,7 +15,6 @@ Records are streamed: none is kept in memory.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -50,14 +49,17 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     folder.mkdir(exist_ok=True)  # a candidate of a tuning run has none yet
     attribution = attribute_run(store)
     summary = replace(summarise_store(store, attribution), mlflow=read_link(folder))
-    write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in _read_final(store)))
+    info, planned = store.read_info(), store.list_planned_ids()
+    known = set(planned)
+    final = (each for each in store.final_records() if is_planned(each, info.epochs, known))
+    write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in final))
     if not (store.is_copied() and (folder / RECORDS).exists()):
         write_lines(folder / RECORDS, store.lines())
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_summary(folder, summary)
-    info, gold = store.read_info(), find_gold_folder(store.path.resolve().parent)
-    shown = set(store.list_planned_ids()[: limit_questions(info.epochs)])
+    shown = set(planned[: limit_questions(info.epochs)])
     last = read_with_steps(store, lambda key: key[0] in shown and key[1] <= info.epochs)
+    gold = find_gold_folder(store.path.resolve().parent)
     records = chain(attach_labels(last, info, gold), read_missing(store))
     write_report(folder / REPORT, summary, records, store.read_plan(), describe_run(info, summary), attribution.links)
     return summary
@@ -81,9 +83,3 @@ def _build_answer(record: Record) -> dict[str, str]:
         "reasoning_trace": record.reasoning_trace,
         "thread_id": record.thread_id,
     }
-
-
-def _read_final(store: RunStore) -> Iterator[Record]:
-    """Yield the last attempt at each planned (sample, epoch)."""
-    epochs, sample_ids = store.read_info().epochs, set(store.list_planned_ids())
-    return (record for record in store.final_records() if is_planned(record, epochs, sample_ids))

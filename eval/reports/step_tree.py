@@ -6,7 +6,7 @@ Spans of any system can be shown. Calls to models are added up in the agent that
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from eval.reports.formats import NOT_AVAILABLE, format_usd
@@ -51,11 +51,9 @@ class Step:
 
     def to_dict(self) -> dict[str, object]:
         """Return what `steps.js` draws, without what is empty."""
-        values: dict[str, object] = {
-            **{name: getattr(self, name) for name in ("kind", "title", "facts", "asked", "said", "decision")},
-            **{"warnings": self.warnings, "error": self.error, "calls": [each.id for each in self.calls]},
-            "inner": [each.to_dict() for each in self.inner],
-        }
+        same = ("kind", "title", "facts", "asked", "said", "decision", "warnings", "error")
+        values: dict[str, object] = {name: getattr(self, name) for name in same}
+        values |= {"calls": [each.id for each in self.calls], "inner": [each.to_dict() for each in self.inner]}
         return {name: value for name, value in values.items() if value} | {"span": self.span}
 
 
@@ -71,8 +69,8 @@ def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Step]:
         if span.kind == "lm" and outer is not None:
             outer.calls.append(span)
             if span.error:
-                outer.warnings.append(_flatten(f"call to {span.name} {describe_failure(span.error)}"))
-            outer.warnings += map(_flatten, list_warnings(span.events))
+                outer.warnings.append(_flatten(f"call to {span.name} {_describe_failure(span.error)}"))
+            outer.warnings += _list_warnings(span)
         elif len(made) == MAX_STEPS:
             n_more += span.kind not in ("lm", *_FRAME)
         elif (step := build_step(span)) is not None:
@@ -122,7 +120,7 @@ def _build_call(span: Span) -> dict[str, object]:
         "title": " · ".join([span.name, took, *list(_list_facts([span]))[1:]]),
         "messages": [(role, cut_text(text, MAX_PROMPT_CHARS)) for role, text in messages],
         "reply": cut_text(_join_parts(span.outputs), MAX_PROMPT_CHARS),
-        "error": _flatten(describe_failure(span.error)) if span.error else "",
+        "error": _flatten(_describe_failure(span.error)) if span.error else "",
     }
 
 
@@ -145,8 +143,8 @@ def build_step(span: Span) -> Step | None:
     """Return a span as a step; None for the frame around the steps, if nothing has gone wrong there."""
     step = Step(span.kind, span.name, None if span.end_seconds is None else span.seconds, span=span.id)
     if span.error and span.kind != "question":  # the page shows the sample's error above its steps
-        step.error = _flatten(describe_failure(span.error))
-    step.warnings = list(map(_flatten, list_warnings(span.events)))
+        step.error = _flatten(_describe_failure(span.error))
+    step.warnings = list(_list_warnings(span))
     if span.kind in _FRAME:
         return step if step.warnings or step.error else None
     if span.kind == "tool":
@@ -160,7 +158,8 @@ def build_step(span: Span) -> Step | None:
         outputs = dict(span.outputs)
         step.decision = str(outputs.pop("decision", None) or "")
         step.asked = shorten_line("; ".join(map(_format_value, span.inputs.values())), MAX_ASKED_CHARS)
-        step.said = list(_list_fields(outputs))
+        known = {name: value for name, value in outputs.items() if value not in (None, "", [])}
+        step.said = [(name.replace("_", " "), cut_text(_format_value(value))) for name, value in known.items()]
         if (index := span.attributes.get("step_index")) is not None:
             step.title += f", research step {index + 1}"
     return step
@@ -178,15 +177,15 @@ def _describe_tool(step: Step, span: Span) -> None:
         step.remark = "from the shared cache"
 
 
-def list_warnings(events: Iterable[Mapping[str, object]]) -> Iterator[str]:
+def _list_warnings(span: Span) -> Iterator[str]:
     """Yield the warnings among a span's events; a critic's rejections are in its outputs."""
-    for each in events:
+    for each in span.events:
         if each["level"] != "info" and each["name"] != "decision":
-            fields = {key: value for key, value in each.items() if key not in ("name", "level", "seconds")}
-            yield f"{each['name']}: {', '.join(f'{key} {value}' for key, value in fields.items())}"
+            parts = [f"{key} {value}" for key, value in each.items() if key not in ("name", "level", "seconds")]
+            yield _flatten(f"{each['name']}: {', '.join(parts)}")
 
 
-def describe_failure(error: str) -> str:
+def _describe_failure(error: str) -> str:
     """Return the error of a span; after a cancellation the sample's own error says why."""
     return "stopped" if error.startswith("CancelledError") else f"failed: {error}"
 
@@ -204,12 +203,6 @@ def _flatten(text: str) -> str:
 def format_cost(cost_usd: float | None) -> str:
     """Return a cost."""
     return f"cost {NOT_AVAILABLE}" if cost_usd is None else format_usd(cost_usd)
-
-
-def _list_fields(outputs: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for name, value in outputs.items():
-        if value not in (None, "", []):
-            yield name.replace("_", " "), cut_text(_format_value(value))
 
 
 def _format_value(value: object) -> str:

@@ -84,19 +84,20 @@ def print_sweep(result: SweepResult, console: Console) -> None:
     """Print both tables and the remarks."""
     if result.simulated:
         console.print(Text(SIMULATED_NOTICE, style="bold yellow"))
-    jobs, compared = _build_jobs(result), _build_comparisons(result)
-    # a folder's name is too long for a column
-    console.print(jobs.drop("run").build("sweep"))
-    for number, *_, run in jobs.rows:
-        if run:
-            console.print(Text(f"job {number}: {run}"), soft_wrap=True)
-    if compared.rows:
-        console.print(compared.build("compared with job 0"))
-    for line in _list_remarks(result):
+    metric = join_metrics(job.summary.metric for job in result.jobs if job.summary is not None)
+    headings = ("job", "what differs", metric, "95% interval", "errors", "cost", "time")
+    console.print(Table(headings, list(map(_describe_job, result.jobs)), left=("what differs",)).build("sweep"))
+    for job in result.jobs:
+        if job.folder:  # too long for a column
+            console.print(Text(f"job {job.job}: {PurePath(job.folder).name}"), soft_wrap=True)
+    if rows := [_describe_comparison(each.job, each.result, each.p_holm) for each in result.comparisons if each.result]:
+        headings = ("job", "difference", "95% interval", "p", "p (Holm)", "won/lost/equal", "detectable difference")
+        console.print(Table(headings, rows).build("compared with job 0"))
+    for line in _list_remarks(result, metric):
         console.print(Text(line), soft_wrap=True)
 
 
-def _list_remarks(result: SweepResult) -> Iterator[str]:
+def _list_remarks(result: SweepResult, metric: str) -> Iterator[str]:
     """Yield everything that the tables have no room for."""
     for row in result.jobs:
         if why := row.error or (row.summary and row.summary.stopped):
@@ -114,49 +115,31 @@ def _list_remarks(result: SweepResult) -> Iterator[str]:
     tests = " and ".join(sorted({each.test for each in made}))
     times = "" if made[0].epochs == 1 else f", each answered {made[0].epochs} times"
     questions = f"{made[0].n_questions} questions with a gold answer{times}"
-    points = f"differences in points of {_name_metric(result)}"
-    yield f"{questions}; {points}; p by {tests}; the interval is clustered by question"
+    yield f"{questions}; differences in points of {metric}; p by {tests}; the interval is clustered by question"
     if len(made) > 1:
-        yield (
-            f"{len(made)} comparisons were made, so that one may look good by luck: p (Holm) allows for it, "
-            "the intervals do not"
-        )
+        luck = "so that one may look good by luck: p (Holm) allows for it, the intervals do not"
+        yield f"{len(made)} comparisons were made, {luck}"
     yield "detectable difference: the smallest true one that these questions would show in 80 of 100 such comparisons"
-
-
-def _name_metric(result: SweepResult) -> str:
-    return join_metrics(job.summary.metric for job in result.jobs if job.summary is not None)
-
-
-def _build_jobs(result: SweepResult) -> Table:
-    headings = ("job", "what differs", _name_metric(result), "95% interval", "errors", "cost", "time", "run")
-    return Table(headings, [_describe_job(row) for row in result.jobs], left=("what differs", "run"))
 
 
 def _describe_job(row: JobResult) -> tuple[str, ...]:
     job, differs = str(row.job), " ".join(row.differs) or "nothing"
-    folder = PurePath(row.folder).name if row.folder else ""
     if (summary := row.summary) is None:
         state = "not started" if row.exit_code is None and row.error is None else "no result"
-        return job, differs, state, "", "", "", "", folder
+        return job, differs, state, "", "", "", ""
     score, interval = format_floor(summary.score, summary.incomplete), format_interval(summary.score_ci95)
     errors, cost = str(summary.n_error - summary.n_not_run), format_usd(summary.usage.cost_usd)
-    return job, differs, score, interval, errors, cost, f"{summary.wall_seconds:,.1f} s", folder
+    return job, differs, score, interval, errors, cost, f"{summary.wall_seconds:,.1f} s"
 
 
-def _build_comparisons(result: SweepResult) -> Table:
-    rows = [
-        (
-            str(each.job),
-            format_points(made.difference),
-            " to ".join(map(format_points, made.ci95)) if made.ci95 else NOT_AVAILABLE,
-            format_p_value(made.p),
-            format_p_value(each.p_holm),
-            f"{made.wins}/{made.losses}/{made.ties}",
-            NOT_AVAILABLE if made.smallest_difference is None else f"±{100 * made.smallest_difference:.1f}",
-        )
-        for each in result.comparisons
-        if (made := each.result) is not None and each.p_holm is not None
-    ]
-    headings = ("job", "difference", "95% interval", "p", "p (Holm)", "won/lost/equal", "detectable difference")
-    return Table(headings, rows)
+def _describe_comparison(job: int, made: PairedResult, p_holm: float | None) -> tuple[str, ...]:
+    shows = made.smallest_difference
+    return (
+        str(job),
+        format_points(made.difference),
+        " to ".join(map(format_points, made.ci95)) if made.ci95 else NOT_AVAILABLE,
+        format_p_value(made.p),
+        format_p_value(made.p if p_holm is None else p_holm),
+        f"{made.wins}/{made.losses}/{made.ties}",
+        NOT_AVAILABLE if shows is None else f"±{100 * shows:.1f}",
+    )

@@ -26,22 +26,16 @@ def make_charts(label: str = "") -> list[Chart]:
         for n in (1, 2, 3)
         for group in ("run a", f"run b{label}")
     ]
-    history = [
-        Point(f"step {n}{label}", n, y=0.4 + 0.02 * n, low=0.3 + 0.02 * n, high=0.5 + 0.02 * n, group=group)
-        for group in ("best", "mean")
-        for n in range(10)
-    ]
     return [
         Chart("bars", f"Points lost by the first broken link{label}", lost, x_label="points lost"),
         Chart("dots", "Accuracy by level", levels, x_label="accuracy", x_format="percent", x_domain=(0, 1), x_mark=0.5),
-        Chart("lines", "Score over the budget", history, x_label="calls", y_label="score", y_format="percent"),
     ]
 
 
 def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
     columns = [
         Column("question", "question", width="3fr"),
-        Column("mark", "verdict", kind="mark", menu=True, width="90px"),
+        Column("mark", "verdict", menu=True, width="90px"),
         Column("cause", "lost at", menu=True),
         Column("seconds", "time", kind="seconds", width="70px"),
         Column("note", "note", kind="hidden"),

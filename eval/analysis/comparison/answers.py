@@ -4,11 +4,9 @@ first, second = read_answers(store), read_answers(other)      # small: runs of 1
 first.given["q1"][2].correct                    # of the second epoch
 find_obstacle(first, second)                    # None, or "their scorers differ"
 pair_scores(first, second)                      # one Pair for each sample with a target
-common = find_common(first, second)             # if there is an obstacle: the samples that both answered
-pair_scores(first, second, common.ids)
+pair_scores(first, second, find_common(first, second))      # if there is one: the samples that both answered
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
@@ -23,10 +21,6 @@ from mas.runtime.text import format_count
 MAX_TEXT_CHARS = 600
 # Error classes of replies that could not be read: parse errors, empty ones, those cut at the token limit.
 UNREADABLE = ("malformed", "truncated")
-
-ONE_ONLY, OTHER_CONTENT = "with a gold answer in one run alone", "with another text, gold answer or file"
-UNANSWERED = "not answered yet by one of the runs"
-_REASONS = (ONE_ONLY, OTHER_CONTENT, UNANSWERED)
 
 
 @dataclass(slots=True)
@@ -98,10 +92,6 @@ class Answers:
     n_missing: int = 0  # answers that the run has not come to
 
     @property
-    def question_ids(self) -> frozenset[str]:
-        return frozenset(self.questions)
-
-    @property
     def task_version(self) -> str:
         return digest_task(self.questions_sha256, self.scorer)
 
@@ -113,10 +103,6 @@ class Answers:
     def list_given(self, sample_id: str) -> list[GivenAnswer]:
         """Return the answers to a sample that there are."""
         return [each for each in self.list_epochs(sample_id) if each is not None]
-
-    def count_leaked(self, ids: Iterable[str]) -> int:
-        """Return how many samples met a web result that gives them away."""
-        return sum(any(each.leaked for each in self.list_given(sample_id)) for sample_id in ids)
 
     def list_scores(self, sample_id: str, with_missing: bool = True, extra: str | None = None) -> tuple[float, ...]:
         """Return the value of each epoch's answer, 0 to 1; in error or missing it is 0.
@@ -176,32 +162,21 @@ def collect_answers(records: Iterable[Record]) -> Given:
     return found
 
 
-@dataclass(frozen=True)
-class CommonSamples:
-    """The samples that two runs can be compared on."""
-
-    ids: Sequence[str]
-    left_out: Mapping[str, int]  # reason → number of other samples
-
-
 def find_obstacle(first: Answers, second: Answers) -> str | None:
     """Return why the two runs cannot be compared as wholes; None if they can."""
-    if first.question_ids != second.question_ids:
-        both, either = first.question_ids & second.question_ids, first.question_ids | second.question_ids
-        return f"their questions differ: {len(both)} of {len(either)} are in both"
-    if not have_same_scorer(first, second):
+    if first.questions.keys() != second.questions.keys():
+        n_both, n_either = (
+            len(first.questions.keys() & second.questions),
+            len({**first.questions, **second.questions}),
+        )
+        return f"their questions differ: {n_both} of {n_either} are in both"
+    if first.scorer != second.scorer:
         return "their scorers differ"
     if first.questions_sha256 != second.questions_sha256:
         return "their questions, gold answers or attached files differ"
     if missing := first.n_missing + second.n_missing:
         return f"{format_count(missing, 'answer')} {'is' if missing == 1 else 'are'} still missing"
     return None if first.questions else "no question has a gold answer"
-
-
-def have_same_scorer(first: Answers, second: Answers) -> bool:
-    """Return whether both were scored by the same rule with the same settings."""
-    written = [json.dumps(each.scorer, sort_keys=True, default=str) for each in (first, second)]
-    return written[0] == written[1]
 
 
 def pair_scores(
@@ -215,31 +190,19 @@ def pair_scores(
         ids: of the samples; None: all.
         extra: name of the extra scorer whose scores are meant; None: those of the deciding one.
     """
-    with_missing = ids is None
-    chosen = list(first.questions) if ids is None else ids
-    return [
-        Pair(first.list_scores(each, with_missing, extra), second.list_scores(each, with_missing, extra))
-        for each in chosen
-    ]
+    whole = ids is None
+    chosen = first.questions if ids is None else ids
+    return [Pair(first.list_scores(each, whole, extra), second.list_scores(each, whole, extra)) for each in chosen]
 
 
-def find_common(first: Answers, second: Answers) -> CommonSamples:
+def find_common(first: Answers, second: Answers) -> list[str]:
     """Return the samples with the same text, target and attachment that both runs have answered."""
-    ids, left_out = [], dict.fromkeys(_REASONS, 0)
-    for sample_id in {**first.questions, **second.questions}:
-        if reason := _find_difference(sample_id, first, second):
-            left_out[reason] += 1
-        else:
-            ids.append(sample_id)
-    return CommonSamples(ids, {reason: count for reason, count in left_out.items() if count})
+    return [each for each in first.questions if _is_common(each, first, second)]
 
 
-def _find_difference(sample_id: str, first: Answers, second: Answers) -> str | None:
-    one, other = first.questions.get(sample_id), second.questions.get(sample_id)
-    if one is None or other is None:
-        return ONE_ONLY
+def _is_common(sample_id: str, first: Answers, second: Answers) -> bool:
+    one, other = first.questions[sample_id], second.questions.get(sample_id)
+    if other is None or (one.question, one.target) != (other.question, other.target):
+        return False
     same_file = first.files.get(sample_id) == second.files.get(sample_id)
-    if (one.question, one.target) != (other.question, other.target) or not same_file:
-        return OTHER_CONTENT
-    answered = first.list_given(sample_id) and second.list_given(sample_id)
-    return None if answered else UNANSWERED
+    return same_file and bool(first.list_given(sample_id) and second.list_given(sample_id))

@@ -13,19 +13,15 @@ from pathlib import Path
 
 from eval.analysis.comparison.answers import (
     Answers,
-    CommonSamples,
-    GivenAnswer,
     find_common,
     find_obstacle,
-    have_same_scorer,
     read_answers,
 )
-from eval.analysis.comparison.comparison import Comparison, Flip, HeldOut, compare_answers, compare_held_out
+from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
 from eval.config.measured import find_changes
 from eval.runs.folder import format_path, format_resume_hint, read_kept_prompts
-from eval.runs.record import NOT_RUN
 from eval.runs.store import open_run
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -88,8 +84,9 @@ class RunComparison:
     run: str
     against: str
     comparison: Comparison
-    used_to_tune: HeldOut | None  # None: no sample is known to have been used to tune the prompts of either
-    left_out: dict[str, int]  # reason → samples
+    n_left_out: int  # samples that are not compared
+    n_tuned_on: int  # samples that prompts were tuned on; left out, unless all were
+    is_optimistic: bool  # all were: the difference says nothing of other samples
     differs: Differences
     notes: tuple[str, ...]  # facts without which the numbers cannot be read
     p_holm: float = 1.0  # p, adjusted for the number of comparisons
@@ -99,8 +96,9 @@ class RunComparison:
             "run": self.run,
             "against": self.against,
             **self.comparison.to_dict(),
-            "used_to_tune": self.used_to_tune.to_dict() if self.used_to_tune else None,
-            "left_out": self.left_out,
+            "n_left_out": self.n_left_out,
+            "n_tuned_on": self.n_tuned_on,
+            "is_optimistic": self.is_optimistic,
             "differs": asdict(self.differs),
             "notes": self.notes,
             "p_holm": self.p_holm,
@@ -200,30 +198,53 @@ def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunCom
         if not intersection:
             raise UserError(explain_refusal(first, second, reason))
         common = find_common(first.answers, second.answers)
-        if not common.ids:
+        if not common:
             raise UserError(
                 f"{first} and {second} have no question in common that both have answered; nothing can be compared."
             )
-    comparison = compare_answers(first.answers, second.answers, common.ids if common else None)
-    ids = common.ids if common else list(first.answers.questions)
-    used = {run.label: run.used for run in (first, second)}
+    questions = list(first.answers.questions) if common is None else common
+    ids = list_untouched(first, second, questions)
+    # of all questions, missing answers count as wrong
+    chosen = ids if ids and len(ids) < len(questions) else common
+    comparison = compare_answers(first.answers, second.answers, chosen)
     return RunComparison(
         run=second.label,
         against=first.label,
         comparison=comparison,
-        used_to_tune=compare_held_out(first.answers, second.answers, ids, used),
-        left_out=dict(common.left_out) if common else {},
+        n_left_out=len({**first.answers.questions, **second.answers.questions}) - len(comparison.pairs),
+        n_tuned_on=len(questions) - len(ids),
+        is_optimistic=not ids,
         differs=Differences(
             options=find_changes(first.config, second.config),
             prompts=_compare_values(_describe_prompts(first.prompt_set), _describe_prompts(second.prompt_set)),
             tools=_compare_values(_join_tools(first), _join_tools(second)),
         ),
         notes=(
+            *_list_tuning_notes(first, second, questions, ids),
             *_list_pair_notes(first, second, common),
             *_list_price_notes(first, second, comparison),
-            *(note for run in (first, second) for note in _list_run_notes(run, ids)),
+            *(note for run in (first, second) for note in _list_run_notes(run, questions)),
         ),
     )
+
+
+def list_untouched(first: ReadRun, second: ReadRun, ids: Sequence[str]) -> list[str]:
+    """Return the samples that the prompts of neither run were tuned on, as far as that is known."""
+    known = frozenset[str]().union(*(run.used.ids for run in (first, second) if run.used))
+    return [each for each in ids if each not in known]
+
+
+def _list_tuning_notes(
+    first: ReadRun, second: ReadRun, questions: Sequence[str], untouched: Sequence[str]
+) -> Iterator[str]:
+    used = {run.label: run.used.among(questions) for run in (first, second) if run.used}
+    sets = " and ".join(f"of {label}, {each.description}" for label, each in used.items() if each.ids)
+    n, n_tuned_on = len(questions), len(questions) - len(untouched)
+    if n_tuned_on == n:
+        too_high = "nothing is known of new questions, and p and the difference are too optimistic"
+        yield f"warning: all {n} questions were used to tune the prompts {sets}: {too_high}"
+    elif n_tuned_on:
+        yield f"{n_tuned_on} of the {n} questions were used to tune the prompts {sets}; these are left out here"
 
 
 def _compare_values(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
@@ -262,20 +283,17 @@ def explain_refusal(first: ReadRun, second: ReadRun, reason: str, intersection_h
     return f"{first} and {second} had different tasks: {reason}; {choose}choose other runs."
 
 
-def _list_pair_notes(first: ReadRun, second: ReadRun, common: CommonSamples | None) -> Iterator[str]:
-    both = f"{first.label} and {second.label}"
-    if common:
-        n = sum(common.left_out.values())
-        reasons = "; ".join(f"{count} {reason}" for reason, count in common.left_out.items())
-        left_out = f"{n} left out" + (f" ({reasons})" if reasons else "")
-        yield f"only what {both} have in common: {format_count(len(common.ids), 'question')}; {left_out}"
-        if missing := first.answers.n_missing + second.answers.n_missing:
-            are, they = ("is", "it is") if missing == 1 else ("are", "they are")
-            yield f"{format_count(missing, 'answer')} {are} still missing; here {they} left out, not counted as wrong"
-    if not have_same_scorer(first.answers, second.answers):
+def _list_pair_notes(first: ReadRun, second: ReadRun, common: Sequence[str] | None) -> Iterator[str]:
+    both, answers = f"{first.label} and {second.label}", (first.answers, second.answers)
+    if common is not None:
+        n_left_out = len({**answers[0].questions, **answers[1].questions}) - len(common)
+        yield f"only what {both} have in common: {format_count(len(common), 'question')}; {n_left_out} left out"
+        if n_missing := answers[0].n_missing + answers[1].n_missing:
+            yield f"{format_count(n_missing, 'answer')} still missing; here left out, not counted as wrong"
+    if answers[0].scorer != answers[1].scorer:
         yield f"{both} were scored by different rules: a difference may be that of the rules"
-    if first.answers.epochs != second.answers.epochs:
-        times = f"{first.answers.epochs} and {second.answers.epochs}"
+    if answers[0].epochs != answers[1].epochs:
+        times = f"{answers[0].epochs} and {answers[1].epochs}"
         yield f"each question was answered {times} times; the means of each question are compared"
 
 
@@ -293,24 +311,10 @@ def _list_price_notes(first: ReadRun, second: ReadRun, comparison: Comparison) -
 def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
     if run.used and (unknown := describe_unknown(run.used.edited)):
         yield f"warning: {run.label}: {unknown}"
-    if n_leaked := run.answers.count_leaked(ids):
+    if n_leaked := sum(any(each.leaked for each in run.answers.list_given(id)) for id in ids):
         met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"
         yield f"{run.label}: {n_leaked} {met} away (its report lists them); right answers to these prove little"
     if run.rescored_from:
         yield f"{run.label} holds the answers of {run.rescored_from}, scored again"
     if run.n_prompt_sets > 1:
         yield f"{run.label} was resumed with other prompts; those used last are shown"
-
-
-def describe_answers(flip: Flip) -> tuple[list[str], list[str]]:
-    """Return both sides' answers by epoch: "✓ 17", "✗ 18", "◐ 17 or 18", "! malformed", "! not_run"."""
-    return list(map(_describe_answer, flip.first)), list(map(_describe_answer, flip.second))
-
-
-def _describe_answer(answer: GivenAnswer | None) -> str:
-    if answer is None:
-        return f"! {NOT_RUN}"
-    if answer.error_class:
-        return f"! {answer.error_class}"
-    mark = "✓" if answer.correct else "✗" if answer.value == 0 else "◐"
-    return f"{mark} {answer.text}"

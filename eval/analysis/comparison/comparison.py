@@ -15,7 +15,6 @@ from eval.analysis.comparison.answers import Answers, GivenAnswer, pair_scores
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_means import MeanDifference, compare_means
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
-from eval.analysis.tuned_on import UsedToTune
 from eval.runs.record import NOT_RUN, PlannedQuestion
 from eval.scorers.score import join_metrics, name_metric, read_scorer_name
 
@@ -78,6 +77,7 @@ class Comparison:
     unreadable: MeanDifference  # share of answers that could not be read
     flips: list[Flip]  # the largest difference first
     extra: dict[str, ExtraComparison] = field(default_factory=dict)  # of the extra scorers that both have
+    pairs: Mapping[str, Pair] = field(default_factory=dict)  # id of each sample → its scores
 
     def to_dict(self) -> dict[str, object]:
         means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")}
@@ -92,20 +92,6 @@ class Comparison:
         }
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Two runs compared on the samples that the prompts of neither were tuned on."""
-
-    sets: dict[str, str]  # label of the run → its prompt set and counts, in words
-    n_questions: int  # that prompts were tuned on
-    n_without: int
-    scores: tuple[float, float] | None  # of both on the others; None: none is left
-    without: PairedResult | None
-
-    def to_dict(self) -> dict[str, object]:
-        return {**asdict(self), "without": self.without.to_dict() if self.without else None}
-
-
 def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> Comparison:
     """Return the differences of the second run against the first.
 
@@ -117,14 +103,14 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     Raises:
         ValueError: no question is left.
     """
-    chosen, whole = list(first.questions) if ids is None else list(ids), ids is None
     scores = pair_scores(first, second, ids)
-    list_answers: Callable[[Answers, str], _Epochs] = Answers.list_epochs if whole else Answers.list_given
+    chosen = list(first.questions) if ids is None else list(ids)
+    list_answers: Callable[[Answers, str], _Epochs] = Answers.list_epochs if ids is None else Answers.list_given
     asked = [(list_answers(first, each), list_answers(second, each)) for each in chosen]
-    questions = [first.questions[each] for each in chosen]
-    values = [value for pair in scores for side in pair for value in side]
     return Comparison(
-        metric=join_metrics(name_metric(read_scorer_name(each.scorer), values) for each in (first, second)),
+        metric=join_metrics(
+            name_metric(read_scorer_name(each.scorer), _list_values(scores)) for each in (first, second)
+        ),
         score=run_paired_test(scores),
         first=_side([pair.first for pair in scores], [given for given, _ in asked]),
         second=_side([pair.second for pair in scores], [given for _, given in asked]),
@@ -133,51 +119,32 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
         tokens=_means(asked, lambda each: each.tokens),
         format_losses=_share(asked, lambda each: each.format_lost),
         unreadable=_share(asked, lambda each: each.unreadable),
-        flips=_flips(questions, scores, asked),
+        flips=_flips([first.questions[each] for each in chosen], scores, asked),
         extra={
             name: _compare_extra(node, pair_scores(first, second, ids, name))
             for name, node in first.extra_scorers.items()
-            if name in second.extra_scorers and second.extra_scorers[name] == node
+            if second.extra_scorers.get(name) == node
         },
+        pairs=dict(zip(chosen, scores, strict=True)),
     )
+
+
+def _list_values(scores: Sequence[Pair]) -> list[float]:
+    return [value for pair in scores for side in pair for value in side]
 
 
 def _compare_extra(scorer: object, scores: Sequence[Pair]) -> ExtraComparison:
-    values = [value for pair in scores for side in pair for value in side]
-    first, second = _average([pair.first for pair in scores]), _average([pair.second for pair in scores])
-    return ExtraComparison(name_metric(read_scorer_name(scorer), values), first, second, run_paired_test(scores))
-
-
-def compare_held_out(
-    first: Answers, second: Answers, ids: Sequence[str], used: Mapping[str, UsedToTune | None]
-) -> HeldOut | None:
-    """Compare on the samples that no prompt was tuned on; None if none of the samples is known to have been used.
-
-    Args:
-        first: the run to compare with.
-        second: a run for which `find_obstacle` finds nothing on these samples.
-        ids: the samples that are compared.
-        used: label of each run → the samples that its prompts were tuned on.
-    """
-    found = {label: each.among(ids) for label, each in used.items() if each is not None}
-    sets = {label: each.description for label, each in found.items() if each.ids}
-    if not sets:
-        return None
-    known = frozenset[str]().union(*(each.ids for each in found.values()))
-    scores = pair_scores(first, second, [each for each in ids if each not in known])
-    sides = [pair.first for pair in scores], [pair.second for pair in scores]
-    return HeldOut(
-        sets=sets,
-        n_questions=len(known),
-        n_without=len(scores),
-        scores=(_average(sides[0]), _average(sides[1])) if scores else None,
-        without=run_paired_test(scores) if scores else None,
-    )
+    metric = name_metric(read_scorer_name(scorer), _list_values(scores))
+    return ExtraComparison(metric, *_average_sides(scores), run_paired_test(scores))
 
 
 def _average(scores: Sequence[Sequence[float]]) -> float:
     """Return the mean over samples of each sample's mean."""
     return sum(sum(each) / len(each) for each in scores) / len(scores) if scores else 0.0
+
+
+def _average_sides(scores: Sequence[Pair]) -> tuple[float, float]:
+    return _average([pair.first for pair in scores]), _average([pair.second for pair in scores])
 
 
 _Epochs = Sequence[GivenAnswer | None]
@@ -224,9 +191,8 @@ def _share(asked: _Asked, lost_by: Callable[[GivenAnswer], bool]) -> MeanDiffere
     lost = [
         Pair(*([float(each is not None and lost_by(each)) for each in epochs] for epochs in sides)) for sides in asked
     ]
-    first, second = _average([pair.first for pair in lost]), _average([pair.second for pair in lost])
     tested = run_paired_test(lost)
-    return MeanDifference(len(lost), first, second, tested.difference, tested.ci95)
+    return MeanDifference(len(lost), *_average_sides(lost), tested.difference, tested.ci95)
 
 
 def _flips(questions: Sequence[PlannedQuestion], scores: Sequence[Pair], asked: _Asked) -> list[Flip]:

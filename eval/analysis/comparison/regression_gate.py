@@ -10,10 +10,10 @@ so has a wrong *pass*. One fails: the build fails. All pass: it passes. See `eva
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
-from eval.analysis.comparison.answers import Answers, GivenAnswer, find_obstacle, pair_scores
-from eval.analysis.comparison.compare_runs import ReadRun, explain_refusal
+from eval.analysis.comparison.answers import GivenAnswer, find_obstacle, pair_scores
+from eval.analysis.comparison.compare_runs import ReadRun, explain_refusal, list_untouched
 from eval.analysis.statistics.paired_tests import Pair
 from eval.analysis.statistics.regression import (
     FAIL,
@@ -21,7 +21,6 @@ from eval.analysis.statistics.regression import (
     MIN_QUESTIONS,
     PASS,
     SAME_PROGRAM,
-    Effect,
     Verdict,
     judge_effect,
     measure_ratio,
@@ -42,16 +41,15 @@ _EXAMPLE = "such as --margin 0.02 or --margin cost=0.10"
 
 @dataclass(frozen=True)
 class GateSettings:
-    """The metrics that decide, and the loss that is allowed in each."""
+    """The metrics that decide with the loss that is allowed in each, and the probability of a wrong verdict."""
 
-    metrics: tuple[str, ...] = (SCORE,)
-    margins: Mapping[str, float] = field(default_factory=DEFAULT_MARGINS.copy)
+    margins: Mapping[str, float]
     alpha: float = DEFAULT_ALPHA
 
     @property
     def level(self) -> float:
         """Probability with which each bound may be wrong."""
-        return self.alpha / len(self.metrics)
+        return self.alpha / len(self.margins)
 
 
 @dataclass(frozen=True)
@@ -127,23 +125,25 @@ def read_gate_settings(
     """
     names = [SCORE] if metrics is None else list(dict.fromkeys(each.strip() for each in metrics.split(",")))
     alpha = DEFAULT_ALPHA if alpha is None else alpha
-    for name in names:
-        if name not in METRICS:
-            raise UserError(
-                f"--metrics has {name!r}; expected one or more of {', '.join(METRICS)}, with commas between."
-            )
+    if unknown := next((name for name in names if name not in METRICS), None):
+        raise UserError(
+            f"--metrics has {unknown!r}; expected one or more of {', '.join(METRICS)}, with commas between."
+        )
     if not 0 < alpha < 0.5:
         raise UserError(f"--alpha is {alpha:g}; expected a probability above 0 and below 0.5, such as 0.05.")
-    given: dict[str, float] = {}
+    allowed, own = {name: DEFAULT_MARGINS[name] for name in names}, dict[str, float]()
     for part in ",".join(margins).split(",") if margins else ():
         name, equals, number = (each.strip() for each in part.rpartition("="))
         if equals and name not in names:
             raise UserError(f"--margin {part.strip()}: {name!r} does not decide; add it to --metrics, or leave it out.")
         if not equals and not set(names) & set(SHARES):
             raise UserError(f"--margin {number} is one for shares; name the metric, such as {names[0]}=0.10.")
-        given[name] = _read_margin(number)
-    usual = {**DEFAULT_MARGINS, **(dict.fromkeys(SHARES, given[""]) if "" in given else {})}
-    return GateSettings(tuple(names), {name: given.get(name, usual[name]) for name in names}, alpha)
+        margin = _read_margin(number)
+        if equals:
+            own[name] = margin
+        else:
+            allowed |= {name: margin for name in names if name in SHARES}
+    return GateSettings(allowed | own, alpha)
 
 
 def _read_margin(text: str) -> float:
@@ -165,25 +165,22 @@ def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResul
     """
     if reason := find_obstacle(base.answers, new.answers):
         raise UserError(explain_refusal(base, new, reason, intersection_hint=False))
-    tuned_on = frozenset[str]().union(*(run.used.ids for run in (base, new) if run.used))
-    ids = [each for each in base.answers.questions if each not in tuned_on]
+    ids = list_untouched(base, new, list(base.answers.questions))
     n_left_out = len(base.answers.questions) - len(ids)
     if len(ids) < MIN_QUESTIONS:
         left_out = f" ({n_left_out} were used to tune the prompts)" if n_left_out else ""
         raise UserError(f"{format_count(len(ids), 'question')}{left_out} cannot decide; 2 are needed at least.")
-    pair = _Pair(base, new, ids)
-    metrics = tuple(_judge(pair, name, settings) for name in settings.metrics)
+    scores = pair_scores(base.answers, new.answers, ids)
+    metrics = tuple(_judge(base, new, ids, name, settings) for name in settings.margins)
     found = {each.verdict for each in metrics}
-    changes = sorted(
-        ((each.difference, id) for id, each in zip(ids, pair.list_scores(), strict=True) if each.difference),
-        key=lambda change: -abs(change[0]),
-    )
+    changes = [(pair.difference, id) for id, pair in zip(ids, scores, strict=True)]
+    changes.sort(key=lambda change: -abs(change[0]))
     return GateResult(
         verdict=FAIL if FAIL in found else PASS if found == {PASS} else INCONCLUSIVE,
         alpha=settings.alpha,
         level=settings.level,
-        base=_describe_run(pair, base),
-        new=_describe_run(pair, new),
+        base=_describe_run(base, ids),
+        new=_describe_run(new, ids),
         metrics=metrics,
         n_questions=len(ids),
         n_left_out=n_left_out,
@@ -193,33 +190,22 @@ def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResul
     )
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """Two runs on the questions that decide."""
-
-    base: ReadRun
-    new: ReadRun
-    ids: Sequence[str]
-
-    @property
-    def sides(self) -> tuple[Answers, Answers]:
-        return self.base.answers, self.new.answers
-
-    def list_scores(self) -> list[Pair]:
-        return pair_scores(*self.sides, self.ids)
-
-    def list_answers(self, run: ReadRun) -> list[GivenAnswer]:
-        return [each for id in self.ids for each in run.answers.list_given(id)]
-
-    def list_amounts(self, amount: Callable[[GivenAnswer], float]) -> list[Pair]:
-        return [Pair(*([amount(each) for each in side.list_given(id)] for side in self.sides)) for id in self.ids]
-
-
-def _judge(pair: _Pair, metric: str, settings: GateSettings) -> JudgedMetric:
-    name, effect = _MEASURES[metric](pair)
+def _judge(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str, settings: GateSettings) -> JudgedMetric:
     margin, is_relative = settings.margins[metric], metric in RELATIVE
+    pairs = _measure(base, new, ids, metric)
+    if metric == SCORE:
+        values = [value for pair in pairs for side in pair for value in side]
+        name = join_metrics(name_metric(read_scorer_name(run.answers.scorer), values) for run in (base, new))
+    else:
+        name = _NAMES[metric]
+    try:
+        effect = measure_ratio(pairs) if is_relative else measure_shares(pairs)
+    except ValueError:
+        raise UserError(
+            f"{metric} cannot be compared: it is 0 in one of the runs; leave it out of --metrics."
+        ) from None
     scaled = math.log1p(margin) if is_relative else margin
-    found = judge_effect(effect, scaled, settings.level, SAME_PROGRAM / len(settings.metrics))
+    found = judge_effect(effect, scaled, settings.level, SAME_PROGRAM / len(settings.margins))
     low, high = found.bounds
     return JudgedMetric(
         metric=metric,
@@ -238,70 +224,44 @@ def _judge(pair: _Pair, metric: str, settings: GateSettings) -> JudgedMetric:
     )
 
 
-_Measured = tuple[str, Effect]  # name for people, and the difference
-
-
-def _measure_score(pair: _Pair) -> _Measured:
-    scores = pair.list_scores()
-    values = [value for each in scores for side in each for value in side]
-    names = (name_metric(read_scorer_name(side.scorer), values) for side in pair.sides)
-    return join_metrics(names), measure_shares(scores)
-
-
-def _measure_accuracy(pair: _Pair) -> _Measured:
-    return ACCURACY, measure_shares(pair.list_amounts(lambda each: float(each.correct)))
-
-
-def _measure_cost(pair: _Pair) -> _Measured:
-    for run in (pair.base, pair.new):
-        answers = pair.list_answers(run)
-        if unknown := sum(each.cost_usd is None for each in answers):
+def _measure(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str) -> list[Pair]:
+    """Return what each question has in a metric; what another run has paid for is no cost and no time."""
+    if metric == SCORE:
+        return pair_scores(base.answers, new.answers, ids)
+    for run in (base, new) if metric in RELATIVE else ():
+        answers = _list_answers(run, ids)
+        unknown = sum(each.cost_usd is None for each in answers)
+        if metric == COST and unknown:
             raise UserError(
                 f"cost cannot be compared: that of {format_count(unknown, 'answer')} of {run} is unknown; "
                 "give the model's prices, or leave cost out of --metrics."
             )
-        _refuse_cached(run, COST, sum(each.cached_calls for each in answers), "calls", "cache.lm=off")
-    return "cost/answer", _measure_amounts(pair, COST, lambda each: each.cost_usd or 0.0)
+        cached = {("calls", "cache.lm=off"): sum(each.cached_calls for each in answers)}
+        if metric == LATENCY:
+            cached["tool calls", "cache.tools=off"] = sum(each.cached_tool_calls for each in answers)
+        for (calls, option), n in cached.items():
+            if n:
+                raise UserError(
+                    f"{metric} cannot be compared: {n:,} {calls} of {run} were answered by another run; "
+                    f"run it with {option}, or leave {metric} out of --metrics."
+                )
+    read = _AMOUNTS[metric]
+    return [Pair(*([read(each) for each in run.answers.list_given(id)] for run in (base, new))) for id in ids]
 
 
-def _measure_latency(pair: _Pair) -> _Measured:
-    for run in (pair.base, pair.new):
-        answers = pair.list_answers(run)
-        _refuse_cached(run, LATENCY, sum(each.cached_calls for each in answers), "calls", "cache.lm=off")
-        n_tools = sum(each.cached_tool_calls for each in answers)
-        _refuse_cached(run, LATENCY, n_tools, "tool calls", "cache.tools=off")
-    return "time/answer", _measure_amounts(pair, LATENCY, lambda each: each.seconds)
-
-
-def _measure_amounts(pair: _Pair, metric: str, amount: Callable[[GivenAnswer], float]) -> Effect:
-    try:
-        return measure_ratio(pair.list_amounts(amount))
-    except ValueError:
-        raise UserError(
-            f"{metric} cannot be compared: it is 0 in one of the runs; leave it out of --metrics."
-        ) from None
-
-
-def _refuse_cached(run: ReadRun, metric: str, n: int, calls: str, option: str) -> None:
-    if n:
-        raise UserError(
-            f"{metric} cannot be compared: {n:,} {calls} of {run} were answered by another run; "
-            f"run it with {option}, or leave {metric} out of --metrics."
-        )
-
-
-_MEASURES: dict[str, Callable[[_Pair], _Measured]] = {
-    SCORE: _measure_score,
-    ACCURACY: _measure_accuracy,
-    COST: _measure_cost,
-    LATENCY: _measure_latency,
+_NAMES = {ACCURACY: ACCURACY, COST: "cost/answer", LATENCY: "time/answer"}
+_AMOUNTS: dict[str, Callable[[GivenAnswer], float]] = {
+    ACCURACY: lambda each: float(each.correct),
+    COST: lambda each: each.cost_usd or 0.0,
+    LATENCY: lambda each: each.seconds,
 }
 
 
-def _describe_run(pair: _Pair, run: ReadRun) -> GatedRun:
-    answers, same = pair.list_answers(run), ("name", "folder", "run_id", "system", "model", "prompts")
-    return GatedRun(
-        **{name: getattr(run, name) for name in same},
-        n_answers=len(answers),
-        n_errors=sum(each.error_class is not None for each in answers),
-    )
+def _list_answers(run: ReadRun, ids: Sequence[str]) -> list[GivenAnswer]:
+    return [each for id in ids for each in run.answers.list_given(id)]
+
+
+def _describe_run(run: ReadRun, ids: Sequence[str]) -> GatedRun:
+    answers, same = _list_answers(run, ids), ("name", "folder", "run_id", "system", "model", "prompts")
+    n_errors = sum(each.error_class is not None for each in answers)
+    return GatedRun(**{name: getattr(run, name) for name in same}, n_answers=len(answers), n_errors=n_errors)

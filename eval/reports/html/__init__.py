@@ -8,7 +8,7 @@
 | `layout.html.jinja` | blocks `title`, `styles`, `main`, `scripts`; the policy that lets only our scripts run |
 | `parts.html.jinja` | macros `table`, `charts`, `rows`, `blocks`, `tiles`, `progress`, `mark` |
 | `page.css.jinja` | light, dark, 400 px, print; colours as custom properties (`--right`, `--wrong`, `--error`, …) |
-| `charts.js`, `charts.py` | bars, dots with intervals, scatter, lines, drawn by Observable Plot |
+| `charts.js`, `charts.py` | bars, and dots with intervals, drawn by Observable Plot |
 | `rows.js`, `rows.py` | filter, sort, next and previous, deep links, for 10,000 rows |
 | `blocks.js`, `blocks.py` | compressed data that is read when it is asked for, as far as there is room |
 | `answers.js` | answers to a question, in its row and where it opens |

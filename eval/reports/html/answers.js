@@ -49,9 +49,8 @@ const Answers = (() => {
     return details ? [facts] : [facts, make("p", "small", GONE)];
   }
 
-  // `more`: options that differ, such as the words of the steps that are marked.
-  const drawSteps = (steps, answer, details, more = {}) =>
-    Steps.draw(steps, { prompts: () => Blocks.get("prompts", answer.key), missing: GONE, broken: details?.broken, ...more });
+  const drawSteps = (steps, answer, details) =>
+    Steps.draw(steps, { prompts: () => Blocks.get("prompts", answer.key), missing: GONE, broken: details?.broken });
 
-  return { group, drawQuestion, drawTarget, drawAll, addFact, drawFacts, drawSteps, GONE };
+  return { group, drawQuestion, drawTarget, drawAll, addFact, drawFacts, drawSteps };
 })();

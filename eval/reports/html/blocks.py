@@ -12,6 +12,7 @@ values of a higher rank are left out first. Only compressed blocks are kept in m
 import base64
 import gzip
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,26 +82,24 @@ class BlockWriter:
         self._n_bytes = 0
         self._open: defaultdict[tuple[int, str], _Open] = defaultdict(_Open)
         self._closed: dict[int, list[Block]] = defaultdict(list)  # by rank
-        self._full_from: int | None = None  # lowest rank of which something was left out
+        self._full_from = math.inf  # lowest rank of which something was left out
         self._left_out: Counter[str] = Counter()
 
     def add(self, name: str, key: int, value: object, rank: int = 0) -> None:
         """Add a value, which JSON must be able to hold; the lowest ranks are kept the longest."""
-        if self._full_from is not None and rank >= self._full_from:
+        if rank >= self._full_from:
             self._left_out[name] += 1
             return
         block = self._open[rank, name]
-        written = json.dumps(map_texts(value, block.share), ensure_ascii=False, separators=(",", ":"))
-        block.values[key] = written
-        block.n_chars += len(written)
+        block.values[key] = json.dumps(map_texts(value, block.share), ensure_ascii=False, separators=(",", ":"))
+        block.n_chars += len(block.values[key])
         if block.n_chars > BLOCK_BYTES:
             self._close(rank, name)
 
     def close(self) -> Blocks:
         """Return the blocks, the lowest rank first."""
         for rank, name in sorted(self._open):
-            if self._open[rank, name].values:
-                self._close(rank, name)
+            self._close(rank, name)
         return Blocks([each for rank in sorted(self._closed) for each in self._closed[rank]], dict(self._left_out))
 
     def _close(self, rank: int, name: str) -> None:
@@ -115,7 +114,7 @@ class BlockWriter:
             dropped = self._closed[last].pop()
             self._n_bytes -= len(dropped.text)
             self._left_out[dropped.name] += len(dropped.keys)
-            self._full_from = last if self._full_from is None else min(self._full_from, last)
+            self._full_from = min(self._full_from, last)
 
 
 def encode_data(text: str) -> str:

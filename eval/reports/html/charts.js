@@ -1,7 +1,7 @@
 "use strict";
 // Draws the charts of a page from their data blocks (charts.py) with Observable Plot. Colours are CSS variables, so that
 // they follow the theme; a change of width draws again. Texts reach the page as text: Plot sets no HTML.
-const Charts = (() => {
+(() => {
   const TONES = new Set(["right", "wrong", "error", "quiet", "accent"]);
   const N_SERIES = 6;
   const ROW = 26;
@@ -22,21 +22,18 @@ const Charts = (() => {
     const groups = unique(data.points.map((each) => each.group || ""));
     const color = (each) =>
       TONES.has(each.tone) ? `var(--${each.tone})` : `var(--series-${1 + (groups.indexOf(each.group || "") % N_SERIES)})`;
-    const [x, y] = [FORMATS[data.x_format] || number, FORMATS[data.y_format] || number];
-    const upright = data.kind === "lines";
-    const bounds = upright ? y : x;
+    const x = FORMATS[data.x_format] || number;
     const tip = (each) =>
       [
         each.group ? `${each.label} · ${each.group}` : each.label,
         `${data.x_label || "value"}: ${x(each.x)}`,
-        upright && each.y !== undefined ? `${data.y_label || "value"}: ${y(each.y)}` : "",
-        each.low !== undefined ? `95% interval: ${bounds(each.low)} to ${bounds(each.high)}` : "",
+        each.low !== undefined ? `95% interval: ${x(each.low)} to ${x(each.high)}` : "",
         each.note || "",
       ].filter(Boolean).map((line) => cut(line, 120)).join("\n");
-    return { ...data, groups, color, x, y, tip };
+    return { ...data, groups, color, x, tip };
   }
 
-  // Bars and dots: a row for each label, and in it one for each group.
+  // A row for each label, and in it one for each group.
   function drawRows(chart, width) {
     const labels = unique(chart.points.map((each) => each.label));
     const grouped = chart.groups.length > 1;
@@ -77,25 +74,6 @@ const Charts = (() => {
     });
   }
 
-  function drawLines(chart, width) {
-    const points = chart.points.filter((each) => each.y !== undefined);
-    const bounded = points.filter((each) => each.low !== undefined);
-    const axis = (label, format, domain, n) => ({ label: label || null, labelArrow: "none", tickFormat: format, ticks: n, grid: true, nice: !domain, ...(domain ? { domain } : {}) });
-    return Plot.plot({
-      width,
-      height: Math.max(Math.min(width * 0.5, 340), 200),
-      marginLeft: 58, marginRight: 20, marginTop: 26, marginBottom: 42,
-      x: { ...axis(chart.x_label, chart.x, chart.x_domain, Math.max(Math.floor(width / 110), 2)), labelAnchor: "center" },
-      y: axis(chart.y_label, chart.y, chart.y_domain, 5),
-      marks: [
-        Plot.areaY(bounded, { x: "x", y1: "low", y2: "high", z: "group", fill: chart.color, fillOpacity: 0.15 }),
-        Plot.lineY(points, { x: "x", y: "y", z: "group", stroke: chart.color, strokeWidth: 2 }),
-        Plot.dot(points.length <= 60 ? points : [], { x: "x", y: "y", r: 2.5, fill: chart.color }),
-        Plot.tip(points, Plot.pointer({ x: "x", y: "y", title: chart.tip, fill: "var(--card)", stroke: "var(--line)" })),
-      ],
-    });
-  }
-
   function legend(chart) {
     const listed = chart.groups.filter(Boolean);
     if (listed.length < 2) return null;
@@ -110,13 +88,13 @@ const Charts = (() => {
     return box;
   }
 
-  // Draw one figure; its data may be given, as by a page that is live.
-  function draw(figure, data = JSON.parse(figure.querySelector("script.data").textContent)) {
+  function draw(figure) {
+    const data = JSON.parse(figure.querySelector("script.data").textContent);
     const place = figure.querySelector(".drawing");
     const width = Math.floor(place.clientWidth);
     if (width < 60 || !data.points.length) return;
     const chart = prepare(data);
-    const drawn = data.kind === "lines" ? drawLines(chart, width) : drawRows(chart, width);
+    const drawn = drawRows(chart, width);
     drawn.setAttribute("role", "img");
     drawn.setAttribute("aria-label", `${data.title}: chart of ${data.points.length} values; the table below has them`);
     for (const part of drawn.querySelectorAll("[aria-label]")) {
@@ -139,7 +117,5 @@ const Charts = (() => {
       draw(target.closest("figure"));
     }
   });
-  const watch = (figure) => observer.observe(figure.querySelector(".drawing"));
-  document.querySelectorAll("figure.chart").forEach(watch);
-  return { draw, watch };
+  for (const place of document.querySelectorAll("figure.chart .drawing")) observer.observe(place);
 })();

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from eval.reports.html.templates import FOLDER
 
-Kind = Literal["bars", "dots", "lines"]
 Format = Literal["number", "percent", "points", "usd", "seconds"]  # points: percentage points with their sign
 Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
 
@@ -20,14 +19,13 @@ CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js"
 
 @dataclass(frozen=True)
 class Point:
-    """One bar, dot or corner of a line. `low` and `high` bound `x` in bars and dots, `y` in lines."""
+    """One bar or dot; `low` and `high` bound it."""
 
     label: str
     x: float
-    y: float | None = None  # of lines
     low: float | None = None
     high: float | None = None
-    group: str = ""  # bars and dots of one label are below each other, lines get a colour
+    group: str = ""  # those of one label are below each other
     tone: Tone = ""  # colour by meaning; empty: by group
     note: str = ""  # shown behind the bar, and when the pointer is over it
     href: str = ""  # "#id" opens a row, "#?cause=expert" filters the rows
@@ -35,15 +33,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Chart:
-    kind: Kind
+    kind: Literal["bars", "dots"]
     title: str  # the sentence that the chart answers
     points: Sequence[Point]
     x_label: str = ""
-    y_label: str = ""
     x_format: Format = "number"
-    y_format: Format = "number"
     x_domain: tuple[float, float] | None = None  # None: from the data
-    y_domain: tuple[float, float] | None = None
     x_mark: float | None = None  # a line across the chart: no difference, the run's own mean
 
     @property
@@ -54,23 +49,13 @@ class Chart:
     @property
     def table(self) -> tuple[list[tuple[str, str]], list[list[str]]]:
         """Return columns and rows of the chart as a table, as `parts.table` takes them; empty columns are left out."""
-        titles = ["name", "group", self.x_label or "value", self.y_label, "95% interval", "note"]
-        cells = [
-            [
-                *(each.label, each.group, format_number(each.x, self.x_format)),
-                "" if each.y is None else format_number(each.y, self.y_format),
-                *(self._format_bounds(each), each.note),
-            ]
-            for each in self.points
-        ]
-        filled = [at for at in range(len(titles)) if any(row[at] for row in cells)]
-        return [(titles[at], "") for at in filled], [[row[at] for at in filled] for row in cells]
-
-    def _format_bounds(self, point: Point) -> str:
-        form = self.y_format if self.kind == "lines" else self.x_format
-        if point.low is None or point.high is None:
-            return ""
-        return f"{format_number(point.low, form)} to {format_number(point.high, form)}"
+        titles = ["name", "group", self.x_label or "value", "95% interval", "note"]
+        rows = []
+        for each in self.points:
+            value, low, high = (format_number(number, self.x_format) for number in (each.x, each.low, each.high))
+            rows.append([each.label, each.group, value, "" if each.low is None else f"{low} to {high}", each.note])
+        filled = [at for at in range(len(titles)) if any(row[at] for row in rows)]
+        return [(titles[at], "") for at in filled], [[row[at] for at in filled] for row in rows]
 
 
 def link(**filters: str) -> str:

@@ -2,17 +2,17 @@
 // Rows of a page (rows.py): find, filter, sort, page, open, next and previous, deep links. Only one page of rows is
 // in the document, so that 10,000 rows are filtered at once. A page's own script, after this one, may say how a row looks:
 //
-//   RowTables.mount("questions", { cell(row, column) → Node | string, open(row, box) (may be async) });
+//   RowTables.mount({ cell(row, column) → Node | string, open(row, box) (may be async) });
 //
-// With `href(row) → address` a row is a link; one without an address opens as usual. `row._place` is the place of the row in the data.
+// With `href(row) → address` a row is a link; one without an address opens as usual.
 //
 // Links: `#ID` opens a row, `#?KEY=VALUE&…` filters. Keys: j or ↓, k or ↑, Enter, Esc, /.
 const RowTables = (() => {
   const SIZE = 50;
   const SIGNS = { right: "✓", partial: "◐", wrong: "✗", error: "!", "not run": "–", unscored: "·" };
   const collator = new Intl.Collator("en", { numeric: true });
-  const tables = new Map();
-  let current = null; // the table that keys go to
+  let table = null; // the only one of a page
+  let mounted = false;
 
   const make = (tag, className = "", ...content) => {
     const element = document.createElement(tag);
@@ -24,8 +24,6 @@ const RowTables = (() => {
   const mark = (value) => make("span", `mark ${value.replace(" ", "-")}`, `${SIGNS[value] ?? "·"} ${value}`);
   const FORMATS = {
     number: (value) => value.toLocaleString("en"),
-    percent: (value) => `${(100 * value).toFixed(1)}%`,
-    points: (value) => `${value > 0 ? "+" : ""}${(100 * value).toFixed(1)}`,
     usd: (value) => `$${value.toFixed(value && Math.abs(value) < 1 ? 4 : 2)}`,
     seconds: (value) => `${value.toFixed(1)} s`,
   };
@@ -33,12 +31,8 @@ const RowTables = (() => {
 
   class RowTable {
     constructor(box, options, data) {
-      Object.assign(this, { box, options, name: data.name, noun: data.noun, columns: data.columns, at: 0, chosen: -1, order: null, menus: new Map() });
-      this.rows = data.rows.map((values, place) => {
-        const row = { _place: place };
-        data.keys.forEach((key, each) => { row[key] = values[each]; });
-        return row;
-      });
+      Object.assign(this, { box, options, noun: data.noun, columns: data.columns, at: 0, chosen: -1, order: null, menus: new Map() });
+      this.rows = data.rows.map((values) => Object.fromEntries(data.keys.map((key, place) => [key, values[place]])));
       this.drawn = this.columns.filter((each) => each.kind !== "hidden");
       this.shown = this.rows;
       this.build();
@@ -46,16 +40,14 @@ const RowTables = (() => {
     }
 
     build() {
-      this.text = make("input");
-      Object.assign(this.text, { type: "search", placeholder: `find in ${this.noun}s` });
+      this.text = Object.assign(make("input"), { type: "search", placeholder: `find in ${this.noun}s` });
       this.text.setAttribute("aria-label", `find in ${this.noun}s`);
       this.text.addEventListener("input", () => this.filter());
       const tools = make("div", "tools", this.text);
       for (const column of this.columns.filter((each) => each.menu)) {
         const counts = new Map();
         for (const row of this.rows) for (const value of new Set(list(row[column.key]))) counts.set(value, (counts.get(value) ?? 0) + 1);
-        if (counts.size < 2 && this.rows.every((row) => list(row[column.key]).length)) continue;
-        if (!counts.size) continue;
+        if (!counts.size || (counts.size < 2 && this.rows.every((row) => list(row[column.key]).length))) continue;
         const menu = make("select", "", new Option(`${column.title}: all`, ""));
         menu.setAttribute("aria-label", column.title);
         for (const value of [...counts.keys()].sort(collator.compare)) menu.append(new Option(`${value} (${counts.get(value)})`, `=${value}`));
@@ -101,13 +93,12 @@ const RowTables = (() => {
     }
 
     sort(key, direction) {
-      this.order = key ? { key, direction } : null;
+      this.order = { key, direction };
       for (const [each, button] of this.heads) {
         if (each === key) button.dataset.order = direction;
         else delete button.dataset.order;
       }
-      if (this.order) this.arrange();
-      else this.filter();
+      this.arrange();
     }
 
     arrange() {
@@ -148,8 +139,8 @@ const RowTables = (() => {
       const cells = make("span", "cells");
       for (const column of this.drawn) {
         const content = this.options.cell?.(row, column) ?? this.cell(row, column);
-        const cell = make("span", FORMATS[column.kind] ? "number" : column.kind === "text" ? "wide" : "", ...list(content));
-        if (column !== this.drawn[0] && column.kind !== "mark") cell.dataset.title = column.title;
+        const cell = make("span", FORMATS[column.kind] ? "number" : "wide", ...list(content));
+        if (column !== this.drawn[0]) cell.dataset.title = column.title;
         cells.append(cell);
       }
       const href = this.options.href?.(row);
@@ -175,11 +166,8 @@ const RowTables = (() => {
       return details;
     }
 
-    cell(row, column) {
-      const values = list(row[column.key]);
-      if (column.kind === "mark") return values.map((each) => make("div", "", mark(each)));
-      if (FORMATS[column.kind]) return values.map((each) => make("div", "", format(each, column.kind)));
-      return values.map((each) => make("span", "clip", String(each)));
+    cell(row, { key, kind }) {
+      return list(row[key]).map((each) => (FORMATS[kind] ? make("div", "", format(each, kind)) : make("span", "clip", String(each))));
     }
 
     open(row, box) {
@@ -192,7 +180,6 @@ const RowTables = (() => {
     }
 
     choose(row) {
-      current = this;
       this.chosen = this.shown.indexOf(row);
     }
 
@@ -217,10 +204,9 @@ const RowTables = (() => {
 
     // Open a row by its id, whatever the filters hide.
     reveal(id) {
-      if (!this.rows.some((row) => String(row.id) === id)) return false;
+      if (!this.rows.some((row) => String(row.id) === id)) return;
       if (!this.shown.some((row) => String(row.id) === id)) this.clear();
       this.go(this.shown.findIndex((row) => String(row.id) === id), true);
-      return true;
     }
 
     clear() {
@@ -243,22 +229,15 @@ const RowTables = (() => {
   }
 
   // Builds the table; of very many rows, whose data is compressed, a moment later.
-  function mount(name, options = {}) {
-    const box = [...document.querySelectorAll(".rows")].find((each) => each.dataset.rows === name);
-    if (!box || tables.has(name)) return;
-    tables.set(name, null);
-    const build = (data) => {
-      const table = new RowTable(box, options, data);
-      tables.set(name, table);
-      current ??= table;
-      return table;
-    };
+  function mount(options = {}) {
+    const box = document.querySelector(".rows");
+    if (!box || mounted) return;
+    mounted = true;
+    const build = (data) => { table = new RowTable(box, options, data); };
     const source = box.querySelector("script.data");
     if (source.type === "application/json") build(JSON.parse(source.textContent));
     else Blocks.read(source).then(build).then(() => follow());
   }
-
-  const ready = () => [...tables.values()].filter(Boolean);
 
   // Go where a link of this page leads; a page in a frame, as in MLflow, has no address that could change.
   function visit(href) {
@@ -268,27 +247,27 @@ const RowTables = (() => {
 
   function follow(href = location.hash) {
     const hash = href.slice(1);
-    if (!hash) return;
+    if (!hash || !table) return;
     if (hash.startsWith("?")) {
-      for (const table of ready()) table.choosing(new URLSearchParams(hash.slice(1)));
+      table.choosing(new URLSearchParams(hash.slice(1)));
       return;
     }
     let id = hash;
     try { id = decodeURIComponent(hash); } catch { /* as it is */ }
-    for (const table of ready()) if (table.reveal(id)) return;
+    table.reveal(id);
   }
 
   document.addEventListener("keydown", (event) => {
     const writing = event.target.closest?.("input, select, textarea, [contenteditable]");
-    if (event.ctrlKey || event.metaKey || event.altKey || !current) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !table) return;
     if (writing) {
       if (event.key === "Escape") event.target.blur();
       return;
     }
     const inside = event.target.closest?.("details.row");
     const step = event.key === "j" || (event.key === "ArrowDown" && inside) ? 1 : event.key === "k" || (event.key === "ArrowUp" && inside) ? -1 : 0;
-    if (step) current.go(Math.max(current.chosen + step, 0));
-    else if (event.key === "/") current.text.focus();
+    if (step) table.go(Math.max(table.chosen + step, 0));
+    else if (event.key === "/") table.text.focus();
     else if (event.key === "Escape" && inside) {
       inside.open = false;
       inside.querySelector("summary").focus();
@@ -297,11 +276,7 @@ const RowTables = (() => {
   });
   document.addEventListener("focusin", (event) => {
     const row = event.target.closest?.(".row");
-    for (const table of ready()) {
-      if (!row || !table.box.contains(row)) continue;
-      current = table;
-      table.chosen = table.shown.findIndex((each) => String(each.id) === row.dataset.id);
-    }
+    if (row && table) table.chosen = table.shown.findIndex((each) => String(each.id) === row.dataset.id);
   });
   document.addEventListener("click", (event) => {
     const href = event.target.closest?.("a[href^='#']")?.getAttribute("href");
@@ -311,7 +286,7 @@ const RowTables = (() => {
   });
   window.addEventListener("hashchange", () => follow());
   document.addEventListener("DOMContentLoaded", () => {
-    for (const box of document.querySelectorAll(".rows")) mount(box.dataset.rows);
+    mount();
     follow();
   });
   return { mount, visit, make, mark, list };

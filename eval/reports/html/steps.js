@@ -13,11 +13,10 @@ const Steps = (() => {
     return box;
   };
 
-  // `words` are the nodes of the text if some of its words are marked.
-  const said = (name, text, kind = "", words = [text]) => {
+  const said = (name, text, kind = "") => {
     const box = speak(kind, text);
     if (name) box.append(make("span", "small", `${name}:`), text.includes("\n") ? "\n" : " ");
-    box.append(...words);
+    box.append(text);
     return box;
   };
 
@@ -70,7 +69,7 @@ const Steps = (() => {
     item.append(make("span", "small", step.facts ?? ""));
     if (step.asked) item.append(make("div", "small", `asked: ${step.asked}`));
     if (step.inner?.length) item.append(draw(step.inner, options));
-    for (const [name, text] of step.said ?? []) item.append(said(name, text, "", options.words?.(step, name)));
+    for (const [name, text] of step.said ?? []) item.append(said(name, text));
     for (const text of step.warnings ?? []) item.append(said("", text, "error"));
     if (step.error) item.append(said("", step.error, "wrong"));
     if (step.calls?.length && options.prompts) item.append(drawPrompts(step, options));

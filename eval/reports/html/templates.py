@@ -49,14 +49,11 @@ def load_template(path: Path, filters: Mapping[str, Callable[..., object]] | Non
 def _make_environment(folder: Path) -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    loader = FileSystemLoader([folder, FOLDER])
     environment = Environment(
-        loader=FileSystemLoader([folder, FOLDER]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["embed"] = embed_json
+    environment.filters["embed"] = _embed_json
     return environment
 
 
@@ -81,7 +78,7 @@ def load_scripts(*paths: Path) -> Scripts:
     return Scripts(tuple(map(Markup, texts)), " ".join(f"'sha256-{digest}'" for digest in digests))
 
 
-def embed_json(value: object) -> "Markup":
+def _embed_json(value: object) -> "Markup":
     """Return a value as JSON that can stand in a `<script type="application/json">`: no text in it ends the block."""
     from markupsafe import Markup
 

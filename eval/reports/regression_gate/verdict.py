@@ -10,7 +10,7 @@ nor notify anybody.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -32,7 +32,11 @@ MAX_CHARS = 80  # of a name or an id
 _MAX_LINE_CHARS = 1_000
 _STYLES = {PASS: "bold green", FAIL: "bold red", INCONCLUSIVE: "bold yellow"}
 _MARKS = {PASS: "✅", FAIL: "❌", INCONCLUSIVE: "❔"}
-_NOT_XML = re.compile("[\ufffe\uffff]")
+_SENTENCES = {
+    PASS: "gate passed: {} no worse than allowed",
+    FAIL: "gate failed: {} worse than allowed",
+    INCONCLUSIVE: "gate inconclusive: these answers neither show nor rule out a loss in {}",
+}
 _DECIDES = "would pass in 80 of 100 comparisons (an estimate from the spread of the differences seen)"
 _HOW_TO_READ = (
     "pass: the interval lies above the loss that is allowed",
@@ -65,38 +69,36 @@ def write_files(
     if json_file:
         write_lines(json_file, [json.dumps(result.to_dict(), indent=2, allow_nan=False)])
     if junit:
-        _write(junit, _render_junit(result))
+        _write(junit, _list_junit(result))
     if markdown:
-        _write(markdown, _render_markdown(result, notes))
+        _write(markdown, _list_markdown(result, notes))
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, lines: Iterable[str]) -> None:
     with write_atomically(path) as file:
-        file.write(text)
+        file.writelines(f"{line}\n" for line in lines)
 
 
-def _render_markdown(result: GateResult, notes: Sequence[str]) -> str:
+def _list_markdown(result: GateResult, notes: Sequence[str]) -> Iterator[str]:
+    yield f"### {_MARKS[result.verdict]} {_escape(describe_verdict(result).replace('gate', 'Gate', 1))}"
+    yield from ["", f"**{SIMULATED_NOTICE}**"] if result.simulated else []
     table = _build_table(result)
-    rows = [(f"{_MARKS[each.verdict]} {each.verdict}", *_list_cells(each)[1:]) for each in result.metrics]
-    worse = ", ".join(map(_format_code, result.worse[:MAX_IDS]))
-    more = len(result.worse) - MAX_IDS
-    facts = [*_HOW_TO_READ, *(f"note (A is base, B is new): {note}" for note in notes)]
-    lines = [
-        f"### {_MARKS[result.verdict]} {_escape(describe_verdict(result).replace('gate', 'Gate', 1))}",
-        *(["", f"**{SIMULATED_NOTICE}**"] if result.simulated else []),
-        *("", Table(table.headings, rows, table.left).render_markdown(), ""),
-        *(f"- {_escape(line)}" for line in _list_remarks(result)),
-        *([f"- largest losses: {worse}{f' and {more} more' if more > 0 else ''}"] if worse else []),
-        *("", f"- base: {_describe_run(result.base)}", f"- new: {_describe_run(result.new)}", ""),
-        *("<details><summary>How to read this</summary>", "", "```text"),
-        *(shorten_line(each, _MAX_LINE_CHARS).replace("`", "'") for each in facts),
-        *("```", "", "</details>", ""),
-    ]
-    return "\n".join(lines)
+    marked = zip(result.metrics, table.rows, strict=True)
+    rows = [(f"{_MARKS[each.verdict]} {each.verdict}", *row[1:]) for each, row in marked]
+    yield from ("", Table(table.headings, rows, table.left).render_markdown(), "")
+    yield from (f"- {_escape(line)}" for line in _list_remarks(result))
+    if result.worse:
+        more = f" and {n} more" if (n := len(result.worse) - MAX_IDS) > 0 else ""
+        yield f"- largest losses: {', '.join(map(_format_code, result.worse[:MAX_IDS]))}{more}"
+    yield from ("", f"- base: {_describe_run(result.base)}", f"- new: {_describe_run(result.new)}", "")
+    yield from ("<details><summary>How to read this</summary>", "", "```text")
+    for each in (*_HOW_TO_READ, *(f"note (A is base, B is new): {note}" for note in notes)):
+        yield shorten_line(each, _MAX_LINE_CHARS).replace("`", "'")
+    yield from ("```", "", "</details>")
 
 
-def _render_junit(result: GateResult) -> str:
-    """Return a suite with a case per metric; an inconclusive one is an error, so that no server calls it passed."""
+def _list_junit(result: GateResult) -> Iterator[str]:
+    """Yield a suite with a case per metric; an inconclusive one is an error, so that no server calls it passed."""
     verdicts = [each.verdict for each in result.metrics]
     counts = {"tests": len(verdicts), "failures": verdicts.count(FAIL), "errors": verdicts.count(INCONCLUSIVE)}
     values = {"name": "eval/compare.py --gate", **{name: str(count) for name, count in counts.items()}}
@@ -107,29 +109,24 @@ def _render_junit(result: GateResult) -> str:
         sentence = _clean_xml(_describe_metric(each, result))
         if each.verdict == PASS:
             ElementTree.SubElement(case, "system-out").text = sentence
-            continue
-        kind, reason = ("failure", "regression") if each.verdict == FAIL else ("error", INCONCLUSIVE)
-        found = ElementTree.SubElement(case, kind, {"type": reason, "message": sentence})
-        found.text = "\n".join(map(_clean_xml, _describe_basis(result)))
+        else:
+            kind, reason = ("failure", "regression") if each.verdict == FAIL else ("error", INCONCLUSIVE)
+            found = ElementTree.SubElement(case, kind, {"type": reason, "message": sentence})
+            found.text = "\n".join(map(_clean_xml, _describe_basis(result)))
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield ElementTree.tostring(root, "unicode")
 
 
 def describe_verdict(result: GateResult) -> str:
     """Return the verdict in one sentence."""
-    names = {verdict: [each.name for each in result.metrics if each.verdict == verdict] for verdict in _STYLES}
-    if result.verdict == FAIL:
-        return f"gate failed: {_join(names[FAIL])} worse than allowed"
-    if result.verdict == INCONCLUSIVE:
-        return f"gate inconclusive: these answers neither show nor rule out a loss in {_join(names[INCONCLUSIVE])}"
-    return f"gate passed: {_join(names[PASS])} no worse than allowed"
+    names = [each.name for each in result.metrics if each.verdict == result.verdict]
+    return _SENTENCES[result.verdict].format(", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1])
 
 
 def _list_remarks(result: GateResult) -> Iterator[str]:
     """Yield what would decide each metric that is not decided, and what the verdict rests on."""
-    for each in result.metrics:
-        if each.verdict == INCONCLUSIVE:
-            yield f"{each.name}: {_explain(each)}"
+    yield from (f"{each.name}: {_explain(each)}" for each in result.metrics if each.verdict == INCONCLUSIVE)
     yield from _describe_basis(result)
 
 
@@ -140,57 +137,56 @@ def _explain(judged: JudgedMetric) -> str:
     why = "the change is too close to the limit" if needed <= n else "too few answers to decide"
     if judged.by_chance:
         why = "worse than allowed, but equal programs might well differ so much"
-    return f"{why}; if nothing has changed, about {_round(needed):,} questions (now {n:,}) {_DECIDES}"
+    unit: int = 10 ** max(len(str(needed)) - 2, 0)  # two digits count
+    return f"{why}; if nothing has changed, about {-(-needed // unit) * unit:,} questions (now {n:,}) {_DECIDES}"
 
 
 def _describe_basis(result: GateResult) -> Iterator[str]:
     """Yield sentences about what the verdict rests on."""
-    several = f", shared by {len(result.metrics)} metrics (Bonferroni)" if len(result.metrics) > 1 else ""
     questions = format_count(result.n_questions, "question")
     yield f"{questions}: score worse on {len(result.worse)}, better on {len(result.better)}"
     if result.n_left_out:
-        were = "question is" if result.n_left_out == 1 else "questions are"
-        yield f"{result.n_left_out} {were} left out: prompts were tuned on them"
+        yield f"{format_count(result.n_left_out, 'question')} left out: prompts were tuned on them"
     runs = {"base": result.base, "new": result.new}
-    errors = [f"{name} {run.n_errors} of {run.n_answers}" for name, run in runs.items() if run.n_errors]
-    if errors:
+    if errors := [f"{name} {run.n_errors} of {run.n_answers}" for name, run in runs.items() if run.n_errors]:
         yield f"answers in error, which count as wrong: {', '.join(errors)}"
+    several = f", shared by {len(result.metrics)} metrics (Bonferroni)" if len(result.metrics) > 1 else ""
     yield f"alpha {result.alpha:g}, one-sided{several}"
 
 
 def _describe_metric(judged: JudgedMetric, result: GateResult) -> str:
     """Return the numbers of a metric, and what would decide it."""
     _, _, base, new, change, interval, allowed = _list_cells(judged)
-    confidence = f"{100 * result.confidence:.3g}% interval"
-    numbers = f"{judged.name} {base} → {new}: {change} ({confidence} {interval}; allowed {allowed})"
+    numbers = f"{judged.name} {base} → {new}: {change} ({_name_interval(result)} {interval}; allowed {allowed})"
     return f"{numbers}; {_explain(judged)}" if judged.verdict == INCONCLUSIVE else numbers
 
 
 def _describe_run(run: GatedRun) -> str:
     parts = {"system": run.system, "model": run.model, "prompts": run.prompts or "none"}
     named = ", ".join(f"{name} {_format_code(value)}" for name, value in parts.items() if value)
-    return f"{_format_code(run.name)}{f' ({named})' if named else ''}"
+    return f"{_format_code(run.name)} ({named})"
+
+
+def _name_interval(result: GateResult) -> str:
+    return f"{100 * result.confidence:.3g}% interval"
 
 
 def _build_table(result: GateResult) -> Table:
-    interval = f"{100 * result.confidence:.3g}% interval"
-    headings = ("verdict", "metric", "base", "new", "change", interval, "allowed")
+    headings = ("verdict", "metric", "base", "new", "change", _name_interval(result), "allowed")
     return Table(headings, list(map(_list_cells, result.metrics)), left=("metric",))
 
 
 def _list_cells(judged: JudgedMetric) -> list[str]:
     """Return verdict, name, both values, change, its interval, and the change that is allowed."""
-    low, high = judged.lower, judged.upper
     form: Callable[[float], str] = format_percent
     if judged.relative:
         form = "${:,.5f}".format if judged.metric == COST else "{:,.2f} s".format
-        change, interval = f"{judged.difference:+.1%}", f"{low:+.1%} to {high:+.1%}"
+        change, low, high = (f"{each:+.1%}" for each in (judged.difference, judged.lower, judged.upper))
         allowed = f"up to {judged.margin:+.1%}"
     else:
-        change = f"{format_points(judged.difference)} points"
-        interval = f"{format_points(low)} to {format_points(high)}"
-        allowed = f"down to {format_points(-judged.margin)}"
-    return [judged.verdict, judged.name, form(judged.base), form(judged.new), change, interval, allowed]
+        change, low, high = map(format_points, (judged.difference, judged.lower, judged.upper))
+        change, allowed = f"{change} points", f"down to {format_points(-judged.margin)}"
+    return [judged.verdict, judged.name, form(judged.base), form(judged.new), change, f"{low} to {high}", allowed]
 
 
 def _format_code(text: str) -> str:
@@ -204,14 +200,4 @@ def _escape(text: str) -> str:
 
 
 def _clean_xml(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", shorten_line(text, _MAX_LINE_CHARS))
-
-
-def _join(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1]
-
-
-def _round(number: int) -> int:
-    """Return a number with two digits that count, rounded up."""
-    unit: int = 10 ** max(len(str(number)) - 2, 0)
-    return -(-number // unit) * unit
+    return re.sub("[\ufffe\uffff]", "\N{REPLACEMENT CHARACTER}", shorten_line(text, _MAX_LINE_CHARS))

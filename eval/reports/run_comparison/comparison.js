@@ -25,19 +25,6 @@
   // Steps of two answers in rows: equal names next to each other, in the order of both.
   const align = (first, second) => Words.align(first, second, (a, b) => a.kind === b.kind && a.title === b.title);
 
-  // The words of two steps' outputs that differ: text of the step → nodes.
-  function compareSteps(first, second, words) {
-    const before = new Map(first.said ?? []);
-    for (const [name, text] of second.said ?? []) {
-      const old = before.get(name);
-      if (old === undefined || old === text) continue;
-      const [left, right] = Words.compare(old, text);
-      words.set(first, new Map([...(words.get(first) ?? []), [name, left]]));
-      words.set(second, new Map([...(words.get(second) ?? []), [name, right]]));
-    }
-    for (const [a, b] of align(first.inner ?? [], second.inner ?? [])) if (a && b) compareSteps(a, b, words);
-  }
-
   // Two prompts next to each other, with the words that differ.
   function drawPrompts(texts, names) {
     const sides = Words.compare(...texts).map((nodes, place) => {
@@ -58,22 +45,10 @@
       make("h3", "", `${name}: `, mark(answer.mark)), make("div", "said", ...words[place]), ...Answers.drawFacts(answer, details))));
     const steps = sides.map(([, , details]) => details?.steps ?? []);
     if (!steps.some((each) => each.length)) return [box];
-    const draw = (place, shown, more) => Answers.drawSteps(shown, sides[place][1], sides[place][2], more);
+    const draw = (place, shown) => Answers.drawSteps(shown, sides[place][1], sides[place][2]);
     if (sides.length === 1) return [box, make("h3", "", "Steps"), draw(0, steps[0])];
-    const drawn = align(...steps).map((pair) => {
-      const compared = new Map();
-      const [a, b] = pair;
-      if (a && b) compareSteps(a, b, compared);
-      const line = make("div", "pair steps-of");
-      pair.forEach((step, place) => {
-        const side = make("div", "", make("div", "side", names[place]));
-        const more = { words: (of, text) => compared.get(of)?.get(text) };
-        if (step) side.append(draw(place, [step], more));
-        else side.append(make("p", "small", "– no such step"));
-        line.append(side);
-      });
-      return line;
-    });
+    const drawn = align(...steps).map((pair) => make("div", "pair steps-of", ...pair.map((step, place) =>
+      make("div", "", make("div", "side", names[place]), step ? draw(place, [step]) : make("p", "small", "– no such step")))));
     return [box, make("h3", "", "Steps, next to each other"), ...drawn];
   }
 
@@ -125,7 +100,7 @@
     });
   }
 
-  RowTables.mount("questions", { cell, open });
+  RowTables.mount({ cell, open });
 
   const prompts = JSON.parse(document.getElementById("prompts").textContent);
   for (const place of document.querySelectorAll(".prompts-compared")) {

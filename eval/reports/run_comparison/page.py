@@ -9,27 +9,51 @@ questions and runs.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, pvariance
 
-from eval.analysis.comparison.answers import find_common, find_obstacle, pair_scores
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.analysis.statistics.paired_tests import PairedResult, run_paired_test
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.formats import format_p_value, format_points
+from eval.reports.html.blocks import Blocks
 from eval.reports.html.charts import CHARTS, Chart, Point, Tone, link
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
-from eval.reports.run_comparison.rows import ComparedQuestion, GatheredRuns, gather_runs, list_outcomes
+from eval.reports.run_report.answers import AnswerGatherer, AnswerRow, QuestionRow
 from eval.runs.record import PlannedQuestion
+from eval.runs.store import open_run
 from mas.runtime.text import format_count
 
 MIN_GROUP = 2  # questions of a group that has an interval
 MAX_GROUPS = 14  # of one kind, such as the values of a tag
 MAX_ANSWERS = 20_000  # rows of (run, sample, epoch)
 MAX_WITH_TEXTS = 3  # runs whose answers are written into the table; of more, their signs
+RIGHT, WRONG, EQUAL = "all right", "all wrong", "equal in part"
+DISAGREE = "runs disagree"  # of three runs or more
+FLIPS = "flips"  # all questions on which runs differ
 _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPT = _HERE / "comparison.html.jinja", _HERE / "comparison.js"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedQuestion:
+    """One row of the page."""
+
+    question: QuestionRow  # as the first run that has it has it
+    answers: Sequence[Sequence[AnswerRow]]  # of each run, by epoch; empty: not answered
+    means: Sequence[float]  # value of each run's answers
+
+
+@dataclass(frozen=True)
+class GatheredRuns:
+    """Everything that the page shows of answers."""
+
+    questions: Sequence[ComparedQuestion]  # those on which the runs disagree most first
+    blocks: Blocks
+    n_left_out: int
 
 
 def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRun]) -> None:
@@ -44,7 +68,7 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         UserError: a run's store cannot be read.
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    ids = list(dict.fromkeys(each for other in runs[1:] for each in list_compared(runs[0], other)))
+    ids = list(dict.fromkeys(id for each in result.comparisons for id in each.comparison.pairs))
     n_answers, n = sum(each.answers.epochs for each in runs), len(result.comparisons)
     gathered, labels = gather_runs(runs, ids, max(MAX_ANSWERS // n_answers, 1)), [each.label for each in runs]
     page = {
@@ -55,7 +79,7 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         "comparisons": [_build_section(each, n) for each in result.comparisons],
         "charts": [chart_differences(result, runs), chart_losses(gathered, labels)],
         "prompts": list(_list_prompts(runs)),
-        "rows": Rows("questions", _list_columns(labels), gathered.questions),
+        "rows": _build_rows(gathered.questions, labels),
         "n_shown": len(gathered.questions),
         "n_left_out": gathered.n_left_out,
         "blocks": gathered.blocks,
@@ -66,15 +90,10 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
 
 def describe_result(pair: RunComparison, n_comparisons: int) -> str:
     """Return the verdict in one sentence: how much, how sure, at what cost."""
-    score, p, where = pair.comparison.score, pair.p_holm if n_comparisons > 1 else pair.comparison.score.p, ""
-    metric = pair.comparison.metric
-    if (held_out := pair.used_to_tune) is not None:
-        if held_out.without is None:
-            used = f"all {score.n_questions} were used to tune the prompts"
-            seen = f"{format_points(score.difference)} points of {metric} on these mean little"
-            return f"Nothing can be said about new questions: {used}; {seen}."
-        score, p = held_out.without, min(held_out.without.p * n_comparisons, 1.0)
-        where = f" on the {held_out.n_without} questions that were not tuned on"
+    score, p = pair.comparison.score, pair.p_holm if n_comparisons > 1 else pair.comparison.score.p
+    metric, where = pair.comparison.metric, ""
+    if pair.n_tuned_on:
+        where = f" on the {score.n_questions} questions that were {'' if pair.is_optimistic else 'not '}tuned on"
     points = f"{format_points(score.difference)} points of {metric}"
     if score.ci95 is None:
         sure = f"{pair.run} - {pair.against}{where}: {points}; one question says nothing about others"
@@ -119,75 +138,47 @@ def _list_prompts(runs: Sequence[ReadRun]) -> Iterator[dict[str, object]]:
                 yield {"agent": agent, "runs": [runs[0].label, other.label], "texts": texts}
 
 
-def _list_columns(labels: Sequence[str]) -> list[Column]:
-    """Return the columns of a `ComparedQuestion`."""
+def _build_rows(questions: Sequence[ComparedQuestion], labels: Sequence[str]) -> Rows:
     width = "26fr" if len(labels) <= MAX_WITH_TEXTS else "64px"
     columns = [
-        Column("id", "id", read=lambda row: row.question.id),
-        Column("question", "question", width="40fr", read=lambda row: row.question.line),
-        Column("target", "gold answer", width="16fr", read=lambda row: row.question.target),
+        Column("question", "question", width="40fr"),
+        Column("target", "gold answer", width="16fr"),
+        *(Column(f"run {label}", label, width=width) for label in labels),
+        Column("outcome", "outcome", kind="hidden", menu=True, find=False),
+        *(Column(f"lost {label}", f"lost at in {label}", kind="hidden", menu=True, find=False) for label in labels),
+        Column("level", "level", kind="hidden", menu=True, find=False),
+        Column("kind", "attachment", kind="hidden", menu=True, find=False),
+        Column("file", "file", kind="hidden"),
+        Column("labels", "runs", kind="hidden", find=False),
+        Column("answers", "answers", kind="hidden", find=False),
     ]
-    for place, label in enumerate(labels):
-        columns.append(Column(f"run {label}", label, width=width, read=_list_lines(place)))
-    columns.append(
-        Column("outcome", "outcome", "hidden", menu=True, find=False, read=lambda row: list_outcomes(row, labels))
-    )
-    for place, label in enumerate(labels):
-        lost = _list_lost(place)
-        columns.append(Column(f"lost {label}", f"lost at in {label}", "hidden", menu=True, find=False, read=lost))
-    return [
-        *columns,
-        Column("level", "level", kind="hidden", menu=True, find=False, read=lambda row: row.question.level),
-        Column("kind", "attachment", kind="hidden", menu=True, find=False, read=lambda row: row.question.kind),
-        Column("file", "file", kind="hidden", read=lambda row: row.question.file),
-        Column("labels", "runs", kind="hidden", find=False, read=lambda row: labels),
-        Column("answers", "answers", "hidden", find=False, read=_list_all_answers),
-    ]
-
-
-def _list_lines(place: int) -> Callable[[ComparedQuestion], list[str]]:
-    return lambda row: [f"{each.mark} {each.line}" for each in row.answers[place]]
-
-
-def _list_lost(place: int) -> Callable[[ComparedQuestion], list[str]]:
-    return lambda row: list(dict.fromkeys(each.lost for each in row.answers[place] if each.lost))
-
-
-def _list_all_answers(row: ComparedQuestion) -> list[list[dict[str, object]]]:
-    return [list(map(vars, answers)) for answers in row.answers]
-
-
-def list_compared(first: ReadRun, second: ReadRun) -> list[str]:
-    """Return the ids of the samples that two runs are compared on."""
-    if find_obstacle(first.answers, second.answers) is None:
-        return list(first.answers.questions)
-    return list(find_common(first.answers, second.answers).ids)
+    rows = []
+    for each in questions:
+        row: dict[str, object] = {
+            name: getattr(each.question, name) for name in ("id", "target", "level", "kind", "file")
+        }
+        row |= {"question": each.question.line, "outcome": list_outcomes(each, labels), "labels": labels}
+        for label, answers in zip(labels, each.answers, strict=True):
+            row[f"run {label}"] = [f"{answer.mark} {answer.line}" for answer in answers]
+            row[f"lost {label}"] = list(dict.fromkeys(answer.lost for answer in answers if answer.lost))
+        rows.append(row | {"answers": [list(map(vars, answers)) for answers in each.answers]})
+    return Rows("questions", columns, rows)
 
 
 def chart_differences(result: ComparisonResult, runs: Sequence[ReadRun]) -> Chart:
     """Return the chart of the differences of two runs or more."""
-    return _chart_pair(result.comparisons[0], *runs) if len(runs) == 2 else _chart_against_first(result)
-
-
-def _chart_pair(pair: RunComparison, first: ReadRun, second: ReadRun) -> Chart:
+    if len(runs) > 2:
+        first = result.runs[0].label
+        points = [_point(f"{pair.run} - {first}", pair.comparison.score) for pair in result.comparisons]
+        title = f"Difference to {first} in points, with 95% intervals, each as if it were the only one"
+        return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
+    (pair,), questions = result.comparisons, runs[0].answers.questions
     comparison = pair.comparison
     points = [_point(f"all: {comparison.metric}", comparison.score)]
-    if pair.used_to_tune and pair.used_to_tune.without:
-        points.append(_point("not used to tune", pair.used_to_tune.without))
     points += [_point(f"{name}: {each.metric}", each.result) for name, each in comparison.extra.items()]
-    ids = list_compared(first, second)
-    is_whole = find_obstacle(first.answers, second.answers) is None  # then missing answers count as wrong
-    scores = dict(zip(ids, pair_scores(first.answers, second.answers, None if is_whole else ids), strict=True))
-    for name, group in _list_groups([first.answers.questions[each] for each in ids]):
-        points.append(_point(name, run_paired_test([scores[each] for each in group])))
+    for name, group in _list_groups([questions[each] for each in comparison.pairs]):
+        points.append(_point(name, run_paired_test([comparison.pairs[each] for each in group])))
     title = f"{pair.run} - {pair.against} in points, with 95% intervals; groups are not adjusted for their number"
-    return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
-
-
-def _chart_against_first(result: ComparisonResult) -> Chart:
-    first = result.runs[0].label
-    points = [_point(f"{pair.run} - {first}", pair.comparison.score) for pair in result.comparisons]
-    title = f"Difference to {first} in points, with 95% intervals, each as if it were the only one"
     return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
 
 
@@ -234,3 +225,50 @@ def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
             points.append(Point(name, lost[name][label] / n, group=label, href=href))
     title = "Points lost, by the first cause"
     return Chart("bars", title, points, x_label="share of the questions", x_format="percent")
+
+
+def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int) -> GatheredRuns:
+    """Read the answers of all runs to the questions that are compared.
+
+    Args:
+        runs: that are compared.
+        ids: of the questions.
+        max_questions: that the page has room for.
+
+    Raises:
+        UserError: a store cannot be read.
+    """
+    scores = {each: [run.answers.list_scores(each, with_missing=False) for run in runs] for each in ids}
+    means = {id: [fmean(each) if each else 0.0 for each in sides] for id, sides in scores.items()}
+    # stable: else in the dataset's order; losses before gains
+    ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))
+    n_left_out = max(len(ids) - max_questions, 0)
+    ids = ids[:max_questions]
+    disagree = frozenset(each for each in ids if pvariance(means[each]))
+    gatherer, wanted = AnswerGatherer(disagree), frozenset(ids)
+    found: list[dict[str, QuestionRow]] = []
+    for run in runs:
+        with open_run(run.path) as store:
+            records = (each for each in store.records() if each.sample_id in wanted)
+            plan = [each for each in store.read_plan() if each.id in wanted]
+            found.append({row.id: row for row in gatherer.gather(records, plan, len(plan))})
+    questions = []
+    for id in ids:
+        if (first := next((rows[id] for rows in found if id in rows), None)) is not None:
+            answers = [rows[id].in_order if id in rows else [] for rows in found]
+            questions.append(ComparedQuestion(first, answers, means[id]))
+    return GatheredRuns(questions, gatherer.writer.close(), n_left_out)
+
+
+def list_outcomes(question: ComparedQuestion, labels: Sequence[str]) -> list[str]:
+    """Return what a comparison sees in a question, and whether it is one of the flips."""
+    means = question.means
+    if min(means) == 1:
+        return [RIGHT]
+    if max(means) == 0:
+        return [WRONG]
+    if len(set(means)) == 1:
+        return [EQUAL]
+    if len(means) == 2:
+        return [f"better in {labels[1] if means[1] > means[0] else labels[0]}", FLIPS]
+    return [DISAGREE, FLIPS]

@@ -1,6 +1,6 @@
 "use strict";
 // A row is a link to the run's page; that of a run without one opens with what is known of it.
-RowTables.mount("runs", {
+RowTables.mount({
   href: (row) => row.href,
   cell(row, column) {
     const { make } = RowTables;

@@ -35,7 +35,7 @@ def render_index(runs: Sequence[RunEntry], folder: Path, link_run: Callable[[Run
     """Return the page and its scripts; names are relative to the folder. A run without an address is no link."""
     states, scripts = {run.state for run in runs}, load_scripts(*ROWS, _SCRIPT)
     page = load_template(_TEMPLATE).render(
-        table=Rows("runs", _list_columns(folder, link_run), runs, noun="run"),
+        table=Rows("runs", _COLUMNS, [_build_row(run, folder, link_run(run)) for run in runs], noun="run"),
         tiles=[
             (f"{len(runs):,}", "runs", ""),
             *((f"{sum(run.state == each for run in runs):,}", each, "") for each in sorted(states)),
@@ -48,42 +48,33 @@ def render_index(runs: Sequence[RunEntry], folder: Path, link_run: Callable[[Run
     return escape_controls(page), scripts
 
 
-def _list_columns(folder: Path, link_run: Callable[[RunEntry], str]) -> list[Column]:
-    """Return the columns of a `RunEntry`; of a number that is sorted, `index.js` shows the hidden text."""
-    return [
-        Column("name", "run", width="3fr"),
-        Column("state", "state", width="80px", menu=True),
-        Column(
-            "score",
-            "score, 95% interval",
-            width="2fr",
-            find=False,
-            read=lambda run: run.score if run.gain is None else run.gain,
-        ),
-        Column("made_of", "of", width="2.6fr", read=_join_parts),
-        Column("cost_usd", "cost", kind="usd", width="80px", find=False),
-        Column("began", "began (UTC)", width="132px", read=format_start),
-        Column("size_bytes", "size", kind="number", width="75px", find=False),
-        Column("kind", "kind", kind="hidden", menu=True),
-        Column("system", "system", kind="hidden", menu=True),
-        Column("model", "model", kind="hidden", menu=True, read=format_model),
-        Column("data", "data", kind="hidden", menu=True),
-        Column("prompts", "prompts", kind="hidden", menu=True),
-        Column("remark", "why", kind="hidden"),
-        Column("id", "id", read=lambda run: str(_relate(run.folder, folder))),
-        Column("result", "result", kind="hidden", find=False, read=_describe_result),
-        Column("cost", "cost", kind="hidden", find=False, read=format_cost),
-        Column("size", "size", kind="hidden", find=False, read=lambda run: format_bytes(run.size_bytes)),
-        Column("href", "page", kind="hidden", find=False, read=link_run),
-    ]
+_COLUMNS = (  # of a number that is sorted, `index.js` shows the hidden text
+    Column("name", "run", width="3fr"),
+    Column("state", "state", width="80px", menu=True),
+    Column("score", "score, 95% interval", width="2fr", find=False),
+    Column("made_of", "of", width="2.6fr"),
+    Column("cost_usd", "cost", kind="usd", width="80px", find=False),
+    Column("began", "began (UTC)", width="132px"),
+    Column("size_bytes", "size", kind="number", width="75px", find=False),
+    *(Column(name, name, kind="hidden", menu=True) for name in ("kind", "system", "model", "data", "prompts")),
+    Column("remark", "why", kind="hidden"),
+    *(Column(name, name, kind="hidden", find=False) for name in ("result", "cost", "size", "href")),
+)
 
 
-def _join_parts(run: RunEntry) -> str:
-    return " · ".join(list_parts(run.system, format_model(run), run.data, run.prompts))
-
-
-def _describe_result(run: RunEntry) -> str:
-    return format_score(run) + ("" if run.n is None or run.score is None else f", n = {run.n:,}")
+def _build_row(run: RunEntry, folder: Path, href: str) -> dict[str, object]:
+    same = ("name", "state", "cost_usd", "size_bytes", "kind", "system", "data", "prompts", "remark")
+    return {name: getattr(run, name) for name in same} | {
+        "id": str(_relate(run.folder, folder)),
+        "score": run.score if run.gain is None else run.gain,
+        "made_of": " · ".join(list_parts(run.system, format_model(run), run.data, run.prompts)),
+        "began": format_start(run),
+        "model": format_model(run),
+        "result": format_score(run) + ("" if run.n is None or run.score is None else f", n = {run.n:,}"),
+        "cost": format_cost(run),
+        "size": format_bytes(run.size_bytes),
+        "href": href,
+    }
 
 
 def _relate(path: Path, folder: Path) -> Path:

@@ -12,7 +12,7 @@ from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING
 from eval.analysis.run_list.selection import parse_time
 from eval.execution.console import Console
 from eval.execution.projection import format_duration
-from eval.reports.formats import NOT_AVAILABLE, format_floor, format_interval, format_points, format_usd, list_parts
+from eval.reports.formats import NOT_AVAILABLE, format_points, format_share, format_usd, list_parts
 from eval.runs.run_info import NO_MEASUREMENT
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
@@ -31,19 +31,15 @@ def print_runs(runs: Sequence[RunEntry], n_all: int, console: Console) -> None:
 
 def format_score(run: RunEntry) -> str:
     """Return the score with its interval; of a tuning run, the gain."""
-    if run.kind == TUNING:
-        if run.gain is None:
-            return NOT_AVAILABLE
-        bounds = run.gain_ci95
-        interval = f" ({format_points(bounds[0])} to {format_points(bounds[1])})" if bounds else ""
-        return f"{format_points(run.gain)} points{interval}"
+    if run.kind == TUNING and run.gain is not None:
+        bounds = f" ({' to '.join(map(format_points, run.gain_ci95))})" if run.gain_ci95 else ""
+        return f"{format_points(run.gain)} points{bounds}"
     if run.no_measurement:
         return NO_MEASUREMENT
-    if run.score is None:
+    if run.kind == TUNING or run.score is None:
         return NOT_AVAILABLE
-    interval = f" ({format_interval(run.score_ci95)})" if run.score_ci95 else ""
     name = "" if run.metric == ACCURACY else f"{run.metric} "
-    return f"{name}{format_floor(run.score, run.is_floor)}{interval}"
+    return f"{name}{format_share(run.score, run.score_ci95, run.is_floor)}"
 
 
 def format_model(run: RunEntry) -> str:
@@ -61,12 +57,10 @@ def format_cost(run: RunEntry) -> str:
 
 def format_bytes(n: int) -> str:
     """Return a size on the disk in the unit that suits it."""
-    size, unit = float(n), "B"
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if n >= size:
+            return f"{n / size:.0f} {unit}" if n >= 100 * size else f"{n / size:.1f} {unit}"
+    return f"{n} B"
 
 
 def _list_parts(run: RunEntry) -> Iterator[str]:

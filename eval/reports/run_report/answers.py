@@ -1,21 +1,21 @@
 """Rows of the report: each question with its answers; everything that is long goes into blocks that are read on demand.
 
-    gathered = gather_answers(records, plan, max_questions=10_000)
-    gathered.questions[0].in_order[0].mark      # "wrong"
+    gatherer = AnswerGatherer()
+    gatherer.gather(records, plan, max_questions=10_000)[0].in_order[0].mark      # "wrong"
+    gatherer.writer.close()                                                      # the blocks
 
 Only short texts and numbers of an answer are kept; steps and prompts are compressed while the records pass by.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eval.analysis.summary.summary import name_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
-from eval.reports.html.blocks import Blocks, BlockWriter
+from eval.reports.html.blocks import BlockWriter
 from eval.reports.step_tree import build_calls, build_steps, cut_text, format_cost, mark_answer
-from eval.runs.record import ExtraScore, PlannedQuestion, Record
+from eval.runs.record import PlannedQuestion, Record
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
@@ -71,50 +71,26 @@ class QuestionRow:
         return classify_attachment(self.file or None)
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """Everything that the page shows of answers."""
-
-    questions: Sequence[QuestionRow]
-    blocks: Blocks
-    tags: Sequence[str]  # that have several values
-
-    @property
-    def answers(self) -> list[AnswerRow]:
-        return [answer for question in self.questions for answer in question.in_order]
-
-
-def gather_answers(
-    records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int, links: Links | None = None
-) -> Gathered:
-    """Return the first questions in the dataset's order, with the last attempt at each epoch.
-
-    Args:
-        records: last attempts, with their steps.
-        plan: the dataset's order, and the tags of its samples.
-        max_questions: that the page has room for.
-        links: first broken links by sample id and epoch; others are found from the record.
-    """
-    gatherer = AnswerGatherer(BlockWriter(MAX_BLOCK_BYTES))
-    questions = gatherer.gather(records, plan, max_questions, links)
-    values = {(tag, value) for question in questions for tag, value in question.tags.items()}
-    several = sorted(tag for tag, n in Counter(tag for tag, _ in values).items() if n > 1)
-    return Gathered(questions, gatherer.writer.close(), several)
-
-
 class AnswerGatherer:
     """Gathers the answers of one run, or of several into the same blocks."""
 
-    def __init__(self, writer: BlockWriter, kept_first: Collection[str] = ()) -> None:
+    def __init__(self, kept_first: Collection[str] = ()) -> None:
         """`kept_first`: ids of questions whose blocks are kept like those of wrong answers."""
-        self.writer = writer
+        self.writer = BlockWriter(MAX_BLOCK_BYTES)
         self._kept_first = kept_first
         self._key = 0  # of the last answer
 
     def gather(
         self, records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int, links: Links | None = None
     ) -> list[QuestionRow]:
-        """Return the first questions of a run; see `gather_answers`."""
+        """Return the first questions in the dataset's order, with the last attempt at each epoch.
+
+        Args:
+            records: last attempts, with their steps.
+            plan: the dataset's order, and the tags of its samples.
+            max_questions: that the page has room for.
+            links: first broken links by sample id and epoch; others are found from the record.
+        """
         place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
         tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
         rows: dict[int, QuestionRow] = {}
@@ -128,38 +104,12 @@ class AnswerGatherer:
                 continue
             self._key += 1
             link = (links or {}).get((record.sample_id, record.epoch)) or _find_link(record)
-            answer = _build_answer(record, self._key, link)
-            question.answers[record.epoch] = answer
-            matters = answer.mark != RIGHT or record.sample_id in self._kept_first
-            self._write_blocks(record, answer, link, matters)
+            question.answers[record.epoch] = answer = _build_answer(record, self._key, link)
+            rank = 0 if answer.mark != RIGHT or record.sample_id in self._kept_first else 2
+            self.writer.add(STEPS, answer.key, _list_details(record, answer, link), rank)
+            if calls := build_calls(record.trajectory):
+                self.writer.add(PROMPTS, answer.key, calls, rank + 1)
         return [rows[at] for at in sorted(rows)]
-
-    def _write_blocks(self, record: Record, answer: AnswerRow, link: "BrokenLink | None", matters: bool) -> None:
-        """Add the answer's texts, steps and prompts. What matters is kept where there is no room for all."""
-        details: dict[str, object] = {
-            "question": cut_text(record.question),
-            "target": None if record.target is None else cut_text(record.target),
-            "answer": "" if record.answer is None else cut_text(str(record.answer)),
-            "scorer": cut_text(_describe_score(record)),
-            "people": _describe_people(record),
-            "extra": [
-                (f"scorer {name}", cut_text(_describe_verdict(each))) for name, each in record.extra_scores.items()
-            ],
-            "error": cut_text(_describe_error(record)),
-            "failed in": _describe_place(record),
-            "stack": cut_text(record.error_details.stack) if record.error_details else "",
-            "ended by": record.limit or "",
-            "evidence": link.evidence.for_people if link else "",
-            "reasoning": cut_text(record.reasoning_trace),
-            "spent": _describe_spending(record, answer),
-            "thread id": record.thread_id,
-            "broken": link.step if link else None,
-            "steps": [each.to_dict() for each in build_steps(record.trajectory)],
-        }
-        known = {name: value for name, value in details.items() if value not in ("", None, [])}
-        self.writer.add(STEPS, answer.key, known, 0 if matters else 2)
-        if calls := build_calls(record.trajectory):
-            self.writer.add(PROMPTS, answer.key, calls, 1 if matters else 3)
 
 
 def _find_link(record: Record) -> "BrokenLink | None":
@@ -196,26 +146,58 @@ def _build_answer(record: Record, key: int, link: "BrokenLink | None") -> Answer
     )
 
 
+def _list_details(record: Record, answer: AnswerRow, link: "BrokenLink | None") -> dict[str, object]:
+    """Return what opens with an answer, without what is empty."""
+    usage, failure = record.usage, record.error_details
+    rejected = [f"{agent} {n}" for agent, n in (failure.retry_counts if failure else {}).items() if n]
+    place = [
+        record.error_component,
+        failure and failure.step and f"step {failure.step}",
+        rejected and f"rejections {', '.join(rejected)}",
+    ]
+    spent = [
+        f"{answer.seconds:.1f} s",
+        format_count(usage.lm_calls, "model call"),
+        format_count(usage.tool_calls, "tool call"),
+        f"{answer.tokens:,} tokens",
+        format_cost(answer.cost_usd) + (f"; try {answer.attempt}" if answer.attempt > 1 else ""),
+    ]
+    details: dict[str, object] = {
+        "question": record.question,
+        "target": record.target,
+        "answer": None if record.answer is None else str(record.answer),
+        "scorer": _describe_score(record),
+        "people": _describe_people(record),
+        "extra": [
+            (
+                f"scorer {name}",
+                cut_text(
+                    f"not scored: {each.error}" if each.value is None else f"{each.value:.2f}: {each.explanation}"
+                ),
+            )
+            for name, each in record.extra_scores.items()
+        ],
+        "error": _describe_error(record),
+        "failed in": "; ".join(map(str, filter(None, place))),
+        "stack": failure.stack if failure else "",
+        "ended by": record.limit,
+        "evidence": link.evidence.for_people if link else "",
+        "reasoning": record.reasoning_trace,
+        "spent": "" if answer.mark == "not run" else ", ".join(spent),
+        "thread id": record.thread_id,
+        "broken": link.step if link else None,
+        "steps": [each.to_dict() for each in build_steps(record.trajectory)],
+    }
+    cut = {name: cut_text(value) if isinstance(value, str) else value for name, value in details.items()}
+    return {name: value for name, value in cut.items() if value not in ("", None, [])}
+
+
 def _describe_people(record: Record) -> str:
     if not record.human:
         return ""
     from eval.reports.human_review import describe_verdict
 
-    return cut_text("\n".join(map(describe_verdict, record.human)))
-
-
-def _describe_spending(record: Record, answer: AnswerRow) -> str:
-    if answer.mark == "not run":
-        return ""
-    usage = record.usage
-    parts = [
-        f"{answer.seconds:.1f} s",
-        format_count(usage.lm_calls, "model call"),
-        format_count(usage.tool_calls, "tool call"),
-        f"{answer.tokens:,} tokens",
-        format_cost(answer.cost_usd),
-    ]
-    return ", ".join(parts) + (f"; try {answer.attempt}" if answer.attempt > 1 else "")
+    return "\n".join(map(describe_verdict, record.human))
 
 
 def _describe_error(record: Record) -> str:
@@ -224,16 +206,3 @@ def _describe_error(record: Record) -> str:
 
 def _describe_score(record: Record) -> str:
     return f"{record.value:.2f}: {record.explanation}" if 0 < record.value < 1 else record.explanation
-
-
-def _describe_verdict(score: ExtraScore) -> str:
-    return f"not scored: {score.error}" if score.value is None else f"{score.value:.2f}: {score.explanation}"
-
-
-def _describe_place(record: Record) -> str:
-    parts = [record.error_component or ""]
-    if details := record.error_details:
-        parts += [f"step {details.step}"] if details.step else []
-        rejections = [f"{agent} {count}" for agent, count in details.retry_counts.items() if count]
-        parts += [f"rejections {', '.join(rejections)}"] if rejections else []
-    return "; ".join(filter(None, parts))

@@ -6,18 +6,21 @@ there is room, are compressed and read when they are opened: 1,000 answers with 
     write_report(folder / "report.html", summary, store.records(), store.read_plan())
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import cast
 
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
-from eval.reports.formats import format_floor, format_interval, format_usd, shorten_number
+from eval.reports.formats import format_floor, format_interval, format_share, format_usd, shorten_number
+from eval.reports.html.blocks import Blocks
 from eval.reports.html.charts import CHARTS, Chart, Point, Tone, format_number, link
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
 from eval.reports.notes import describe_critic, format_title, list_notes
-from eval.reports.run_report.answers import RIGHT, AnswerRow, Gathered, Links, QuestionRow, gather_answers
+from eval.reports.run_report.answers import RIGHT, AnswerGatherer, AnswerRow, Links, QuestionRow
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.reports.summary_table import PASS_LEGEND, build_counts, build_epochs
 from eval.reports.tables import Table
@@ -29,7 +32,7 @@ MAX_CAUSES = 15
 MAX_VALUES = 15  # of a level, kind or tag in a chart
 MAX_ANSWERS = 10_000  # rows of (sample, epoch)
 MAX_LEAKS = 200  # web results
-CAVEATS = (
+CAVEATS = (  # what a reader must know before the number is believed
     *("tuned on", "benchmark leaks", "the judge and people", "reviewed by people"),
     *("unscored", "left out", "skipped", "answers"),
 )
@@ -58,8 +61,9 @@ def write_report(
     Raises:
         OSError: the page cannot be written; one that is already there stays as it was.
     """
-    gathered = gather_answers(records, plan, limit_questions(summary.epochs), links)
-    write_page(path, _TEMPLATE, _build_page(summary, gathered, list(facts)))
+    gatherer = AnswerGatherer()
+    questions = gatherer.gather(records, plan, limit_questions(summary.epochs), links)
+    write_page(path, _TEMPLATE, _build_page(summary, questions, gatherer.writer.close(), list(facts)))
 
 
 def limit_questions(epochs: int) -> int:
@@ -77,15 +81,25 @@ def _write_banner(summary: Summary) -> str:
     return f"The run is not complete{why}. Of {all_answers}: {so_far}. What has no answer yet counts as wrong."
 
 
-def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str]]) -> dict[str, object]:
-    notes, errors = dict(list_notes(summary)), _list_errors(summary)
+def _build_page(
+    summary: Summary, questions: Sequence[QuestionRow], blocks: Blocks, facts: list[tuple[str, str]]
+) -> dict[str, object]:
+    notes, answers = dict(list_notes(summary)), [answer for question in questions for answer in question.in_order]
+    # number, class, first message and address of the rows of each kind of error
+    errors = [
+        (n, name, summary.first_errors.get(name, ""), link(error=name))
+        for name, n in summary.errors_by_class.items()
+        if name != NOT_RUN
+    ]
+    overlap = summary.used_to_tune
+    clean = "tuned on" if overlap and not overlap.n_questions and not overlap.edited else ""
     page: dict[str, object] = {
         "summary": summary,
         "title": format_title(summary),
         "about": [*facts, *notes.items()],
         "banner": _write_banner(summary),
-        "tiles": list(_build_tiles(summary, gathered.answers)),
-        "caveats": _list_caveats(summary, notes, facts),
+        "tiles": list(_build_tiles(summary, answers)),
+        "caveats": [(name, text) for name, text in (*notes.items(), *facts) if name in CAVEATS and name != clean],
         "errors": errors,
         "all_failed": bool(errors) and summary.n_error == summary.n,
         "score_charts": list(_build_score_charts(summary)),
@@ -93,28 +107,19 @@ def _build_page(summary: Summary, gathered: Gathered, facts: list[tuple[str, str
         "loss_charts": list(_build_loss_charts(summary)),
         "critics": {name: describe_critic(each) for name, each in summary.critics.items()},
         "folds": list(_list_tables(summary)),
-        "rows": Rows("questions", _list_columns(gathered.tags), gathered.questions),
-        "n_shown": len(gathered.answers),
-        "blocks": gathered.blocks,
-        "n_left_out": summary.n_questions - len(gathered.questions),
+        "rows": _build_rows(questions),
+        "n_shown": len(answers),
+        "blocks": blocks,
+        "n_left_out": summary.n_questions - len(questions),
         "max_chars": MAX_TEXT_CHARS,
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
     if (labels := summary.labels) is not None:
         from eval.reports.labels import build_confusion, build_labels
 
-        bounds = f" ({format_interval(labels.macro_f1_ci95)})" if labels.macro_f1_ci95 else ""
-        page["macro_f1"] = f"{format_floor(labels.macro_f1, summary.incomplete)}{bounds}"
+        page["macro_f1"] = format_share(labels.macro_f1, labels.macro_f1_ci95, summary.incomplete)
         page |= {"labels": build_labels(summary, labels), "confusion": build_confusion(labels)}
     return page
-
-
-def _list_caveats(summary: Summary, notes: dict[str, str], facts: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return what a reader must know before the number is believed."""
-    overlap = summary.used_to_tune
-    clean = overlap is not None and not overlap.n_questions and not overlap.edited
-    shown = [(name, notes[name]) for name in CAVEATS if name in notes and not (name == "tuned on" and clean)]
-    return shown + [(name, text) for name, text in facts if name in CAVEATS]
 
 
 def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
@@ -126,58 +131,61 @@ def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
         yield title, f"{PASS_LEGEND}.", build_epochs(summary.by_epochs)
     if results := summary.leaks.results:
         rows = [(each.sample_id, str(each.epoch), each.tool, each.source) for each in results[:MAX_LEAKS]]
-        more = f" {len(results) - MAX_LEAKS:,} more are in summary.json." if len(results) > MAX_LEAKS else ""
-        remark = "Web results that hold the gold answer and eight words in a row of the question. They count in every"
+        remark = "Web results that hold the gold answer and eight words in a row of the question. They count in every "
+        remark += f"number above but the one without them. summary.json has all {len(results):,}."
         table = Table(("question", "epoch", "tool", "source"), rows, left=("tool", "source"))
-        shown = table if summary.epochs > 1 else table.drop("epoch")
-        yield "Pages that give the benchmark away", f"{remark} number above but the one without them.{more}", shown
+        yield "Pages that give the benchmark away", remark, table
 
 
-def _list_columns(tags: Sequence[str]) -> list[Column]:
-    """Return the columns of a `QuestionRow`; a list has one value for each answer that has it."""
-    return [
-        Column("question", "question", width="46fr", read=lambda row: row.line),
+def _build_rows(questions: Sequence[QuestionRow]) -> Rows:
+    """Return the questions; a list has one value for each answer that has it, each once."""
+    values = {pair for question in questions for pair in question.tags.items()}
+    tags = sorted(tag for tag, n in Counter(tag for tag, _ in values).items() if n > 1)
+    columns = [
+        Column("question", "question", width="46fr"),
         Column("target", "gold answer", width="18fr"),
-        Column("answer", "answer", width="36fr", read=lambda row: [each.line for each in row.in_order]),
-        Column("lost", "lost at", width="19fr", menu=True, read=_list_names(lambda answer: answer.lost)),
-        Column("cost", "cost", kind="usd", width="74px", read=_add(lambda answer: answer.cost_usd)),
-        Column("seconds", "time", kind="seconds", width="70px", read=_add(lambda answer: answer.seconds)),
-        Column("mark", "verdict", kind="hidden", menu=True, find=False, read=_list_marks),
-        Column("error", "error", kind="hidden", menu=True, read=_list_names(lambda answer: answer.error_class)),
-        Column("people", "people", "hidden", menu=True, find=False, read=_list_names(lambda each: each.people)),
+        Column("answer", "answer", width="36fr"),
+        Column("lost", "lost at", width="19fr", menu=True),
+        Column("cost", "cost", kind="usd", width="74px"),
+        Column("seconds", "time", kind="seconds", width="70px"),
+        Column("mark", "verdict", kind="hidden", menu=True, find=False),
+        Column("error", "error", kind="hidden", menu=True),
+        Column("people", "people", kind="hidden", menu=True, find=False),
         Column("level", "level", kind="hidden", menu=True, find=False),
         Column("kind", "attachment", kind="hidden", menu=True, find=False),
-        *(Column(f"tag {tag}", tag, kind="hidden", menu=True, read=_get_tag(tag)) for tag in tags),
+        *(Column(f"tag {tag}", tag, kind="hidden", menu=True) for tag in tags),
         Column("file", "file", kind="hidden"),
-        Column("why", "why", kind="hidden", read=_list_names(lambda answer: answer.why)),
-        Column("tokens", "tokens", kind="hidden", find=False, read=_add(lambda answer: answer.tokens)),
-        Column("answers", "answers", "hidden", find=False, read=lambda row: list(map(vars, row.in_order))),
+        Column("why", "why", kind="hidden"),
+        Column("tokens", "tokens", kind="hidden", find=False),
+        Column("answers", "answers", kind="hidden", find=False),
     ]
+    return Rows("questions", columns, [_build_row(each, tags) for each in questions])
 
 
-def _get_tag(tag: str) -> Callable[[QuestionRow], str]:
-    return lambda row: row.tags.get(tag, "")
-
-
-def _list_names(read: Callable[[AnswerRow], str]) -> Callable[[QuestionRow], list[str]]:
-    """Return a function that lists a name of all answers to a question, each once."""
-    return lambda row: list(dict.fromkeys(filter(None, map(read, row.in_order))))
-
-
-def _list_marks(row: QuestionRow) -> list[str]:
-    marks = _list_names(lambda answer: answer.mark)(row)
-    return [*marks, *(["not right"] if set(marks) - {RIGHT} else [])]
-
-
-def _add(read: Callable[[AnswerRow], float | None]) -> Callable[[QuestionRow], float | None]:
-    """Return a function that adds up an amount of all answers; None if it is not known of one."""
-
-    def add(row: QuestionRow) -> float | None:
-        amounts = [read(each) for each in row.in_order]
-        known = [each for each in amounts if each is not None]
-        return round(sum(known), 6) if len(known) == len(amounts) else None
-
-    return add
+def _build_row(question: QuestionRow, tags: Sequence[str]) -> dict[str, object]:
+    answers = question.in_order
+    costs = [each.cost_usd for each in answers if each.cost_usd is not None]
+    row: dict[str, object] = {name: getattr(question, name) for name in ("id", "target", "level", "kind", "file")}
+    read: dict[str, Callable[[AnswerRow], str]] = {
+        "lost": lambda each: each.lost,
+        "mark": lambda each: each.mark,
+        "error": lambda each: each.error_class,
+        "people": lambda each: each.people,
+        "why": lambda each: each.why,
+    }
+    row |= {name: list(dict.fromkeys(filter(None, map(get, answers)))) for name, get in read.items()}
+    if any(each.mark != RIGHT for each in answers):
+        row["mark"] = [*cast(list[str], row["mark"]), "not right"]
+    return {
+        **row,
+        "question": question.line,
+        "answer": [each.line for each in answers],
+        "cost": round(sum(costs), 6) if len(costs) == len(answers) else None,
+        "seconds": round(sum(each.seconds for each in answers), 6),
+        "tokens": sum(each.tokens for each in answers),
+        "answers": list(map(vars, answers)),
+        **{f"tag {tag}": question.tags.get(tag, "") for tag in tags},
+    }
 
 
 def _build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[tuple[str, str, str]]:
@@ -209,15 +217,6 @@ def _count_failures(summary: Summary) -> str:
         f"{summary.n_not_run:,} not run" if summary.n_not_run else "",
     ]
     return ", ".join(filter(None, parts))
-
-
-def _list_errors(summary: Summary) -> list[tuple[int, str, str, str]]:
-    """Return number, class, first message and address of the rows of each kind of error, the most frequent first."""
-    return [
-        (n, name, summary.first_errors.get(name, ""), link(error=name))
-        for name, n in summary.errors_by_class.items()
-        if name != NOT_RUN
-    ]
 
 
 def _build_score_charts(summary: Summary) -> Iterator[Chart]:

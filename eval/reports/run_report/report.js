@@ -46,5 +46,5 @@
     });
   }
 
-  RowTables.mount("questions", { cell, open });
+  RowTables.mount({ cell, open });
 })();

@@ -1,4 +1,4 @@
-"""Runs of which one's prompts were tuned on some of the questions: told, and compared on the others beside."""
+"""Runs of which one's prompts were tuned on some of the questions: they are compared on the others."""
 
 import json
 from pathlib import Path
@@ -30,25 +30,29 @@ def compared(place: Path, *folders: Path, code: int = FINISHED) -> list[dict[str
     return made
 
 
-def test_the_difference_on_the_other_questions_stands_beside(
+def test_runs_are_compared_on_the_questions_that_were_not_tuned_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (made,) = compared(tmp_path, run(tmp_path / "a", 2, known=False), run(tmp_path / "owned", 6, "01", "23"))
     expected = run_paired_test([Pair((0.0,), (float(place < 6),)) for place in (4, 5, 6, 7)])
-    found = made["used_to_tune"]
-    assert found["without"] == expected.to_dict()
-    assert (found["n_questions"], found["n_without"], found["scores"]) == (4, 4, [0.0, 0.5])
-    assert made["difference"] == 0.5, "the headline stays over all"
-    out = " ".join(capsys.readouterr().out.split())
-    assert (
-        "warning: 4 of the 8 questions were used to tune the prompts of B, owned (2 for training, 2 for validation): "
-        "p and the difference over all of them are too optimistic"
-    ) in out
-    assert "on the other 4: +50.0 points (95% interval" in out
-    assert "on the 4 not tuned on" in out
+    assert {key: made[key] for key in expected.to_dict()} == expected.to_dict()
+    assert (made["n_tuned_on"], made["n_left_out"], made["is_optimistic"]) == (4, 4, False)
+    told = (
+        "4 of the 8 questions were used to tune the prompts of B, owned (2 for training, 2 for validation); "
+        "these are left out here"
+    )
+    assert told in " ".join(capsys.readouterr().out.split())
     page = (tmp_path / "c.html").read_text("utf-8")
-    assert "on the 4 not tuned on" in page
-    assert "warning: 4 of the 8" in page
+    assert told in page and "on the 4 questions that were not tuned on" in page
+
+
+def test_where_all_questions_were_tuned_on_a_warning_says_that_the_difference_is_too_optimistic(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (made,) = compared(tmp_path, run(tmp_path / "a", 2, known=False), run(tmp_path / "owned", 6, "0123", "4567"))
+    assert (made["n_questions"], made["n_tuned_on"], made["is_optimistic"]) == (8, 8, True)
+    assert "warning: all 8 questions were used to tune the prompts of B, owned" in capsys.readouterr().out
+    assert "on the 8 questions that were tuned on" in (tmp_path / "c.html").read_text("utf-8")
 
 
 def test_of_an_edited_set_it_says_that_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,4 +69,4 @@ def test_only_questions_that_are_compared_count(tmp_path: Path) -> None:
     arguments = [str(first), str(run(tmp_path / "b", 6, "15")), "--intersection", "--json", str(tmp_path / "c.json")]
     assert run_cli(lambda: task(arguments)) == FINISHED
     (made,) = json.loads((tmp_path / "c.json").read_text())["comparisons"]
-    assert (made["used_to_tune"]["n_questions"], made["used_to_tune"]["n_without"]) == (1, 1)
+    assert (made["n_tuned_on"], made["n_questions"]) == (1, 1)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from eval.analysis.comparison.answers import (
-    OTHER_CONTENT,
     Answers,
     collect_answers,
     find_common,
@@ -54,7 +53,7 @@ def test_the_content_of_attached_files_counts(tmp_path: Path) -> None:
     first, same, other = made("a", "aa"), made("b", "aa"), made("c", "bb")
     assert find_obstacle(first, same) is None
     assert find_obstacle(first, other) == "their questions, gold answers or attached files differ"
-    assert find_common(first, other).left_out == {OTHER_CONTENT: 1}
+    assert find_common(first, other) == [] and find_common(first, same) == ["q1"]
 
 
 def test_missing_answers_are_an_obstacle_and_are_left_out_of_what_is_in_common(tmp_path: Path) -> None:
@@ -62,9 +61,8 @@ def test_missing_answers_are_an_obstacle_and_are_left_out_of_what_is_in_common(t
     first = read(stored_run(tmp_path / "a", whole, epochs=2))
     second = read(stored_run(tmp_path / "b", [answered("q1", "18")], planned=["q1", "q2"], epochs=2))
     assert find_obstacle(first, second) == "3 answers are still missing"
-    common = find_common(first, second)
-    assert common.ids == ["q1"]
-    assert pair_scores(first, second, common.ids) == [((1.0, 1.0), (0.0,))]
+    assert find_common(first, second) == ["q1"]
+    assert pair_scores(first, second, ["q1"]) == [((1.0, 1.0), (0.0,))]
 
 
 def test_a_question_without_a_gold_answer_is_not_compared(tmp_path: Path) -> None:

@@ -2,17 +2,19 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
-from eval.analysis.comparison.comparison import HeldOut
-from eval.analysis.statistics.paired_tests import Pair, run_paired_test
-from eval.reports.run_comparison.page import chart_losses, describe_result, write_comparison
-from eval.reports.run_comparison.rows import gather_runs, list_outcomes
+from eval.reports.run_comparison.page import (
+    chart_losses,
+    describe_result,
+    gather_runs,
+    list_outcomes,
+    write_comparison,
+)
 from tests.eval.stored_run import answered, stored_run
 from tests.report_file import decode_data
 
@@ -97,23 +99,6 @@ def test_losses_come_before_gains_and_flips_are_what_is_kept_where_there_is_no_r
     gathered = gather_runs(runs, ["a", "b", "c"], max_questions=2)
     assert [each.question.id for each in gathered.questions] == ["c", "b"]
     assert gathered.n_left_out == 1
-
-
-def test_the_verdict_is_that_of_questions_that_no_prompt_was_tuned_on(tmp_path: Path) -> None:
-    runs = [
-        stored_run(tmp_path / each, [answered(f"q{n}", text) for n in range(12)])
-        for each, text in zip("xy", ("3", "17"), strict=True)
-    ]
-    pair = compare_read_runs(read_runs(runs), intersection=False).comparisons[0]
-    same = run_paired_test([Pair((1.0,), (1.0,))] * 5)
-    held_out = HeldOut({"B": "tuned"}, 7, 5, (1.0, 1.0), same)
-    found = describe_result(replace(pair, used_to_tune=held_out), 1)
-    assert found.startswith(
-        "No difference is shown between A and B on the 5 questions that were not tuned on: +0.0 points"
-    )
-    nothing_left = replace(held_out, n_without=0, without=None)
-    found = describe_result(replace(pair, used_to_tune=nothing_left), 1)
-    assert found.startswith("Nothing can be said about new questions: all 12 were used to tune the prompts")
 
 
 def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_path: Path) -> None:
