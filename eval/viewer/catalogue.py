@@ -7,7 +7,6 @@ catalogue.find_page(folder, "report.html")          # its path; None: it is no p
 
 import os
 import re
-import stat
 from pathlib import Path
 
 from eval.analysis.run_list.read_runs import EVALUATION, TUNING, RunEntry, find_run_folders, read_entry
@@ -15,7 +14,6 @@ from eval.runs.folder import TUNING_FILE
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 
-MAX_PAGE_BYTES = 200_000_000
 _PAGE = re.compile(r"[A-Za-z0-9][\w.-]*\.html")
 
 
@@ -33,29 +31,20 @@ class Catalogue:
 
     def find(self, run_id: str) -> Path | None:
         """Return the folder of an evaluation or a tuning run."""
-        return next((folder for folder, _ in self._scan() if self.name(folder) == run_id), None)
+        return next((folder for folder, _ in find_run_folders(self.folder) if self.name(folder) == run_id), None)
 
     def name(self, folder: Path) -> str:
         """Return the id of a run's folder, as it stands in addresses."""
         return str(folder.relative_to(self.folder)).replace(os.sep, "~") if folder != self.folder else folder.name
-
-    def _scan(self) -> list[tuple[Path, str]]:
-        return sorted(find_run_folders(self.folder), reverse=True)
 
     def list_pages(self, folder: Path) -> list[str]:
         """Return the names of the pages in a run's folder."""
         return sorted(name for each in folder.glob("*.html") if self.find_page(folder, name := each.name))
 
     def find_page(self, folder: Path, name: str) -> Path | None:
-        """Return the path of a page in a run's folder; None if there is none, or it is a link or too large."""
-        if not _PAGE.fullmatch(name):
-            return None
+        """Return the path of a page in a run's folder; None if there is none, or it is a link."""
         path = folder / name
-        try:
-            about = path.lstat()
-        except OSError:
-            return None
-        return path if stat.S_ISREG(about.st_mode) and about.st_size <= MAX_PAGE_BYTES else None
+        return path if _PAGE.fullmatch(name) and path.is_file() and not path.is_symlink() else None
 
 
 def read_run(folder: Path) -> RunEntry:

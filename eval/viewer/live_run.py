@@ -2,28 +2,36 @@
 
     live = LiveRun(folder)
     live.poll()             # {"state": "running", "done": 12, "total": 66, …}: the values of live_run.html.jinja
+    live.render()           # the parts of its page, read once a second at most for all browsers together
 
 Only new rows and the end of the log are read, so that a poll costs the same at the beginning and at the end.
 """
 
 import json
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 
+from eval.analysis.run_list.selection import parse_time
 from eval.analysis.summary.rows import Row, build_row, measure_correct
-from eval.execution.projection import Progress, project
-from eval.reports.formats import list_parts
+from eval.execution.projection import Progress, format_duration, project
+from eval.reports.formats import format_interval, format_percent, list_parts
+from eval.reports.html.templates import load_template
 from eval.reports.step_tree import mark_answer
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, RunState
 from eval.runs.store import RunStore
-from mas.runtime.terminal import shorten_line
+from mas.runtime.terminal import escape_controls, shorten_line
 
+POLL_SECONDS = 1.0
 MAX_RUNNING, MAX_STEPS, MAX_RECENT = 64, 6, 12
+_TEMPLATE = Path(__file__).with_name("live_run.html.jinja")
+_FORMATS = {"percent": format_percent, "format_interval": format_interval, "duration": format_duration}
 _MAX_CHARS = 240
 _LOG = Path("logs") / "multi_agent_system.log"
 _READ_BYTES = 300_000  # from the end of the log
@@ -92,6 +100,21 @@ class LiveRun:
         self._recent: deque[tuple[str, ...]] = deque(maxlen=MAX_RECENT)
         self._is_cost_known = True
         self._done_before = 0  # answers of earlier sessions, which say nothing of this one's pace
+        self._turns, self._read_at, self._page = Lock(), float("-inf"), Json()
+
+    def render(self) -> Json:
+        """Return the newest parts of the page: whoever comes first reads them, others within a second get the same.
+
+        Raises:
+            StoreError: the run's store cannot be read.
+        """
+        with self._turns:
+            if time.monotonic() - self._read_at >= POLL_SECONDS:
+                state = self.poll()
+                html = escape_controls(load_template(_TEMPLATE).render(state, **_FORMATS))
+                self._page = {"html": html, "title": state["title"], "ended": state["state"] == "ended"}
+                self._read_at = time.monotonic()
+            return self._page
 
     def poll(self) -> Json:
         """Read what is new and return the values of the page.
@@ -131,10 +154,9 @@ class LiveRun:
         return sorted(running, key=lambda each: each.since)
 
     def _describe(self, state: RunState, cost_usd: float, is_running: bool) -> Json:
-        answers = list(self._answers.values())
+        answers, info, session = list(self._answers.values()), self._info, state.last_session
         scored = [each for each in answers if each.scored]
         share, interval = measure_correct(scored, incomplete=False)
-        session, info = state.last_session, self._info
         total, done = len(self._questions) * info.epochs, len(answers)
         model = f"{info.model} (simulated)" if info.simulated else info.model
         elapsed = _measure_seconds(session.started_at) if is_running and not session.ended_at else state.wall_seconds
@@ -174,9 +196,5 @@ class LiveRun:
 
 def _measure_seconds(since: str) -> float:
     """Return the seconds since a time in ISO 8601; 0 if it is none."""
-    try:
-        begin = datetime.fromisoformat(since)
-    except ValueError:
-        return 0.0
-    begin = begin if begin.tzinfo else begin.replace(tzinfo=UTC)
-    return max(round((datetime.now(UTC) - begin).total_seconds(), 1), 0.0)
+    began = parse_time(since)
+    return max(round((datetime.now(UTC) - began).total_seconds(), 1), 0.0) if began else 0.0

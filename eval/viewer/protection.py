@@ -8,7 +8,7 @@
 | another user of this machine | a token, new at each start, in the address that is printed; then a cookie |
 | a host name of others that points to this machine | the Host header must name this machine and the port |
 | a page of another site | Origin and Sec-Fetch-Site are checked, the cookie is SameSite=Strict |
-| a write from such a page | in addition JSON alone, and a second token that only our pages hold |
+| a write from such a page | in addition the Origin must be there, and the body JSON |
 | scripts in texts that are shown | the policy of each page names its own scripts by their digests |
 """
 
@@ -21,7 +21,6 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
-WRITE_HEADER = "x-viewer-token"
 _NAMES = (HOST, "localhost")
 _OPEN = "/open"
 _READS = ("GET", "HEAD")
@@ -38,15 +37,14 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """Secrets of one start of the viewer."""
+    """Secret of one start of the viewer."""
 
     port: int
     token: str  # in the printed address, and in the cookie
-    write_token: str  # in our own pages
 
     @classmethod
     def make(cls, port: int) -> "Access":
-        return cls(port, secrets.token_urlsafe(24), secrets.token_urlsafe(24))
+        return cls(port, secrets.token_urlsafe(24))
 
     @property
     def url(self) -> str:
@@ -65,10 +63,6 @@ class Guard:
         self._application, self._access = application, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._application(scope, receive, send)
-            return
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -76,42 +70,31 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = self._refuse(scope, Headers(scope=scope)) or self._open(scope) or self._refuse_strangers(scope)
+        answer = self._answer(Request(scope), Headers(scope=scope)) if scope["type"] == "http" else None
         await (answer or self._application)(scope, receive, send_with_headers)
 
-    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
-        """Refuse what does not come from a page of this server."""
-        hosts = headers.getlist("host")
+    def _answer(self, request: Request, headers: Headers) -> Response | None:
+        """Refuse what does not come from a page of this server, and give the cookie to who has the printed address."""
+        hosts, is_read = headers.getlist("host"), request.method in _READS
         if len(hosts) != 1 or hosts[0].lower() not in [f"{name}:{self._access.port}" for name in _NAMES]:
             return PlainTextResponse("This server answers to 127.0.0.1 and localhost only.\n", 421)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
         if origin is not None and origin != f"http://{hosts[0].lower()}":
             return PlainTextResponse("Requests from pages of other origins are refused.\n", 403)
-        is_read = scope["method"] in _READS
-        if site not in ("same-origin", "none") and not (scope["path"] == _OPEN and is_read):
+        opens = request.scope["path"] == _OPEN and is_read
+        if site not in ("same-origin", "none") and not opens:
             return PlainTextResponse("Requests from pages of other sites are refused.\n", 403)
         is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
-        has_token = _is_same(headers.get(WRITE_HEADER, ""), self._access.write_token)
-        if not is_read and (origin is None or not is_json or not has_token):
+        if not is_read and (origin is None or not is_json):
             return PlainTextResponse("Only the viewer's own pages may write; reload the page.\n", 403)
-        return None
-
-    def _open(self, scope: Scope) -> Response | None:
-        """Give the cookie to whoever has the printed address."""
-        query = scope.get("query_string", b"").decode("latin-1")
-        is_opened = scope["path"] == _OPEN and scope["method"] == "GET"
-        if not is_opened or not _is_same(query, f"token={self._access.token}"):
-            return None
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict", path="/")
-        return answer
-
-    def _refuse_strangers(self, scope: Scope) -> Response | None:
-        if _is_same(Request(scope).cookies.get(self._access.cookie, ""), self._access.token):
+        if opens and self._is_token(request.query_params.get("token", "")):
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict", path="/")
+            return answer
+        if self._is_token(request.cookies.get(self._access.cookie, "")):
             return None
         return PlainTextResponse("Open the address that python eval/view.py has printed.\n", 401)
 
-
-def _is_same(given: str, secret: str) -> bool:
-    """Compare in a time that does not depend on where they differ."""
-    return secrets.compare_digest(given.encode("utf-8", "replace"), secret.encode())
+    def _is_token(self, given: str) -> bool:
+        """Compare in a time that does not depend on where they differ."""
+        return secrets.compare_digest(given.encode("utf-8", "replace"), self._access.token.encode())

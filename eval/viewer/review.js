@@ -24,8 +24,7 @@
 
   // Read or write JSON; the error of a refusal is the server's sentence.
   async function ask(address, body) {
-    const headers = body ? { "Content-Type": "application/json", [data.header]: data.token } : {};
-    const answer = await fetch(address, body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers });
+    const answer = await fetch(address, body ? { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) } : {});
     const text = await answer.text();
     let found = {};
     try { found = JSON.parse(text); } catch { found = { error: text }; }
@@ -109,20 +108,12 @@
     return [...some.slice(at + 1), ...some.slice(0, Math.max(at, 0))].find((each) => !labelled(each)) ?? null;
   };
 
-  async function save(label, target = null) {
-    if (!current || !shown || busy) return;
-    const item = current;
+  // Nothing else is decided while something is written.
+  async function during(write) {
+    if (busy) return;
     busy = true;
     try {
-      const found = await ask(at(data.id, "labels"), { row: item.row, label, target, note: byId("note").value });
-      // a label on the question holds for all its epochs
-      const touched = OF_QUESTION.has(label) ? items.filter((each) => each.id === item.id) : [item];
-      const before = touched.map((each) => [each, each.labels]);
-      for (const each of touched) each.labels = [...each.labels.filter((one) => OF_QUESTION.has(one.label) !== OF_QUESTION.has(label)), found];
-      undone.push({ item, id: found.id, before });
-      say(`saved: ${NAMES[label]}${target ? ` → ${target}` : ""}; u takes it back`);
-      busy = false;
-      await open(next(item));
+      await write();
     } catch (error) {
       say(error.message, true);
     }
@@ -130,24 +121,28 @@
     drawAnswer();
   }
 
-  async function undo() {
+  const save = (label, target = null) => during(async () => {
+    if (!current || !shown) return;
+    const item = current;
+    const found = await ask(at(data.id, "labels"), { row: item.row, label, target, note: byId("note").value });
+    // a label on the question holds for all its epochs
+    const touched = OF_QUESTION.has(label) ? items.filter((each) => each.id === item.id) : [item];
+    const before = touched.map((each) => [each, each.labels]);
+    for (const each of touched) each.labels = [...each.labels.filter((one) => OF_QUESTION.has(one.label) !== OF_QUESTION.has(label)), found];
+    undone.push({ item, id: found.id, before });
+    say(`saved: ${NAMES[label]}${target ? ` → ${target}` : ""}; u takes it back`);
+    await open(next(item));
+  });
+
+  const undo = () => during(async () => {
     const last = undone.at(-1);
     if (!last) { say("nothing of this visit is left to take back"); return; }
-    if (busy) return;
-    busy = true;
-    try {
-      await ask(at(data.id, "withdrawals"), { id: last.id });
-      undone.pop();
-      for (const [each, labels] of last.before) each.labels = labels;
-      say("taken back");
-      busy = false;
-      await open(last.item);
-    } catch (error) {
-      say(error.message, true);
-    }
-    busy = false;
-    drawAnswer();
-  }
+    await ask(at(data.id, "withdrawals"), { id: last.id });
+    undone.pop();
+    for (const [each, labels] of last.before) each.labels = labels;
+    say("taken back");
+    await open(last.item);
+  });
 
   function openTarget() {
     if (!shown) return;

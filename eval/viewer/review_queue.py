@@ -15,7 +15,6 @@ from threading import Lock
 
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.human_review.labels import (
-    FoundLabels,
     HumanLabel,
     LabelIndex,
     append_label,
@@ -35,6 +34,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 
 _MAX_LINE_CHARS = 200
+_ORDER = {"wrong": 0, "partial": 0, "error": 1, "right": 2}
 _OF_TUNING = (
     "It is a tuning run, whose answers are not reviewed; after its verdict, eval/rescore.py RUN:ID scorer=… makes its "
     "sealed answers with the prompts ID an evaluation run, which is."
@@ -69,12 +69,18 @@ class ReviewQueue:
                 before = last.get((record.sample_id, record.epoch))
                 if record.scored and (before is None or before[1].attempt < record.attempt):
                     last[record.sample_id, record.epoch] = row, record
-            items = [
-                _describe_item(row, record, index.find(record, info.task.file_sha256.get(record.sample_id)))
+            items: list[Json] = [
+                {
+                    "row": row,
+                    "id": record.sample_id,
+                    "epoch": record.epoch,
+                    "mark": mark_answer(record),
+                    "question": shorten_line(record.question, _MAX_LINE_CHARS),
+                    "labels": _list_labels(record, info, index),
+                }
                 for row, record in last.values()
             ]
-        order = {"wrong": 0, "partial": 0, "error": 1, "right": 2}
-        return sorted(items, key=lambda each: order[str(each["mark"])])
+        return sorted(items, key=lambda each: _ORDER[str(each["mark"])])
 
     def read_answer(self, row: int) -> Json:
         """Return everything that a person needs to judge an answer.
@@ -84,7 +90,6 @@ class ReviewQueue:
         """
         with self._open() as (store, info):
             record = _read_record(store, row)
-            found = LabelIndex(read_labels(self.gold)).find(record, info.task.file_sha256.get(record.sample_id))
             link = find_broken_link(record, labels=LabelSet(tuple(info.task.labels)))
             same = ("epoch", "level", "question", "file", "target", "answer", "explanation", "error")
             return {name: getattr(record, name) for name in same} | {
@@ -94,7 +99,7 @@ class ReviewQueue:
                 "lost": f"{link.kind} {link.name}: {link.evidence.for_people}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
                 "steps": [each.to_dict() for each in build_steps(record.trajectory)],
-                "labels": _list_labels(found),
+                "labels": _list_labels(record, info, LabelIndex(read_labels(self.gold))),
             }
 
     def save(self, row: int, label: str, who: str, target: str | None = None, note: str = "") -> Json:
@@ -107,15 +112,8 @@ class ReviewQueue:
             if reason := _explain_refusal(info):
                 raise UserError(reason)
             record = _read_record(store, row)
-            saved = describe_label(
-                record,
-                label,
-                file_sha256=info.task.file_sha256.get(record.sample_id),
-                who=who,
-                run=self.folder.name,
-                target=target,
-                note=note,
-            )
+            file, run = info.task.file_sha256.get(record.sample_id), self.folder.name
+            saved = describe_label(record, label, file_sha256=file, who=who, run=run, target=target, note=note)
             append_label(self.gold, info.task.dataset_sha256, saved)
         return _describe_label(saved)
 
@@ -168,25 +166,14 @@ def _explain_refusal(info: RunInfo) -> str:
 
 
 def _read_record(store: RunStore, row: int) -> Record:
-    for number, line in store.lines_after(row - 1):
-        if number == row:
-            return Record.from_dict(json.loads(line))
-        break
-    raise UserError("there is no such answer; reload the page.")
+    number, line = next(store.lines_after(row - 1), (0, ""))
+    if number != row:
+        raise UserError("there is no such answer; reload the page.")
+    return Record.from_dict(json.loads(line))
 
 
-def _describe_item(row: int, record: Record, found: FoundLabels) -> Json:
-    return {
-        "row": row,
-        "id": record.sample_id,
-        "epoch": record.epoch,
-        "mark": mark_answer(record),
-        "question": shorten_line(record.question, _MAX_LINE_CHARS),
-        "labels": _list_labels(found),
-    }
-
-
-def _list_labels(found: FoundLabels) -> list[Json]:
+def _list_labels(record: Record, info: RunInfo, index: LabelIndex) -> list[Json]:
+    found = index.find(record, info.task.file_sha256.get(record.sample_id))
     return [_describe_label(each) for each in (found.on_question, found.on_answer) if each]
 
 

@@ -22,9 +22,7 @@ import re
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from io import FileIO
 from pathlib import Path
-from typing import Self
 
 from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.runs.record import HumanVerdict, PlannedQuestion, Record
@@ -34,14 +32,13 @@ from mas.runtime.errors import UserError
 RIGHT, WRONG = "right", "wrong"  # the answer is, whatever the scorer says
 WRONG_GOLD, AMBIGUOUS, BAD_QUESTION = "wrong_gold", "ambiguous", "bad_question"  # of the question
 WITHDRAWN = "withdrawn"  # takes back an earlier label
-OF_ANSWERS, OF_QUESTIONS = (RIGHT, WRONG), (WRONG_GOLD, AMBIGUOUS, BAD_QUESTION)
+OF_QUESTIONS = (WRONG_GOLD, AMBIGUOUS, BAD_QUESTION)
+LABELS = (RIGHT, WRONG, *OF_QUESTIONS)
 VERSION = 1
 MAX_NOTE_CHARS, MAX_TARGET_CHARS, MAX_WHO_CHARS = 2_000, 20_000, 100
 _MAX_SHOWN_CHARS = 2_000  # of the answer, which is only shown: its digest is compared
-_ACCEPTED = "a person accepted this answer as right"
-_REJECTED = "a person found this answer wrong"
+_EXPLANATIONS = {RIGHT: "a person accepted this answer as right", WRONG: "a person found this answer wrong"}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_NUMBERS = ("epoch", "attempt", "version")  # fields; the others are texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,25 +63,10 @@ class HumanLabel:
     version: int = VERSION
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """The question, as every run of the same data has it."""
-        return self.sample_id, self.question, self.target_sha256
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """
-        Raises:
-            ValueError: the line is no label of this version.
-        """
-        try:
-            label = cls(**json.loads(text))
-        except TypeError as error:
-            raise ValueError(str(error)) from error
-        kinds = {name: (int if name in _NUMBERS else str) for name in vars(label)} | {"target": str | None}
-        wrong = [name for name, kind in kinds.items() if not isinstance(getattr(label, name), kind)]
-        if label.version != VERSION or wrong or label.label not in (*OF_ANSWERS, *OF_QUESTIONS, WITHDRAWN):
-            raise ValueError(f"no label of this version, or wrong fields {wrong or ['label']}")
-        return label
+    def key(self) -> tuple[str, ...]:
+        """The question or the answer that it is on, as every run of the same data has it."""
+        question = (self.sample_id, self.question, self.target_sha256)
+        return question if self.label in OF_QUESTIONS else (*question, self.answer_sha256)
 
 
 @dataclass(frozen=True)
@@ -110,7 +92,7 @@ def describe_label(
 
     Args:
         record: that the person saw.
-        label: one of OF_ANSWERS or OF_QUESTIONS.
+        label: one of LABELS.
         file_sha256: of the question's attachment; None: there is none.
         who: name of the person.
         run: name of the run.
@@ -120,8 +102,8 @@ def describe_label(
     Raises:
         UserError: a part is missing or too long.
     """
-    if label not in (*OF_ANSWERS, *OF_QUESTIONS):
-        raise UserError(f"{label} is no label; choose one of {', '.join((*OF_ANSWERS, *OF_QUESTIONS))}.")
+    if label not in LABELS:
+        raise UserError(f"{label} is no label; choose one of {', '.join(LABELS)}.")
     if record.target is None:
         raise UserError("the question has no target, so nothing can be said of its score.")
     if label == WRONG_GOLD and not (target or "").strip():
@@ -140,11 +122,11 @@ def describe_label(
     return HumanLabel(
         sample_id=record.sample_id,
         question=compute_fingerprint(record.question, file_sha256),
-        target_sha256=compute_text_digest(record.target),
+        target_sha256=_digest(record.target),
         label=label,
         target=target.strip() if label == WRONG_GOLD and target else None,
         answer=(record.answer or "")[:_MAX_SHOWN_CHARS],
-        answer_sha256=compute_answer_digest(record.answer),
+        answer_sha256=_digest_answer(record.answer),
         note=note.strip(),
         who=who,
         when=_now(),
@@ -157,26 +139,8 @@ def describe_label(
 
 def withdraw(label: HumanLabel, who: str) -> HumanLabel:
     """Return the line that takes a label back."""
-    return replace(
-        label,
-        label=WITHDRAWN,
-        withdraws=label.id,
-        target=None,
-        answer="",
-        note="",
-        who=who,
-        when=_now(),
-        id=uuid.uuid4().hex[:16],
-    )
-
-
-def compute_text_digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def compute_answer_digest(answer: str | None) -> str:
-    """Return one digest for answers that differ in case, spacing or the spelling of one number."""
-    return "" if answer is None else compute_text_digest(normalise_answer(answer))
+    found = replace(label, label=WITHDRAWN, withdraws=label.id, target=None, answer="", note="")
+    return replace(found, who=who, when=_now(), id=uuid.uuid4().hex[:16])
 
 
 def is_dataset_digest(text: str) -> bool:
@@ -185,6 +149,8 @@ def is_dataset_digest(text: str) -> bool:
 
 def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
     """Append a label to the file of its dataset, and return the file; the line is on the disk when this returns.
+
+    A line that a crash has cut off is ended first; of one that the disk has no room for, nothing is left.
 
     Raises:
         UserError: the digest is none, or the file cannot be written.
@@ -198,24 +164,19 @@ def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            _append_line(file, line)
+            end = file.seek(0, os.SEEK_END)
+            if end and os.pread(descriptor, 1, end - 1) != b"\n":
+                line = b"\n" + line
+            try:
+                if file.write(line) != len(line):
+                    raise OSError("the disk is full")
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(end)
+                raise
     except OSError as error:
         raise UserError(f"the label was not saved: {path} cannot be written ({error}).") from error
     return path
-
-
-def _append_line(file: FileIO, line: bytes) -> None:
-    """Append the whole line or nothing; a line that a crash has cut off is ended first."""
-    end = file.seek(0, os.SEEK_END)
-    if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
-        line = b"\n" + line
-    try:
-        if file.write(line) != len(line):
-            raise OSError("the disk is full")
-        os.fsync(file.fileno())
-    except OSError:
-        file.truncate(end)
-        raise
 
 
 def read_labels(place: Path) -> LabelBook:
@@ -231,16 +192,30 @@ def read_labels(place: Path) -> LabelBook:
         except OSError as error:
             raise UserError(f"{file} cannot be read ({error}).") from error
         for number, line in enumerate(filter(str.strip, lines), start=1):
-            try:
-                found.append(HumanLabel.from_json(line))
-            except (ValueError, RecursionError):
+            if (label := _read_label(line)) is None:
                 unreadable.append(f"{file.name}:{number}")
+            else:
+                found.append(label)
     found.sort(key=lambda each: each.when)
     gone = {each.withdraws for each in found if each.label == WITHDRAWN}
     labels = [each for each in found if each.label != WITHDRAWN]
-    return LabelBook(
-        [each for each in labels if each.id not in gone], [each for each in labels if each.id in gone], unreadable
+    holding, withdrawn = ([each for each in labels if (each.id in gone) is is_gone] for is_gone in (False, True))
+    return LabelBook(holding, withdrawn, unreadable)
+
+
+def _read_label(line: str) -> HumanLabel | None:
+    """Return the label in a line; None if it is none of this version."""
+    try:
+        label = HumanLabel(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    numbers = (label.epoch, label.attempt, label.version)
+    texts = {**vars(label), "target": label.target or ""}.values()
+    fits = (
+        all(isinstance(each, int) for each in numbers)
+        and sum(isinstance(each, str) for each in texts) == len(texts) - 3
     )
+    return label if fits and label.version == VERSION and label.label in (*LABELS, WITHDRAWN) else None
 
 
 @dataclass(frozen=True)
@@ -271,11 +246,8 @@ class LabelIndex:
     def __init__(self, book: LabelBook | None = None, keeps_withdrawn: bool = False) -> None:
         """`keeps_withdrawn`: where a label was taken back and none has followed, a label that says so is found."""
         book = book or LabelBook()
-        self._labels: dict[tuple[str, ...], HumanLabel] = {}  # by question, and by question and answer
-        for each in book.withdrawn if keeps_withdrawn else []:
-            self._labels[_get_key(each)] = replace(each, label=WITHDRAWN)
-        for each in book.labels:
-            self._labels[_get_key(each)] = each
+        gone = {each.key: replace(each, label=WITHDRAWN) for each in book.withdrawn if keeps_withdrawn}
+        self._labels = gone | {each.key: each for each in book.labels}
         self._ids = {key[0] for key in self._labels}
 
     def __bool__(self) -> bool:
@@ -291,15 +263,10 @@ class LabelIndex:
         sample_id = record.sample_id if isinstance(record, Record) else record.id
         if sample_id not in self._ids or record.target is None:  # the digests below cost some microseconds
             return FoundLabels()
-        key = (sample_id, compute_fingerprint(record.question, file_sha256), compute_text_digest(record.target))
-        if not isinstance(record, Record):
+        key = (sample_id, compute_fingerprint(record.question, file_sha256), _digest(record.target))
+        if not isinstance(record, Record) or record.error is not None:
             return FoundLabels(self._labels.get(key))
-        answer = self._labels.get((*key, compute_answer_digest(record.answer))) if record.error is None else None
-        return FoundLabels(self._labels.get(key), answer)
-
-
-def _get_key(label: HumanLabel) -> tuple[str, ...]:
-    return label.key if label.label in OF_QUESTIONS else (*label.key, label.answer_sha256)
+        return FoundLabels(self._labels.get(key), self._labels.get((*key, _digest_answer(record.answer))))
 
 
 def overrule_score(record: Record, found: FoundLabels) -> None:
@@ -307,7 +274,7 @@ def overrule_score(record: Record, found: FoundLabels) -> None:
     label = found.overrules
     if label is not None and record.error is None:
         record.score = float(label.label == RIGHT)
-        record.explanation = _ACCEPTED if label.label == RIGHT else _REJECTED
+        record.explanation = _EXPLANATIONS[label.label]
 
 
 def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> list[HumanVerdict]:
@@ -329,6 +296,15 @@ def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> li
         for each in (found.on_question, found.on_answer)
         if each is not None
     ]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _digest_answer(answer: str | None) -> str:
+    """Return one digest for answers that differ in case, spacing or the spelling of one number."""
+    return "" if answer is None else _digest(normalise_answer(answer))
 
 
 def _now() -> str:
