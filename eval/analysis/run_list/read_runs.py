@@ -19,7 +19,7 @@ from eval.analysis.summary.from_store import GOING_ON, summarise_store
 from eval.analysis.summary.summary import Summary, build_from_json, read_summary
 from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, TUNING_FILE, check_entries, is_in_use
 from eval.runs.foreign_run import refuse_unreadable
-from eval.runs.run_info import SILENT, RunState
+from eval.runs.run_info import SILENT
 from eval.runs.store import open_run
 from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
@@ -29,7 +29,6 @@ COMPLETE, STOPPED, RUNNING, CRASHED, REFUSED = "complete", "stopped", "running",
 _SUMMARY = "summary.json"
 _SKIPPED = ("mlflow-artifacts", "cache", "gold")  # folders of outputs/ without runs
 _MAX_DEPTH = 4  # of a run's folder below the given one
-_MAX_FOLDERS = 100_000
 _MAX_CHARS = 300  # of a reason
 _TIME_CHARS = 19  # of a folder's name
 
@@ -97,29 +96,23 @@ def read_entry(folder: Path, kind: str) -> RunEntry:
 
 def find_run_folders(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield folder and kind of each run below a folder, nothing of which is read."""
-    left, n_folders = [(root, 0)], 0
-    while left and n_folders < _MAX_FOLDERS:
-        folder, depth = left.pop()
-        n_folders += 1
-        try:
-            with os.scandir(folder) as entries:
-                found = {each.name: each.is_dir(follow_symlinks=False) for each in entries}
-        except OSError:
-            continue
-        if TUNING_FILE in found:
-            yield folder, TUNING
-        elif DATABASE in found or FACTS in found:
-            yield folder, EVALUATION
-        elif depth < _MAX_DEPTH:
-            names = [name for name, is_folder in found.items() if is_folder and not name.startswith(".")]
-            left += [(folder / name, depth + 1) for name in names if depth or name not in _SKIPPED]
+    for place, folders, files in os.walk(root):  # an unreadable folder has nothing in it
+        folder, kind = Path(place), ""
+        depth = len(folder.relative_to(root).parts)
+        if TUNING_FILE in files:
+            kind = TUNING
+        elif DATABASE in files or FACTS in files:
+            kind = EVALUATION
+        if kind:
+            yield folder, kind
+        is_end = kind or depth >= _MAX_DEPTH
+        names = [name for name in folders if not name.startswith(".") and (depth or name not in _SKIPPED)]
+        folders[:] = [] if is_end else names
 
 
 def _read_evaluation(entry: RunEntry) -> RunEntry:
-    summary = _read_fresh_summary(entry.folder) or _summarise(entry.folder)
-    state, reason = COMPLETE, ""
-    if summary.incomplete:
-        state, reason = _read_state(entry.folder, summary.stopped)
+    summary = _read_summary(entry.folder)
+    state, reason = _read_state(entry.folder, summary.stopped) if summary.incomplete else (COMPLETE, "")
     measures = not summary.no_measurement
     judged = summary.scorer_usage.known_cost_usd
     return replace(
@@ -144,19 +137,15 @@ def _read_evaluation(entry: RunEntry) -> RunEntry:
     )
 
 
-def _read_fresh_summary(folder: Path) -> Summary | None:
-    """Return the summary that the run has written; None if something was written to the run since."""
+def _read_summary(folder: Path) -> Summary:
+    """Return the summary that the run has written, or a new one if something was written to the run since."""
     path = folder / _SUMMARY
     try:
         # each row and fact is copied as it is written
-        if path.stat().st_mtime_ns < max((folder / name).stat().st_mtime_ns for name in (FACTS, RECORDS)):
-            return None
-        return read_summary(path)
+        if path.stat().st_mtime_ns >= max((folder / name).stat().st_mtime_ns for name in (FACTS, RECORDS)):
+            return read_summary(path)
     except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _summarise(folder: Path) -> Summary:
+        pass
     with refuse_unreadable(folder), open_run(folder) as store:
         return summarise_store(store)
 
@@ -193,15 +182,16 @@ def _read_tuning(entry: RunEntry) -> RunEntry:
         verdict = build_from_json(_Verdict, found or {})
     except ValueError as error:
         raise UserError("its verdict cannot be read; it was made by another version of this program.") from error
-    winner, spend = verdict.winner or {}, verdict.spend or state.spend
-    if found and not verdict.resumable:
-        outcome = (COMPLETE, verdict.describe())
-    else:
-        outcome = _read_tuning_state(folder, state, has_verdict=bool(found))
+    winner, spend, session = verdict.winner or {}, verdict.spend or state.spend, state.last_session
+    run_state, reason = COMPLETE, verdict.describe()
+    if not found or verdict.resumable:
+        silent = STOPPED if session.ended_at else SILENT
+        run_state, reason = _read_state(folder, session.stopped or ("a budget was used up" if found else silent))
+        reason = f"{SILENT}, in its phase {state.phase}" if run_state == CRASHED else reason
     return replace(
         entry,
-        state=outcome[0],
-        reason=outcome[1],
+        state=run_state,
+        reason=reason,
         run_id=info.run_id,
         system=info.system,
         model=info.model,
@@ -218,13 +208,6 @@ def _read_tuning(entry: RunEntry) -> RunEntry:
         started_at=info.started_at or entry.started_at,
         seconds=spend.get("seconds"),
     )
-
-
-def _read_tuning_state(folder: Path, state: RunState, has_verdict: bool) -> tuple[str, str]:
-    session = state.last_session
-    silent = None if session.ended_at else SILENT
-    found = _read_state(folder, session.stopped or ("a budget was used up" if has_verdict else silent or STOPPED))
-    return (CRASHED, f"{SILENT}, in its phase {state.phase}") if found == (CRASHED, SILENT) else found
 
 
 def _read_state(folder: Path, stopped: str | None) -> tuple[str, str]:

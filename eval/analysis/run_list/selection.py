@@ -37,24 +37,19 @@ class Selection:
         Raises:
             UserError: there is no such filter, or it does not take that value.
         """
-        fields: dict[str, list[str]] = {}
-        texts, since, order = [], None, "date"
-        for word in words:
-            name, equals, value = word.partition("=")
-            if not equals:
-                texts.append(word.casefold())
-            elif name in FIELDS:
-                fields[name] = value.casefold().split(",")
-            elif name == SINCE:
-                since = _read_moment(value)
-            elif name == SORT and value in ORDERS:
-                order = value
-            elif name == SORT:
-                raise UserError(f"sort={value} is no order of runs; choose one of: {', '.join(ORDERS)}.")
-            else:
-                choices = ", ".join(f"{each}=" for each in (*FIELDS, SINCE, SORT))
-                raise UserError(f"{name}= is no filter of runs; choose one of: {choices}.")
-        return cls(fields, texts, since, order)
+        given = [word.partition("=") for word in words]
+        named = {name: value for name, equals, value in given if equals}
+        if unknown := next((name for name in named if name not in (*FIELDS, SINCE, SORT)), None):
+            choices = ", ".join(f"{each}=" for each in (*FIELDS, SINCE, SORT))
+            raise UserError(f"{unknown}= is no filter of runs; choose one of: {choices}.")
+        if (order := named.get(SORT, "date")) not in ORDERS:
+            raise UserError(f"sort={order} is no order of runs; choose one of: {', '.join(ORDERS)}.")
+        return cls(
+            fields={name: named[name].casefold().split(",") for name in FIELDS if name in named},
+            words=[word.casefold() for word, equals, _ in given if not equals],
+            since=_read_moment(named[SINCE]) if SINCE in named else None,
+            order=order,
+        )
 
     def select(self, runs: Iterable[RunEntry]) -> list[RunEntry]:
         """Return the runs for which all conditions hold, in order; what has no value comes last."""
