@@ -74,8 +74,8 @@ def check_isolation() -> Finding:
     if choice.isolation is None:
         return Finding("isolation", WARNING, "the tool python_repl_tool refuses: code cannot be shut in here", why)
     if choice.isolation.name == BUBBLEWRAP:
-        return Finding("isolation", OK, choice.probe_result)
-    return Finding("isolation", WARNING, f"the second choice: {choice.probe_result}", why)
+        return Finding("isolation", OK, choice.isolation.description)
+    return Finding("isolation", WARNING, f"the second choice: {choice.isolation.description}", why)
 
 
 def _check_run(config: EvalConfig) -> None:

@@ -38,7 +38,7 @@ TOOLS = {  # name that agents see → function; a system's own are in its `tools
     "youtube_transcript_tool": "mas.tools.web.youtube.youtube_transcript_tool",
     "calculator": "mas.tools.calculator.calculator",
     "unit_converter": "mas.tools.unit_converter.unit_converter",
-    "python_repl_tool": "mas.tools.python_code.python_repl_tool",
+    "python_repl_tool": "mas.tools.sandbox.repl.python_repl_tool",
 }
 BROWSER = "browser"  # stands for all tools of the browser in an agent's list
 NO_CONTACT = (

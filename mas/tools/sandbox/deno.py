@@ -1,20 +1,19 @@
 """Isolation by DSPy's interpreter: Python compiled to WebAssembly (Pyodide) in Deno, which has no permissions.
 
 The second choice: slower to start, only the standard library, and no namespaces around it. DSPy waits without a limit
-and passes its own environment on, so `_START` sets a limit and clears the environment before it becomes Deno.
+and passes its own environment on, so a shell sets a limit, and clears the environment, before it becomes Deno.
 """
 
 import asyncio
 import functools
 import inspect
-import sys
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dspy import PythonInterpreter
 
-from mas.runtime.event_loop import run_blocking
 from mas.tools.sandbox import worker
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
@@ -31,18 +30,7 @@ INSTALL = """pip install deno, and once, online: python -c 'import dspy; dspy.Py
 START_SECONDS = 60.0
 MAX_LINE_CHARS = 2 * MAX_MESSAGE_BYTES  # of Deno's output; a reply is a text in a text
 OWN_MEMORY_MB = 512  # of Deno and Pyodide, in addition to the code's memory
-_START = f"""
-import os, resource, sys
-os.chdir("/")
-resource.setrlimit(resource.RLIMIT_CPU, ({MAX_CPU_SECONDS}, {MAX_CPU_SECONDS}))
-try:
-    import ctypes
-    ctypes.CDLL(None).prctl(1, 9)  # the kernel ends it with the harness
-except (ImportError, OSError, AttributeError):
-    pass
-kept = {{name: os.environ[name] for name in ("HOME", "DENO_DIR", "XDG_CACHE_HOME") if name in os.environ}}
-os.execve(sys.argv[1], sys.argv[1:], {{**kept, "DENO_NO_PACKAGE_JSON": "1", "NO_COLOR": "1"}})
-"""
+_START = ("/bin/sh", "-c", f'ulimit -t {MAX_CPU_SECONDS}; cd /; exec /usr/bin/env -i "$@"', "sh")
 _NOTEBOOK = """
 import json, os, types
 worker = types.ModuleType("worker")
@@ -60,15 +48,7 @@ class Deno:
     """Isolation by DSPy's interpreter."""
 
     name = DENO
-
-    def probe(self) -> str:
-        """Run a one-line program and return a description of the isolation.
-
-        Raises:
-            NotAvailableError: it did not run.
-        """
-        run_blocking(self.open({}, SandboxSettings())).close()
-        return "Deno runs Python in WebAssembly (no pandas or numpy)"
+    description = "Deno runs Python in WebAssembly (no pandas or numpy)"
 
     async def open(self, files: Files, settings: SandboxSettings) -> "DenoSession":
         from dspy import CodeInterpreterError
@@ -85,24 +65,13 @@ class Deno:
             await session.execute(prepare, START_SECONDS, "the start took")
             return session
         except BaseException as error:
-            _end(interpreter, executor)
+            executor.shutdown(wait=False)
+            if interpreter.deno_process:
+                DenoSession(interpreter, 0, executor).close()
             if not isinstance(error, OSError | CodeInterpreterError | SessionLostError | TimeoutError):
                 raise  # such as the end of the question
             lines = [line.strip() for line in str(error).splitlines() if "rror" in line] or [type(error).__name__]
             raise NotAvailableError(f"Deno cannot run Pyodide here ({lines[0][:200]}): {INSTALL}.") from error
-
-
-def _end(interpreter: "PythonInterpreter", executor: ThreadPoolExecutor) -> None:
-    """End an interpreter that is not used; one that is being started once it has started."""
-
-    def end() -> None:
-        if interpreter.deno_process:
-            DenoSession(interpreter, 0, executor).close()
-
-    if interpreter.deno_process is None:
-        executor.submit(end)
-    end()
-    executor.shutdown(wait=False)
 
 
 def _build_interpreter(files: Files) -> "PythonInterpreter":
@@ -113,8 +82,10 @@ def _build_interpreter(files: Files) -> "PythonInterpreter":
     if any("," in path for path in paths):  # the separator of Deno's list
         raise NotAvailableError("Deno cannot be given a file with a comma in its path; rename the file.")
     deno, run, *words = PythonInterpreter(enable_read_paths=paths).deno_command
-    command = [deno, run, "--cached-only", "--no-prompt", *words]
-    return PythonInterpreter([sys.executable, "-I", "-S", "-c", _START, *command], enable_read_paths=paths)
+    folders = [f"{name}={os.environ[name]}" for name in ("HOME", "DENO_DIR", "XDG_CACHE_HOME") if name in os.environ]
+    environment = [*folders, "DENO_NO_PACKAGE_JSON=1", "NO_COLOR=1"]
+    command = [*_START, *environment, deno, run, "--cached-only", "--no-prompt", *words]
+    return PythonInterpreter(command, enable_read_paths=paths)
 
 
 class DenoSession(Session):

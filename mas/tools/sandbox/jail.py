@@ -9,7 +9,6 @@ import functools
 import json
 import os
 import platform
-import re
 import secrets
 import shutil
 import signal
@@ -19,7 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mas.runtime.event_loop import run_blocking
 from mas.tools.sandbox import seccomp
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
@@ -32,11 +30,9 @@ from mas.tools.sandbox.session import (
 )
 from mas.tools.settings import BUBBLEWRAP, SandboxSettings
 
-MIN_VERSION = (0, 8)  # --disable-userns
 START_SECONDS = 20.0  # on a busy machine; a tenth of a second elsewhere
 OPEN_FILES = 64
 SCRATCH_BYTES = 64 << 20  # of the working folder, and again of /tmp; also the largest file
-INSTALL = "install bubblewrap (apt-get install bubblewrap)"
 LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64")
 LINKS = ("/lib", "/lib32", "/lib64", "/libx32")  # to those, on today's systems
 DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # the last: numpy's BLAS, where Debian has it
@@ -54,42 +50,15 @@ class Jail:
     """Isolation by bubblewrap."""
 
     name = BUBBLEWRAP
-
-    @functools.cached_property
-    def _program(self) -> tuple[str, tuple[int, ...]]:
-        return find_program()
-
-    def probe(self) -> str:
-        """Run a one-line program and return a description of the isolation.
-
-        Raises:
-            NotAvailableError: it did not run.
-        """
-        session = run_blocking(self.open({}, SandboxSettings()))
-        session.close()
-        return f"bubblewrap {'.'.join(map(str, self._program[1]))} runs Python in a jail"
+    description = "bubblewrap runs Python in a jail"
 
     async def open(self, files: Files, settings: SandboxSettings) -> "JailSession":
         try:
-            session = JailSession(self._start(files, settings), settings.memory_mb)
+            session = JailSession(_start(files, settings), settings.memory_mb)
         except OSError as error:  # no process or pipe is free
             raise NotAvailableError(f"bubblewrap does not start ({error.strerror}).") from error
         await session.wait_until_ready()
         return session
-
-    def _start(self, files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]":
-        about = {"packages": _name_packages(), "limits": _list_limits(settings)}
-        with _open_filter() as end:
-            command = [*_build_command(self._program[0], files, end.fileno()), *_python_command()]
-            return subprocess.Popen(
-                [*command, "/sandbox/worker.py", json.dumps(about)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,  # bubblewrap's own errors; worker.py closes it
-                env={},  # --clearenv alone would leave it readable in bwrap's own /proc/…/environ
-                pass_fds=[end.fileno()],
-                start_new_session=True,  # Ctrl-C is for the harness
-            )
 
 
 class JailSession(Session):
@@ -105,19 +74,16 @@ class JailSession(Session):
         """
         try:
             said = await self.watch(self._receive, START_SECONDS, "the start took")
-        except SessionLostError as error:
-            raise NotAvailableError(f"bubblewrap cannot isolate here ({error}).") from error
-        if b'"ready"' not in said:
-            self.close()
-            cause = said.decode("utf-8", "replace").strip()[:200]
-            raise NotAvailableError(
-                f"bubblewrap cannot isolate here ({cause}); allow user namespaces on this machine or container."
-            )
-        try:
+            if b'"ready"' not in said:
+                self.close()
+                raise SessionLostError(said.decode("utf-8", "replace").strip()[:200])
             self.code_pid = _find_child(self.process.pid)
-        except (OSError, IndexError) as error:  # it has just ended, or this kernel does not list children
+        except (SessionLostError, OSError, IndexError) as error:  # such as a container without user namespaces
             self.close()
-            raise NotAvailableError("bubblewrap does not show the process that it has started.") from error
+            raise NotAvailableError(
+                f"bubblewrap 0.8 or newer cannot isolate here ({error}); allow user namespaces on this machine or "
+                "container."
+            ) from error
         self.folders = FOLDERS  # before, the same paths are the machine's
         self.signal(signal.SIGSTOP)
 
@@ -125,18 +91,15 @@ class JailSession(Session):
         name = secrets.token_hex(8)
         request = json.dumps({"id": name, "code": code}).encode() + b"\n"
         self.signal(signal.SIGCONT)
-        message = await self.watch(lambda: self._exchange(request), seconds, "the code ran")
+        message = await self.watch(lambda: self._receive(request), seconds, "the code ran")
         self.signal(signal.SIGSTOP)
         return self.parse(message, name)
 
-    def _exchange(self, request: bytes) -> bytes:
-        assert self.process.stdin
+    def _receive(self, request: bytes = b"") -> bytes:
+        """Send a request, if there is one, and return the next message."""
+        assert self.process.stdin and self.process.stdout
         self.process.stdin.write(request)
         self.process.stdin.flush()
-        return self._receive()
-
-    def _receive(self) -> bytes:
-        assert self.process.stdout
         line = self.process.stdout.readline(MAX_MESSAGE_BYTES)
         if not line:
             raise EOFError
@@ -144,44 +107,44 @@ class JailSession(Session):
 
 
 def _find_child(pid: int) -> int:
-    """Return the id of the jail's first process, which bwrap has started."""
+    """Return the id of the jail's first process, which bubblewrap has started."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
-def _list_limits(settings: SandboxSettings) -> dict[str, int]:
-    """Return hard limits, which cannot be raised again without privileges."""
-    return {
+def _start(files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]":
+    if sys.platform != "linux" or platform.machine() not in seccomp.AUDIT_ARCHS:
+        known = " and ".join(seccomp.AUDIT_ARCHS)
+        raise NotAvailableError(f"bubblewrap is used on Linux on {known}, not on {sys.platform} {platform.machine()}.")
+    if not (program := shutil.which("bwrap")):
+        raise NotAvailableError("bubblewrap is not installed: install bubblewrap (apt-get install bubblewrap).")
+    limits = {  # hard ones, which cannot be raised again without privileges
         **{"RLIMIT_CORE": 0, "RLIMIT_CPU": MAX_CPU_SECONDS, "RLIMIT_FSIZE": SCRATCH_BYTES},
         **{"RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_AS": settings.memory_mb << 20},
     }
-
-
-def find_program() -> tuple[str, tuple[int, ...]]:
-    """Return path and version of bwrap.
-
-    Raises:
-        NotAvailableError: it is missing or too old, or the processor's system calls are not known here.
-    """
-    if seccomp.build_program(platform.machine()) is None or sys.platform != "linux":
-        known = " and ".join(seccomp.AUDIT_ARCHS)
-        raise NotAvailableError(f"bubblewrap is used on Linux on {known}, not on {sys.platform} {platform.machine()}.")
-    if not (found := shutil.which("bwrap")):
-        raise NotAvailableError(f"bubblewrap is not installed: {INSTALL}.")
-    try:
-        said = subprocess.run([found, "--version"], env={}, capture_output=True, text=True, timeout=START_SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotAvailableError(f"bubblewrap does not start ({type(error).__name__}).") from error
-    version = tuple(int(part) for part in re.findall(r"\d+", said.stdout))
-    if version < MIN_VERSION:
-        raise NotAvailableError(f"bubblewrap {'.'.join(map(str, version))} is too old; expected 0.8 or newer.")
-    return found, version
+    packages = [f"/packages/{number}" for number in range(len(_find_site_packages()))]
+    # No user packages, no .pth files, no bytecode written, no search in its folder.
+    python = (find_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P", "/sandbox/worker.py")
+    with _open_filter() as end:
+        return subprocess.Popen(
+            [
+                *_build_command(program, files, end.fileno()),
+                *python,
+                json.dumps({"packages": packages, "limits": limits}),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,  # bubblewrap's own errors; worker.py closes it
+            env={},  # --clearenv alone would leave it readable in bwrap's own /proc/…/environ
+            pass_fds=[end.fileno()],
+            start_new_session=True,  # Ctrl-C is for the harness
+        )
 
 
 def _open_filter() -> BinaryIO:
     """Return the read end of a pipe that holds the system call filter; the pipe's buffer is large enough."""
     end, start = os.pipe()
     with os.fdopen(start, "wb") as file:
-        file.write(seccomp.build_program(platform.machine()) or b"")
+        file.write(seccomp.build_program(platform.machine()))
     return os.fdopen(end, "rb")
 
 
@@ -234,17 +197,8 @@ def find_installation() -> dict[str, str]:
     return found | {str(base / name): f"/python/{name}" for name in ("lib", "lib64") if (base / name).is_dir()}
 
 
-def _python_command() -> list[str]:
-    """Return the Python command: no user packages, no .pth files, no bytecode written, no search in its folder."""
-    return [find_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P"]
-
-
 @functools.cache
 def _find_site_packages() -> tuple[str, ...]:
     """Return the folders of the harness's packages: pandas, openpyxl, numpy."""
     found = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     return tuple(dict.fromkeys(path for path in found if Path(path).is_dir()))
-
-
-def _name_packages() -> list[str]:
-    return [f"/packages/{number}" for number in range(len(_find_site_packages()))]

@@ -1,60 +1,64 @@
-"""Python interpreter of a question, in the strongest isolation that works on this machine.
+"""Tool that runs Python code, in the strongest isolation that works on this machine; see docs/explanation/sandbox.md.
 
-interpreter = Interpreter(SandboxSettings(), {"sales.xlsx": Path("/data/sales.xlsx")})
-await interpreter.run("6 * 7")       # Reply(value="42")
-interpreter.close()
+await python_repl_tool("x = 20")     # "(no output: print a value, or end the code with an expression)"
+await python_repl_tool("x + 1")      # "21": variables last as long as the question
 """
 
 import asyncio
-import functools
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 
+from mas.runtime.event_loop import run_blocking
+from mas.runtime.sample_context import current_context
+from mas.runtime.untrusted import mark_untrusted
+from mas.tools.attachments import list_attachments
+from mas.tools.results import ToolError, ToolResult
 from mas.tools.sandbox.deno import Deno
 from mas.tools.sandbox.jail import Jail
 from mas.tools.sandbox.session import OVER, Files, NotAvailableError, Reply, Session, SessionLostError
-from mas.tools.settings import AUTO, BUBBLEWRAP, DENO, REFUSE, SandboxSettings
+from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
+from mas.tools.settings import AUTO, REFUSE, SandboxSettings
+from mas.tools.tool_context import get_settings
+
+STATE_KEY = "python"  # in `SampleContext.tool_state`
+MAX_CODE_CHARS = 20_000  # a longer text is refused
+MAX_TEXT_CHARS = MAX_OUTPUT_CHARS + 3  # with the mark of a cut in the middle
+NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
 Isolation = Jail | Deno
-_CANDIDATES: dict[str, tuple[type[Isolation], ...]] = {
-    AUTO: (Jail, Deno),
-    BUBBLEWRAP: (Jail,),
-    DENO: (Deno,),
-    REFUSE: (),
-}
 _choosing = threading.Lock()
+_chosen: dict[str, "Choice"] = {}
 
 
 @dataclass(frozen=True)
 class Choice:
     """Isolation that works, and the reasons against the better ones."""
 
-    isolation: Isolation | None  # None: no code is run
-    probe_result: str = ""
+    isolation: Isolation | None = None  # None: no code is run
     refused: tuple[str, ...] = ()
 
 
 def try_isolations(kind: str) -> Choice:
-    """Return the first isolation of this kind that works; if none does, none, and never a weaker one."""
+    """Return the first isolation of this kind that runs a program; if none does, none, and never a weaker one."""
     refused: list[str] = []
-    for candidate in _CANDIDATES[kind]:
-        isolation = candidate()
-        try:
-            return Choice(isolation, isolation.probe(), tuple(refused))
-        except NotAvailableError as error:
-            refused.append(str(error))
-    return Choice(None, refused=tuple(refused))
-
-
-@functools.cache
-def _choose_once(kind: str) -> Choice:
-    return try_isolations(kind)
+    candidates: tuple[Isolation, ...] = (Jail(), Deno())
+    for isolation in candidates:
+        if kind in (AUTO, isolation.name):
+            try:
+                run_blocking(isolation.open({}, SandboxSettings())).close()
+                return Choice(isolation, tuple(refused))
+            except NotAvailableError as error:
+                refused.append(str(error))
+    return Choice(None, tuple(refused))
 
 
 def choose_isolation(kind: str) -> Choice:
     """Return the choice for this kind, made once per process; it takes a fraction of a second with bubblewrap."""
-    with _choosing:  # the cache alone lets each of many first callers try
-        return _choose_once(kind)
+    with _choosing:
+        if kind not in _chosen:
+            _chosen[kind] = try_isolations(kind)
+        return _chosen[kind]
 
 
 def describe_missing_isolation(settings: SandboxSettings) -> str | None:
@@ -106,3 +110,50 @@ class Interpreter:
         self._is_closed = True
         if self._session is not None:
             self._session.close()
+
+
+@mark_untrusted
+async def python_repl_tool(code: str) -> ToolResult:
+    """Run Python code and return what it prints and the value of its last expression, or the traceback.
+
+    Variables and imports stay from call to call. Files attached to the question are in the current folder under their
+    bare names, read-only: open("sales.csv"). pandas, numpy, scipy and openpyxl can usually be imported. There is no
+    network, no other program can be started, time and memory are limited, and nothing can be installed.
+
+    code: Python source text, such as "import math\\nprint(math.comb(49, 6))".
+    """
+    if not code.strip():
+        raise ToolError("The code is empty; write Python such as print(6 * 7).")
+    if len(code) > MAX_CODE_CHARS:
+        raise ToolError(f"The code has {len(code)} characters; at most {MAX_CODE_CHARS} are run: split it.")
+    context = current_context()
+    if context is None:
+        with closing(Interpreter(get_settings(SandboxSettings), list_attachments())) as interpreter:
+            return await _run(interpreter, code)
+    if STATE_KEY not in context.tool_state:
+        interpreter = context.tool_state[STATE_KEY] = Interpreter(get_settings(SandboxSettings), list_attachments())
+        context.on_close.append(interpreter.close)
+    return await _run(context.tool_state[STATE_KEY], code)
+
+
+async def _run(interpreter: Interpreter, code: str) -> ToolResult:
+    try:
+        return format_reply(await interpreter.run(code))
+    except SessionLostError as error:
+        raise ToolError(
+            f"python was stopped: {error}. All variables are lost; the next call starts a new session: "
+            "do less at once, or in another way."
+        ) from error
+    except NotAvailableError as error:
+        raise ToolError(f"python is not available: {error} Answer without running code.") from error
+
+
+def format_reply(reply: Reply) -> ToolResult:
+    """Return the printed text, then the value or the traceback, and how much is missing."""
+    missing, parts = reply.missing_chars, list[str]()
+    for text in (reply.output, reply.value, reply.error):
+        kept = text[:MAX_TEXT_CHARS]  # usually cut already; but the code may have replaced the sandbox's program
+        missing += len(text) - len(kept)
+        parts += [kept.rstrip("\n")] if kept else []
+    parts += [f"[cut: {missing} characters are missing]"] if missing else []
+    return ToolResult("\n".join(parts) or NO_OUTPUT, kind="code", truncated=missing > 0)

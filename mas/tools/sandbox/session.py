@@ -7,7 +7,6 @@ session.close()
 
 import asyncio
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -28,7 +27,6 @@ MAX_MESSAGE_BYTES = 20 * MAX_OUTPUT_CHARS + 100_000
 MAX_CPU_SECONDS = 300  # of a session: for threads of the code, and if the harness is killed
 MAX_THREADS = 256  # numpy and its like start one for each core
 MAX_FILES = 10_000  # in memory: each takes a kilobyte of the kernel's
-MAX_CALLS = 256  # at a time
 TICK_SECONDS = 0.1  # between two checks of memory, threads and files
 END_SECONDS = 5.0
 EXIT_SECONDS = 1.0  # between the end of its pipes and its own
@@ -37,6 +35,7 @@ OVER = "the question is over"
 
 Files = Mapping[str, Path]  # of the question, by bare name
 _Result = TypeVar("_Result")
+_threads = ThreadPoolExecutor(256, "sandbox")  # the loop's own may all be waiting for the choice of isolation
 
 
 class SessionLostError(Exception):
@@ -88,18 +87,16 @@ class Session(ABC):
         Raises:
             SessionLostError: it is not a message of the sandbox's own program.
         """
-        try:
-            values = json.loads(message)
-            kinds = {"output": str, "value": str, "error": str, "missing_chars": int}
-            if values.pop("id", "") == name and {key: type(value) for key, value in values.items()} == kinds:
-                return Reply(**replace_surrogates(values))
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            pass
+        with contextlib.suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
+            values = replace_surrogates(json.loads(message))
+            if values.get("id", "") == name:
+                texts = (str(values[key]) for key in ("output", "value", "error"))
+                return Reply(*texts, int(values["missing_chars"]))
         self.close()
         raise SessionLostError(DISTURBED)
 
     async def watch(
-        self, work: Callable[[], _Result], seconds: float, what: str, executor: ThreadPoolExecutor | None = None
+        self, work: Callable[[], _Result], seconds: float, what: str, executor: ThreadPoolExecutor = _threads
     ) -> _Result:
         """Return the result of `work`, done in a thread; meanwhile check the process's limits.
 
@@ -107,7 +104,7 @@ class Session(ABC):
             SessionLostError: as `run`.
         """
         until = time.monotonic() + seconds
-        future = asyncio.get_running_loop().run_in_executor(executor or _threads(), work)
+        future = asyncio.get_running_loop().run_in_executor(executor, work)
         try:
             while not future.done():
                 if time.monotonic() >= until:
@@ -116,11 +113,15 @@ class Session(ABC):
                     raise SessionLostError(excess)
                 await asyncio.wait({future}, timeout=TICK_SECONDS)
             return future.result()
-        except BaseException as error:
-            future.cancel()
-            lost = self._explain(error)
+        except (SessionLostError, asyncio.CancelledError):
             self.close()
-            raise lost from error
+            raise
+        except Exception as error:
+            lost = OVER if self._is_closed else self._describe_end()
+            self.close()
+            raise SessionLostError(lost) from error
+        finally:
+            future.cancel()
 
     def _find_excess(self) -> str:
         """Return the limit that is exceeded in words; "" if none is, and on systems without /proc."""
@@ -139,19 +140,19 @@ class Session(ABC):
             return f"the code started more than {MAX_THREADS} threads"
         return f"the code made more than {MAX_FILES} files" if files > MAX_FILES else ""
 
-    def _explain(self, error: BaseException) -> BaseException:
-        """Return the reason for the end of the session; the error itself if that says it."""
-        if isinstance(error, SessionLostError) or not isinstance(error, Exception):
-            return error
-        if self._is_closed:
-            return SessionLostError(OVER)
+    def _describe_end(self) -> str:
+        """Return the reason for the end of the process, from its exit code, which may be 128 and a signal's number."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(EXIT_SECONDS if isinstance(error, EOFError | OSError) else 0)
-        if self.process.returncode is None:
-            return SessionLostError(DISTURBED)
-        if self.process.returncode == OUT_OF_MEMORY:
-            return SessionLostError("the code used up its memory")
-        return SessionLostError(f"the code has ended the Python process ({_describe_exit(self.process.returncode)})")
+            self.process.wait(EXIT_SECONDS)
+        code = self.process.returncode
+        if code is None:
+            return DISTURBED
+        if code == OUT_OF_MEMORY:
+            return "the code used up its memory"
+        number = -code if code < 0 else code - 128
+        is_signal = number in set(signal.Signals)
+        how = f"signal {signal.Signals(number).name}" if is_signal else f"exit code {code}"
+        return f"the code has ended the Python process ({how})"
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the code's process."""
@@ -172,21 +173,6 @@ class Session(ABC):
             self.process.wait(END_SECONDS)
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-
-@functools.cache
-def _threads() -> ThreadPoolExecutor:
-    """Return the threads that wait for the processes; the loop's own may all be waiting for the choice of isolation."""
-    return ThreadPoolExecutor(MAX_CALLS, "sandbox")
-
-
-def _describe_exit(code: int) -> str:
-    """Return an exit code in words, or its signal, which a program in between may have reported as 128 and more."""
-    try:
-        return f"signal {signal.Signals(-code if code < 0 else code - 128).name}"
-    except ValueError:
-        return f"exit code {code}"
+        for pipe in filter(None, (self.process.stdin, self.process.stdout, self.process.stderr)):
+            with contextlib.suppress(OSError):
+                pipe.close()

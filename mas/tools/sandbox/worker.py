@@ -22,25 +22,16 @@ OUT_OF_MEMORY = 70
 CELL = "<call {}>"  # the file name in a cell's tracebacks
 
 
-class Screen(io.TextIOBase):
+class Screen(io.StringIO):
     """Standard output: keeps the first characters and counts the rest."""
 
     encoding = "utf-8"  # some programs check it before they print
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.room = MAX_OUTPUT_CHARS
-        self.dropped = 0
-
-    def writable(self) -> bool:
-        return True
+    dropped = 0
 
     def write(self, text: str) -> int:
-        kept = text[: self.room]
-        if kept:
-            self.parts.append(str(kept))
-            self.room -= len(kept)
+        kept = text[: max(0, MAX_OUTPUT_CHARS - self.tell())]
         self.dropped += len(text) - len(kept)
+        super().write(kept)
         return len(text)
 
 
@@ -65,7 +56,7 @@ class Notebook:
             error = _format_traceback(raised)
         cut = [_clip(value), _clip(error)]
         missing = screen.dropped + sum(number for _, number in cut)
-        return {"output": "".join(screen.parts), "value": cut[0][0], "error": cut[1][0], "missing_chars": missing}
+        return {"output": screen.getvalue(), "value": cut[0][0], "error": cut[1][0], "missing_chars": missing}
 
     def _execute(self, code: str, name: str) -> str:
         lines = [f"{line}\n" for line in code.split("\n")]  # with ends: without them the marks under an error move

@@ -6,7 +6,6 @@ import pytest
 
 from eval.workflows.doctor import check_isolation
 from eval.workflows.installation import OK, WARNING
-from mas.tools.sandbox.repl import try_isolations
 from tests.needs import skip_without
 
 
@@ -19,7 +18,6 @@ def test_a_machine_without_anything_is_told_what_to_install(tmp_path: Path, monk
 
 
 def test_what_works_here_is_named() -> None:
-    choice = try_isolations("bubblewrap")
     skip_without("bubblewrap")
     finding = check_isolation()
-    assert (finding.state, finding.what, finding.remedy) == (OK, choice.probe_result, "")
+    assert (finding.state, finding.remedy) == (OK, "") and finding.what.startswith("bubblewrap ")

@@ -22,8 +22,7 @@ from mas.systems.bos.contracts import AgentFailureError, TabularResult
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
-from mas.tools.python_code import format_reply
-from mas.tools.sandbox.repl import Interpreter
+from mas.tools.sandbox.repl import Interpreter, format_reply
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
 from mas.tools.settings import SandboxSettings
