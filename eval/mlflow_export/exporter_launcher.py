@@ -120,7 +120,7 @@ class ExporterLauncher:
     def finish(self, show: Callable[[str], None]) -> ExportOutcome:
         """Report the end of the run, and wait for the exporter; Ctrl-C ends the waiting, not the export.
 
-        What these seconds are too short for is sent after the command has ended, or by the sync command.
+        What takes longer than the settings allow is sent after the command has ended, or by the sync command.
         """
         if isinstance(self.tracking, NoTracking):
             return ExportOutcome()

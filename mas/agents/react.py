@@ -207,7 +207,7 @@ async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResu
         with span("tool", call.name, inputs=arguments) as current:
             with use_tool_context(toolbox.resources):
                 result = await _call_once(call.name, arguments, toolbox, current)
-            shown = result.to_observation(call.name, toolbox.limits.max_output_chars)
+            shown = result.to_observation(call.name)
             current.outputs = {"observation": str(shown)}
             current.attributes |= shown.describe()
         return shown
@@ -217,7 +217,7 @@ async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResu
         if toolbox.limits.fail_fast:
             raise
         failed = to_tool_result(f"{call.name} failed: {error}", _function_of(call.name, toolbox), failed=True)
-        return failed.to_observation(call.name, toolbox.limits.max_output_chars)
+        return failed.to_observation(call.name)
 
 
 async def _call_once(name: str, arguments: Arguments, toolbox: Toolbox, current: Span) -> ToolResult:

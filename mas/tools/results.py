@@ -25,6 +25,7 @@ ResultKind = Literal[
     "browser_page",  # a snapshot of the page in the browser
     "external",  # of a tool that is marked untrusted and says no more
 ]
+MAX_OBSERVATION_CHARS = 20_000
 WEB_KINDS: tuple[ResultKind, ...] = ("web_search", "web_page", "browser_page")
 
 
@@ -51,8 +52,8 @@ class ToolResult(str):
 
     kind: ResultKind
     excerpts: tuple[Excerpt, ...]
-    truncated: bool
-    failed: bool
+    truncated: bool  # characters were cut off
+    failed: bool  # the text says why the call failed
 
     def __new__(
         cls,
@@ -60,12 +61,11 @@ class ToolResult(str):
         *,
         kind: ResultKind = "computed",
         excerpts: Iterable[Excerpt] = (),
-        truncated: bool = False,  # characters were cut off
-        failed: bool = False,  # the text says why the call failed
+        truncated: bool = False,
+        failed: bool = False,
     ) -> "ToolResult":
         result = super().__new__(cls, text)
-        result.kind, result.excerpts, result.truncated = kind, tuple(excerpts), truncated
-        result.failed = failed
+        result.kind, result.excerpts, result.truncated, result.failed = kind, tuple(excerpts), truncated, failed
         return result
 
     @property
@@ -78,11 +78,8 @@ class ToolResult(str):
 
         `failed` is left out: a failed call raises instead.
         """
-        facts = {
-            "untrusted": self.is_untrusted,
-            "truncated": self.truncated,
-            "excerpts": [asdict(each) for each in self.excerpts],
-        }
+        excerpts = [asdict(each) for each in self.excerpts]
+        facts = {"untrusted": self.is_untrusted, "truncated": self.truncated, "excerpts": excerpts}
         return {"result_kind": self.kind} | {name: value for name, value in facts.items() if value}
 
     @classmethod
@@ -96,26 +93,18 @@ class ToolResult(str):
             truncated=bool(facts.get("truncated")),
         )
 
-    def truncate(self, kept_chars: int, notice: str) -> "ToolResult":
-        """Return the first characters and a notice that says that the rest is missing."""
-        kept = [replace(each, end=min(each.end, kept_chars)) for each in self.excerpts if each.start < kept_chars]
-        return self._with_text(f"{self[:kept_chars]}{notice}", kept, truncated=True)
-
-    def to_observation(self, tool: str, max_chars: int) -> "ToolResult":
+    def to_observation(self, tool: str) -> "ToolResult":
         """Return the result as the agent sees it: not too long, without lone surrogates, and untrusted data marked."""
-        text = replace_surrogates(str(self))
-        shown = self._with_text(break_marks(text) if self.is_untrusted else text, self.excerpts)
-        notice = ""
-        if len(shown) > max_chars:
-            notice = f"\n[cut: the first {max_chars} of {len(shown)} characters are shown]"
-            shown = shown.truncate(max_chars, "")
-        head, data, tail = enclose_data(tool, str(shown)) if self.is_untrusted else ("", str(shown), "")
-        at = len(head)
-        moved = [replace(each, start=each.start + at, end=each.end + at) for each in shown.excerpts]
-        return shown._with_text(f"{head}{data}{tail}{notice}", moved)
-
-    def _with_text(self, text: str, excerpts: Iterable[Excerpt], truncated: bool = False) -> "ToolResult":
-        return ToolResult(text, **{**vars(self), "excerpts": excerpts, "truncated": truncated or self.truncated})
+        text, notice = replace_surrogates(str(self)), ""
+        text, max_chars = break_marks(text) if self.is_untrusted else text, MAX_OBSERVATION_CHARS
+        if is_cut := len(text) > max_chars:
+            notice = f"\n[cut: the first {max_chars} of {len(text)} characters are shown]"
+        head, data, tail = enclose_data(tool, text[:max_chars]) if self.is_untrusted else ("", text[:max_chars], "")
+        at, end = len(head), len(head) + len(data)
+        moved = [replace(each, start=each.start + at, end=min(each.end + at, end)) for each in self.excerpts]
+        shown = [each for each in moved if each.start < end or not is_cut]
+        facts = {**vars(self), "excerpts": shown, "truncated": is_cut or self.truncated}
+        return ToolResult(f"{head}{data}{tail}{notice}", **facts)
 
 
 def to_tool_result(returned: object, function: object, failed: bool = False) -> ToolResult:

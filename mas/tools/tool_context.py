@@ -1,7 +1,7 @@
 """Settings of the run, for the tools that are called in it.
 
     with use_tool_context(Resources(ToolSettings())):
-        get_settings(ToolLimits).max_output_chars      # 20000
+        get_settings(ToolLimits).fail_fast      # False
 
 Each tool asks for the settings of its own type, so that this module knows none of them.
 """
@@ -20,7 +20,6 @@ class ToolLimits:
     """Limits that hold for every tool."""
 
     fail_fast: bool = False  # true: the first tool failure ends the question, as the original design had it
-    max_output_chars: int = 20_000  # of one observation; the rest is cut and the cut is said
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ URL = "https://answers.example.org/17"
 
 def step(result: str, name: str = "read_page", kind: ResultKind = "web_page", **inputs: Any) -> dict[str, Any]:
     """The span of a call; a plain text is the result of a tool that names no sources."""
-    shown = (result if isinstance(result, ToolResult) else ToolResult(result, kind=kind)).to_observation(name, 20_000)
+    shown = (result if isinstance(result, ToolResult) else ToolResult(result, kind=kind)).to_observation(name)
     return {
         "kind": "tool",
         "name": name,

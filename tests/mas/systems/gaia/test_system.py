@@ -64,7 +64,7 @@ def test_tools_go_to_the_agents_that_name_them_with_their_limits() -> None:
         "researcher": AgentSettings(tools=["read_file"], max_steps=4),
         "expert": AgentSettings(tools=["calculator", "read_file"]),
     }
-    settings = ToolSettings(fail_fast=True, max_output_chars=77)
+    settings = ToolSettings(fail_fast=True)
     program = GaiaSystem(tools=TOOLS, agents=agents).build(ScriptedModel(answering()), None, Resources(settings))
     boxes = program.toolboxes
     assert {name: list(box.tools) for name, box in boxes.items()} == {
