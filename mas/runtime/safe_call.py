@@ -22,11 +22,9 @@ async def run_in_thread(call: Callable[[], T], failure: Failure) -> T:
     def call_safely() -> T:
         try:
             return call()
-        except (StopIteration, concurrent.futures.CancelledError) as error:
-            raise failure(_describe_end(error)) from error
-        except Exception:
-            raise
         except BaseException as error:
+            if _is_ordinary(error):
+                raise
             raise failure(_describe_end(error)) from error
 
     return await asyncio.to_thread(call_safely)
@@ -36,17 +34,16 @@ async def await_safely(result: Awaitable[T], failure: Failure) -> T:
     """Return an awaitable's result; a cancellation from outside (a deadline, Ctrl-C) passes unchanged."""
     try:
         return await result
-    except asyncio.CancelledError as error:
+    except BaseException as error:
         task = asyncio.current_task()
-        if task is None or task.cancelling():
+        is_from_outside = isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
+        if is_from_outside or _is_ordinary(error):
             raise
         raise failure(_describe_end(error)) from error
-    except concurrent.futures.CancelledError as error:
-        raise failure(_describe_end(error)) from error
-    except Exception:
-        raise
-    except BaseException as error:
-        raise failure(_describe_end(error)) from error
+
+
+def _is_ordinary(error: BaseException) -> bool:
+    return isinstance(error, Exception) and not isinstance(error, StopIteration | concurrent.futures.CancelledError)
 
 
 def _describe_end(error: BaseException) -> str:

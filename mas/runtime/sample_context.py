@@ -281,15 +281,14 @@ class SampleContext:
             async with asyncio.timeout(allowed) as timeout:
                 self._working_timeout, self._working_until = timeout, time.monotonic() + allowed
                 yield
-        except Exception as error:
+        except Exception:
             if not timeout.expired():
                 raise
-            raise self._note_working_time() from error
-        else:
-            if timeout.expired():  # the block has ignored its cancellation
-                raise self._note_working_time()
         finally:
             self._working_timeout = None  # a call that outlives the sample may still return from waiting
+        if timeout.expired():  # also if the block has ignored its cancellation
+            message = f"the question has worked for its {allowed:g} seconds (limits.working_seconds)"
+            raise self._note_limit("working_seconds", message)
 
     @contextmanager
     def pause_working_time(self) -> Iterator[None]:
@@ -321,11 +320,6 @@ class SampleContext:
 
     def _note_end(self) -> LimitReachedError:
         return self._note_limit("deadline_seconds", "the question is over: nothing more is done for it")
-
-    def _note_working_time(self) -> LimitReachedError:
-        allowed = self.limits.working_seconds
-        message = f"the question has worked for its {allowed:g} seconds (limits.working_seconds)"
-        return self._note_limit("working_seconds", message)
 
     def _note_limit(self, limit: str, message: str) -> LimitReachedError:
         """Return the error to raise; the limit is noted as well, since an agent may swallow the error."""
