@@ -21,8 +21,7 @@ from mas.tools.catalogue import BROWSER, describe_missing_contact
 from mas.tools.files import ocr
 from mas.tools.files.readers import converted
 from mas.tools.sandbox.repl import try_isolations
-from mas.tools.settings import AUTO, BUBBLEWRAP, SEARCH_KEY_ENV, describe_missing_search
-from mas.tools.transcription import describe_missing_key
+from mas.tools.settings import AUTO, BUBBLEWRAP, SEARCH_KEY_ENV, describe_missing_key, describe_missing_search
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 

@@ -10,7 +10,7 @@ a link, a NUL) is not such a name, so nothing else on the machine can be reached
 import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,15 +65,14 @@ def list_attachments() -> dict[str, Path]:
 
 def digest_attachments() -> list[tuple[str, str]]:
     """Return name and SHA-256 of the question's files, sorted; a file that cannot be read has an empty digest."""
-    return [(name, _digest(path)) for name, path in sorted(list_attachments().items())]
-
-
-def _digest(path: Path) -> str:
-    try:
-        found = path.stat()
-        return _digest_of(path, found.st_mtime_ns, found.st_size)
-    except OSError:
-        return ""
+    digests = []
+    for name, path in sorted(list_attachments().items()):
+        digest = ""
+        with suppress(OSError):
+            status = path.stat()
+            digest = _digest_of(path, status.st_mtime_ns, status.st_size)
+        digests.append((name, digest))
+    return digests
 
 
 @functools.lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ import operator
 import re
 import statistics
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -93,7 +93,8 @@ def _check_text(text: str) -> None:
 def _evaluate(text: str) -> object:
     from simpleeval import EvalWithCompoundTypes, InvalidExpression, NameNotDefined
 
-    evaluator = EvalWithCompoundTypes(operators=_operators(), names=_CONSTANTS)
+    operators = {syntax: _guard(function) for syntax, function in _OPERATORS.items()} | {ast.Pow: _POWER}
+    evaluator = EvalWithCompoundTypes(operators=operators, names=_CONSTANTS)
     evaluator.functions = _functions()  # instead of its own, which build lists, dicts and random numbers
     evaluator.nodes = {kind: evaluate for kind, evaluate in evaluator.nodes.items() if kind in _SYNTAX}
     try:
@@ -120,33 +121,25 @@ def _check_value(value: _Value) -> _Value:
     return value
 
 
-def _bound(function: _Function, lists: int = 0) -> _Function:
+def _guard(function: _Function, lists: int = 0, estimate_bits: Callable[..., float] | None = None) -> _Function:
     """Make a function accept only numbers (no lists: `[1] * 10**9`), or only lists of numbers, and check its result.
 
     Args:
         lists: how many lists it takes; the numbers of a single one may also be given one by one.
+        estimate_bits: of the result, to refuse one that would be too large before it is computed.
     """
 
-    def call(*values: object, **named: object) -> object:
+    def call(*values: Any, **named: Any) -> object:
         if lists == 1 and not (len(values) == 1 and isinstance(values[0], list | tuple)):
             values = (values,)
         if lists and not all(isinstance(value, list | tuple) and value for value in values):
             raise TypeError("a list of numbers was expected, such as [3, 4]")
-        numbers = [number for value in values for number in value] if lists else list(values)  # type: ignore[attr-defined]
+        numbers = [number for value in values for number in value] if lists else values
         if not all(isinstance(number, int | float) for number in (*numbers, *named.values())):
             raise TypeError("a number was expected, not a list or a function's name")
-        return _check_value(function(*values, **named))
-
-    return call
-
-
-def _sized(function: _Function, estimate_bits: Callable[..., float]) -> _Function:
-    """Make a function refuse what would be too large, before it computes it."""
-
-    def call(*values: Number) -> object:
-        if estimate_bits(*values) > MAX_RESULT_BITS:
+        if estimate_bits is not None and estimate_bits(*values) > MAX_RESULT_BITS:
             raise OverflowError(f"the result would have more than {MAX_DIGITS} digits")
-        return function(*values)
+        return _check_value(function(*values, **named))
 
     return call
 
@@ -172,33 +165,30 @@ def _round(number: Number, digits: int | None = None) -> Number:
     return round(number, digits)
 
 
-_power = _sized(operator.pow, _estimate_power)
-
-
-def _operators() -> dict[type[ast.AST], _Function]:
-    plain: dict[type[ast.AST], _Function] = {
-        **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Pow: _power},
-        **{ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod},
-        **{ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_},
-        **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le},
-        **{ast.Gt: operator.gt, ast.GtE: operator.ge},
-    }
-    return {syntax: _bound(function) for syntax, function in plain.items()}
+_POWER = _guard(operator.pow, estimate_bits=_estimate_power)
+_OPERATORS: dict[type[ast.AST], _Function] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
+    **{ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.USub: operator.neg, ast.UAdd: operator.pos},
+    **{ast.Not: operator.not_, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt},
+    **{ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
+}
 
 
 @functools.cache
 def _functions() -> dict[str, _Function]:
     """Return all functions of `math`, those of other modules that people expect, and limits where one grows fast."""
     of_math = {name: getattr(math, name) for name in dir(math) if callable(getattr(math, name)) and name[0] != "_"}
-    single = of_math | {"abs": abs, "int": int, "float": float, "pow": _power, "round": _round}
-    single["factorial"] = _sized(math.factorial, _estimate_perm)
-    single["comb"] = _sized(math.comb, _estimate_comb)
-    single["perm"] = _sized(math.perm, _estimate_perm)
-    several: dict[str, _Function] = {"min": min, "max": max, "sum": sum, "prod": math.prod, "fsum": math.fsum}
+    single = of_math | {"abs": abs, "int": int, "float": float, "round": _round}
+    several = {"min": min, "max": max, "sum": sum, "prod": math.prod, "fsum": math.fsum}
     several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
     pairs = {name: of_math[name] for name in ("dist", "sumprod") if name in of_math}
     counted = ((single, 0), (several, 1), (pairs, 2))
-    return {name: _bound(function, lists) for found, lists in counted for name, function in found.items()}
+    estimates = {"factorial": _estimate_perm, "comb": _estimate_comb, "perm": _estimate_perm}
+    return {
+        name: _guard(function, lists, estimates.get(name))
+        for functions, lists in counted
+        for name, function in functions.items()
+    } | {"pow": _POWER}
 
 
 def _clip(text: str, limit: int = 120) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
-from mas.tools.settings import ToolSettings, WebSettings, describe_missing_search
+from mas.tools.settings import ToolSettings, WebSettings, describe_missing_key, describe_missing_search
 from mas.tools.tool_context import Resources
 
 
@@ -41,11 +41,6 @@ TOOLS = {  # name that agents see → function; a system's own are in its `tools
     "python_repl_tool": "mas.tools.sandbox.repl.python_repl_tool",
 }
 BROWSER = "browser"  # stands for all tools of the browser in an agent's list
-NO_CONTACT = (
-    "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; give it "
-    "with tools.web.contact=me@example.org."
-)
-_WIKIPEDIA_TOOLS = frozenset(("wikipedia_tool", "wikipedia_page"))
 
 
 @contextmanager
@@ -94,4 +89,9 @@ def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[s
 
 def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
     """Return a sentence for the user if a tool for Wikipedia lacks a contact."""
-    return NO_CONTACT if not settings.contact and not _WIKIPEDIA_TOOLS.isdisjoint(names) else None
+    if settings.contact or not {"wikipedia_tool", "wikipedia_page"}.intersection(names):
+        return None
+    return (
+        "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; give "
+        "it with tools.web.contact=me@example.org."
+    )

@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from inspect import unwrap
 from pathlib import Path
@@ -55,36 +55,35 @@ def digest_code(module_name: str) -> str:
     """
     module = sys.modules.get(module_name)
     package = sys.modules.get(getattr(module, "__package__", None) or "")
-    folders = [Path(folder) for folder in getattr(package, "__path__", ())]
-    files = sorted((file.relative_to(folder).as_posix(), file) for folder in folders for file in folder.rglob("*.py"))
+    files = sorted(file for folder in getattr(package, "__path__", ()) for file in Path(folder).rglob("*.py"))
     if not files and (own := getattr(module, "__file__", None)):
-        files = [("", Path(own))]
+        files = [Path(own)]
     digest = hashlib.sha256()
-    for name, file in files:
+    for file in files:
         if file.is_file():  # an editor's lock is a dangling link
-            digest.update(f"{name}\0{file.stat().st_size}\0".encode())
+            digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
+@dataclass(frozen=True)
 class CachedCall:
     """Cache entry of one call; without a log nothing is found or kept."""
 
-    def __init__(self, log: ToolResults | None = None, key: str = "") -> None:
-        self._log, self._key = log, key
+    log: ToolResults | None = None
+    key: str = ""
 
     def find(self) -> KeptResult | None:
         """Return the result of an earlier call."""
-        return None if self._log is None else self._log.find(self._key)
+        return None if self.log is None else self.log.find(self.key)
 
     def keep(self, result: ToolResult, events: Sequence[Mapping[str, Any]] = ()) -> ToolResult:
         """Store a result and return the one to go on with: of parallel calls all get that of the first, as a resumed
         run will.
         """
-        if self._log is None:
-            return result
-        self._log.keep(self._key, KeptResult(str(result), tuple(events), facts=result.describe()))
-        kept = self._log.find(self._key)
+        if self.log is not None:
+            self.log.keep(self.key, KeptResult(str(result), tuple(events), facts=result.describe()))
+        kept = self.find()
         return result if kept is None else ToolResult.restore(kept.returned, kept.facts)
 
 
@@ -98,8 +97,7 @@ async def open_cached_call(
     files = await asyncio.to_thread(digest_attachments) if list_attachments() else []
     function = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
     code, settings = digest_code(unwrap(tool.func).__module__), get_settings(ToolSettings)
-    called = ("tool", *function, code, tool.name, sorted(arguments.items()))
     web, sounds = replace(settings.web, contact=""), settings.transcription
     shaping = (web, sounds, bool(web.search_api_key), sounds.is_on, ocr.is_installed())  # a key or program may come
-    everything = repr((*called, files, *shaping))  # any argument has a repr
+    everything = repr(("tool", *function, code, tool.name, sorted(arguments.items()), files, *shaping))
     return CachedCall(context.tool_log, hashlib.sha256(everything.encode()).hexdigest())

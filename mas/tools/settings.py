@@ -64,8 +64,8 @@ class WebSettings:
         for entry in self.more_blocked_sites:
             if not entry.strip("* ") or "//" in entry or entry != entry.strip():
                 raise UserError(
-                    f"tools.web.more_blocked_sites has {entry!r}, which is found in every address or in none; give "
-                    "host and path without http:// and without spaces, such as example.org/answers."
+                    f"tools.web.more_blocked_sites has {entry!r}; expected host and path without http:// and without "
+                    "spaces, such as example.org/answers."
                 )
 
     @property
@@ -88,6 +88,15 @@ def describe_missing_search(settings: WebSettings) -> str | None:
     if settings.search_api_key:
         return None
     return f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."
+
+
+def describe_missing_key(settings: TranscriptionSettings) -> str | None:
+    """Return a sentence for the user if a model is named and its key is missing."""
+    if settings.model is None or settings.is_on:
+        return None
+    return (
+        f"sounds are not transcribed: tools.transcription.model={settings.model} needs a key in {settings.api_key_env}."
+    )
 
 
 @dataclass

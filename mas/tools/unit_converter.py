@@ -34,7 +34,11 @@ _TEMPERATURES = {"c": "degC", "f": "degF", "k": "kelvin"}
 _MEANT = {"Cal": "kilocalorie", "Calorie": "kilocalorie", "Calories": "kilocalorie", "NM": "nautical_mile"}
 _MEANT |= {"bbl": "oil_barrel", "bbls": "oil_barrel"}
 _MEANT_NAME = re.compile(rf"(?<!\w)(?:{'|'.join(_MEANT)})(?!\w)")
-_TURNS = "revolutions_per_minute"
+# What pint raises for a text that is not a unit, besides its own errors.
+_ESCAPING: tuple[type[Exception], ...] = (
+    *(AssertionError, ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError),
+    *(tokenize.TokenError, RecursionError),
+)
 
 
 @mark_read_only
@@ -51,15 +55,17 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
     registry = _load_registry()
     try:
         given, wanted = _parse_unit(registry, from_unit), _parse_unit(registry, to_unit)
-        source, target = _read_turns(registry, given, wanted)
-        converted = registry.Quantity(amount, source).to(target)
-        return ToolResult(f"{_format_rounded(converted.magnitude, _convert_zero(registry, source, target))} {wanted}")
+        source, target = _read_turns(registry, given, wanted), _read_turns(registry, wanted, given)
+        converted, offset = registry.Quantity(amount, source).to(target).magnitude, 0.0
+        if source.dimensionality == {"[temperature]": 1}:
+            offset = float(registry.Quantity(0.0, source).to(target).magnitude)
+        return ToolResult(f"{_format_rounded(converted, offset)} {wanted}")
     except pint.DimensionalityError as error:
         raise ToolError(
             f"{from_unit} is {error.dim1 or error.units1} and {to_unit} is {error.dim2 or error.units2}, "
             "so one cannot become the other; name two units of the same kind (degC and degF for temperatures)."
         ) from error
-    except _pint_failures() as error:
+    except (pint.errors.PintError, *_ESCAPING) as error:
         cause = str(error).rstrip(".") or "malformed unit"
         raise ToolError(
             f"{quantity!r} cannot be converted to {to_unit!r}: {cause}; give one number and unit."
@@ -72,14 +78,6 @@ def _load_registry() -> "pint.UnitRegistry[float]":
     import pint
 
     return pint.UnitRegistry()
-
-
-def _pint_failures() -> tuple[type[Exception], ...]:
-    """Return the errors that pint raises for a text that is not a unit; some of them escape its parser."""
-    import pint
-
-    escaping = (AssertionError, ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
-    return (pint.errors.PintError, tokenize.TokenError, RecursionError, *escaping)
 
 
 def _split_quantity(quantity: str) -> tuple[float, str]:
@@ -111,24 +109,14 @@ def _parse_unit(registry: "pint.UnitRegistry[float]", text: str) -> "pint.Unit":
     raise ToolError(f"the unit {text!r} is unknown; write its English name or its symbol, such as meter or m.")
 
 
-def _read_turns(
-    registry: "pint.UnitRegistry[float]", source: "pint.Unit", target: "pint.Unit"
-) -> tuple["pint.Unit", "pint.Unit"]:
-    """Return the units, with turns a minute as a frequency beside hertz; pint takes 60 rpm for 6.28 hertz."""
-    per_minute = registry.Unit("1/minute")
-    if str(target).endswith("hertz") and str(source) == _TURNS:
-        return per_minute, target
-    return source, per_minute if str(source).endswith("hertz") and str(target) == _TURNS else target
-
-
-def _convert_zero(registry: "pint.UnitRegistry[float]", source: "pint.Unit", target: "pint.Unit") -> float:
-    """Return zero converted, for temperatures: the size of the numbers in which the rounding error arose."""
-    if source.dimensionality != {"[temperature]": 1}:
-        return 0.0
-    return float(registry.Quantity(0.0, source).to(target).magnitude)
+def _read_turns(registry: "pint.UnitRegistry[float]", unit: "pint.Unit", other: "pint.Unit") -> "pint.Unit":
+    """Return a unit, with turns a minute as a frequency beside hertz; pint takes 60 rpm for 6.28 hertz."""
+    is_frequency = str(unit) == "revolutions_per_minute" and str(other).endswith("hertz")
+    return registry.Unit("1/minute") if is_frequency else unit
 
 
 def _format_rounded(value: float, offset: float) -> str:
+    """Return the digits that count; `offset`: zero converted, in whose size the rounding error of degrees arose."""
     if not math.isfinite(value):
         raise OverflowError("the result is too large")
     if offset:  # 32 fahrenheit are 0 celsius, not 5.7e-14
