@@ -26,7 +26,7 @@ from typing import Any, cast
 from eval.scorers.dspy_metric import DspyMetric, read_dspy_metric
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.agents.in_memory import find_object, is_in_memory
-from mas.agents.source_digest import digest_program, note_loaded
+from mas.agents.source_digest import digest_program
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.safe_call import await_safely, run_in_thread
@@ -188,7 +188,7 @@ def _load(target: str) -> Callable[..., object]:
         raise UserError(f"scorer.target={target} names no function: give package.module:function.")
     here = Path.cwd()
     try:
-        with _importable(here), note_loaded(module_name):
+        with _importable(here):
             found: Any = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)

@@ -16,13 +16,13 @@ import pydantic_core
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import State
 from mas.prompt_sets.dspy_internals import annotation_allows_none, parse_value
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError
+from mas.runtime.errors import AgentReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.text import name_type, replace_surrogates
 from mas.runtime.trace import keep_answer, keep_state
 from mas.systems.external.dspy_spans import PredictorSpans, blocks, limit_tools
 from mas.systems.external.dspy_target import LoadedModule, choose_answer_field, describe_answer_choice, is_async
-from mas.systems.external.program import TRACE_KEYS, ForeignProgram
+from mas.systems.external.program import TRACE_KEYS, ForeignProgram, Shared
 
 CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the program itself → its language model
 
@@ -44,8 +44,7 @@ class DspyProgram(ForeignProgram):
         """
         super().__init__(loaded.target)
         self._answer = answer
-        self._inputs, self._takes_any = loaded.inputs, loaded.takes_any
-        self._required, self._annotations = loaded.required, dict(loaded.annotations)
+        self._takes = Shared(loaded)
         self.module = loaded.module.deepcopy()
         tools = limit_tools(self.module)
         # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop.
@@ -72,10 +71,8 @@ class DspyProgram(ForeignProgram):
         state: dict[str, object] = {"question": question, "file": file.name if file else None}
         state |= {"inputs": dict(given), "correlation_id": thread_id}
         keep_state(state)
-        try:
+        with self.note_timeout():
             value = await self._call(self._list_arguments(given, file))
-        except TimeoutError as error:  # the module's own; the sample's deadline arrives as a cancellation
-            raise AgentUnavailableError(f"{self.name} gave up waiting ({type(error).__name__}: {error})") from error
         outputs = _read_outputs(value, self.name)
         state["outputs"] = outputs
         keep_state(state)
@@ -88,32 +85,27 @@ class DspyProgram(ForeignProgram):
         return {**state, "final_answer": answer, "final_reasoning_trace": trace}
 
     def _list_arguments(self, given: Mapping[str, str], file: Path | None) -> dict[str, object]:
-        arguments = {
-            name: self._parse(name, value)
-            for name, value in given.items()
-            if (name in self._inputs or self._takes_any) and not self._is_left_out(name, value)
-        }
-        takes_file = "file" in self._inputs or (self._takes_any and file is not None)
+        takes = self._takes.value
+        arguments: dict[str, object] = {}
+        for name, text in given.items():
+            is_optional_and_empty = not text and name not in takes.required and not self._is_text(name)
+            if (name in takes.inputs or takes.takes_any) and not is_optional_and_empty:
+                arguments[name] = text if self._is_text(name) else self._parse(name, text)
+        takes_file = "file" in takes.inputs or (takes.takes_any and file is not None)
         return arguments | ({"file": file} if takes_file and "file" not in given else {})
 
-    def _is_left_out(self, name: str, value: str) -> bool:
-        """Return True for an empty cell of an input that has a type and need not be given."""
-        return not value and name not in self._required and not self._is_text(name)
-
     def _is_text(self, name: str) -> bool:
-        return self._annotations.get(name, str) in (str, object, Any)
+        return self._takes.value.annotations.get(name, str) in (str, object, Any)
 
-    def _parse(self, name: str, value: str) -> object:
-        if self._is_text(name):
-            return value
-        annotation = self._annotations[name]
-        if not value and annotation_allows_none(annotation):
+    def _parse(self, name: str, text: str) -> object:
+        annotation = self._takes.value.annotations[name]
+        if not text and annotation_allows_none(annotation):
             return None
         try:
-            return parse_value(value, annotation)
+            return parse_value(text, annotation)
         except (ValueError, TypeError) as error:
             kind = getattr(annotation, "__name__", str(annotation))
-            raise AgentReplyError(f"the input {name} of {self.name} is no {kind}: {value[:80]!r}") from error
+            raise AgentReplyError(f"the input {name} of {self.name} is no {kind}: {text[:80]!r}") from error
 
     async def _call(self, arguments: Mapping[str, object]) -> object:
         changes: dict[str, object] = {"callbacks": [*dspy.settings.callbacks, PredictorSpans(self.module)]}

@@ -1,6 +1,6 @@
-"""Calls in a user's DSPy program: a span for each of a predictor, a tool and a model of its own, and a limit of tools.
+"""Calls in a user's DSPy program: a span for each call of a predictor, a tool or the program's model; a limit of tools.
 
-Of a model of its own neither tokens nor cost are known.
+The tokens and the cost of the program's model are unknown.
 
 A tool is called after the predictor that chose it has ended (as in `dspy.ReAct`); its span is below that predictor's.
 
@@ -12,10 +12,9 @@ A tool is called after the predictor that chose it has ended (as in `dspy.ReAct`
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 import dspy
 
@@ -33,37 +32,30 @@ _UNNAMED = "unnamed predictor"  # made while a sample is answered
 _last: ContextVar[tuple[int, Span] | None] = ContextVar("last_predictor", default=None)
 
 
-@dataclass
-class _Open:
-    stack: ExitStack
-    span: Span
-    module: int | None  # id of the module that called
-
-
 class PredictorSpans(BaseCallback):
     """DSPy callback for one sample."""
 
     def __init__(self, module: dspy.Module) -> None:
-        predictors = [(name, each) for name, each in module.named_sub_modules() if isinstance(each, dspy.Predict)]
-        self._names = {id(each): name.removeprefix("self.") for name, each in predictors}  # also of frozen parts
+        predictors = [(name, part) for name, part in module.named_sub_modules() if isinstance(part, dspy.Predict)]
+        self._names = {id(part): name.removeprefix("self.") for name, part in predictors}  # also of frozen parts
         self._names |= {id(predictor): name for name, predictor in module.named_predictors()}
-        self._open: dict[str, _Open] = {}  # by DSPy's id of the call
+        self._open: dict[str, tuple[ExitStack, Span]] = {}  # by DSPy's id of the call
 
     def _begin(self, call_id: str, kind: Kind, name: str, inputs: object, below: Span | None = None) -> None:
         stack = ExitStack()
         if below is not None:
             stack.enter_context(use_span(below))
-        opened = stack.enter_context(span(kind, name, inputs=inputs if isinstance(inputs, dict) else {}))
-        self._open[call_id] = _Open(stack, opened, _calling_module())
+        self._open[call_id] = stack, stack.enter_context(span(kind, name, inputs if isinstance(inputs, dict) else {}))
 
-    def _end(self, call_id: str, outputs: dict[str, object] | None, exception: BaseException | None) -> _Open | None:
-        if (ended := self._open.pop(call_id, None)) is None:
+    def _end(self, call_id: str, outputs: dict[str, object] | None, exception: BaseException | None) -> Span | None:
+        if call_id not in self._open:
             return None
+        stack, ended = self._open.pop(call_id)
         if exception is None:
-            ended.span.outputs = outputs or {}
-            ended.stack.close()
+            ended.outputs = outputs or {}
+            stack.close()
         else:
-            ended.stack.__exit__(type(exception), exception, exception.__traceback__)
+            stack.__exit__(type(exception), exception, exception.__traceback__)
         return ended
 
     def on_module_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
@@ -74,9 +66,9 @@ class PredictorSpans(BaseCallback):
 
     def on_module_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
         shown = dict(outputs.items()) if isinstance(outputs, dspy.Prediction) else None
-        ended = self._end(call_id, shown, exception)
-        if ended is not None and ended.module is not None:
-            _last.set((ended.module, ended.span))
+        ended, module = self._end(call_id, shown, exception), _calling_module()
+        if ended is not None and module is not None:
+            _last.set((module, ended))
 
     def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         """Record a call of a model that is the program's own; the client of the run's model records its own calls."""
@@ -107,7 +99,7 @@ def limit_tools(module: dspy.Module) -> list[dspy.Tool]:
 
     A call too many raises LimitReachedError in the tool, which `dspy.ReAct` shows to its agent.
     """
-    tools = [each for each in _find_tools(module) if not is_finish(each)]
+    tools = [tool for tool in _find_tools(module).values() if not is_finish(tool)]
     for tool in tools:
         if not hasattr(tool.func, _COUNTED):
             tool.func = _count_calls(tool.func)
@@ -125,15 +117,11 @@ def is_finish(tool: dspy.Tool) -> bool:
     return tool.name == _FINISH and getattr(tool.func, "__module__", "").startswith("dspy.")
 
 
-def _find_tools(module: dspy.Module) -> Iterator[dspy.Tool]:
-    seen: set[int] = set()
-    for _, part in module.named_sub_modules():
-        for value in vars(part).values():
-            held = list(value.values()) if isinstance(value, Mapping) else value
-            for each in held if isinstance(held, list | tuple) else [held]:
-                if isinstance(each, dspy.Tool) and id(each) not in seen:
-                    seen.add(id(each))
-                    yield each
+def _find_tools(module: dspy.Module) -> dict[int, dspy.Tool]:
+    values = [value for _, part in module.named_sub_modules() for value in vars(part).values()]
+    values += [each for held in values if isinstance(held, dict) for each in held.values()]
+    values += [each for held in values if isinstance(held, list | tuple) for each in held]
+    return {id(each): each for each in values if isinstance(each, dspy.Tool)}
 
 
 def _count_calls(function: Callable[..., object]) -> Callable[..., object]:

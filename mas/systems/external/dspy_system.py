@@ -34,7 +34,7 @@ class DspySystem(ExternalSystem):
     target: str  # package.module:Program
     state: str | None = None  # JSON of `program.save`
     answer_field: str | None = None
-    needs_model: bool = True  # false: its predictors have models of their own
+    needs_model: bool = True  # false: its predictors have their models
     name: str = "dspy"
     default_prompts: str | None = None
     data_inputs: Any = None  # data.inputs
@@ -47,16 +47,16 @@ class DspySystem(ExternalSystem):
 
     def check(self) -> None:
         """Check the target by loading it: a mistake in it would fail every sample."""
-        loaded = self.loaded
-        if self._can_list_fields:  # else the data's own check says what is wrong with data.inputs
-            check_inputs(loaded, self._list_fields())
+        loaded, given = self.loaded, self.data_inputs
+        if given is None or isinstance(given, str | Mapping | list):  # else the data's own check says what is wrong
+            check_inputs(loaded, [given] if isinstance(given, str) else given)
         if loaded.outputs is not None and choose_answer_field(loaded.outputs, *self._answer) is None:
             raise UserError(describe_answer_choice(f"system.target={self.target}", loaded.outputs, self.answer_field))
         without = [name for name, predictor in loaded.predictors.items() if predictor.lm is None]
         if without and not self.needs_model and sys.modules["dspy"].settings.lm is None:
             raise UserError(
                 f"system.target={self.target} has predictors without a language model ({', '.join(without)}); leave "
-                "out system.needs_model=false, so that they get the run's, or give them one of their own."
+                "out system.needs_model=false, so that they get the run's, or give each of them one."
             )
 
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
@@ -101,13 +101,3 @@ class DspySystem(ExternalSystem):
     @property
     def _answer(self) -> tuple[str | None, str | None]:
         return self.answer_field, self.target_column
-
-    @property
-    def _can_list_fields(self) -> bool:
-        given = self.data_inputs
-        return given is None or (isinstance(given, str | Mapping | list) and len(given) > 0)
-
-    def _list_fields(self) -> list[str] | None:
-        if self.data_inputs is None:
-            return None
-        return [self.data_inputs] if isinstance(self.data_inputs, str) else [str(each) for each in self.data_inputs]

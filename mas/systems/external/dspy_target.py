@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from mas.runtime.errors import UserError
-from mas.runtime.text import name_type
-from mas.systems.external.target import describe_cause, is_dspy_module, load_target, make_instance
+from mas.systems.external.target import describe_cause, load_dspy_module
 
 if TYPE_CHECKING:
     import dspy
 
-EXPECTED = "expected a dspy.Module: its class, an instance, or a function without parameters that returns one"
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer
 USUAL_ANSWERS = ("answer", "final_answer")
-_METADATA = "metadata"  # of a saved state: the versions that it was saved with
 _SELF = "self"  # DSPy's name of the only predictor of a program that is one itself
 _NOT_OF_NAME = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
 
@@ -53,11 +50,11 @@ def load_module(target: str, state: str | None = None) -> LoadedModule:
     Raises:
         UserError: the target is no module that can be called, has no predictors, or the state is not its own.
     """
-    module = _make_module(target, load_target(target))
+    module = load_dspy_module(target)
     method = getattr(type(module), "aforward" if is_async(module) else "forward", None)
     if method is None:
         raise UserError(f"system.target={target} is a dspy.Module without a forward method; give it one.")
-    if not any(isinstance(each, sys.modules["dspy"].Predict) for _, each in module.named_sub_modules()):
+    if not any(isinstance(part, sys.modules["dspy"].Predict) for _, part in module.named_sub_modules()):
         raise UserError(
             f"system.target={target} is a dspy.Module without predictors, such as dspy.Predict: nothing in it asks a "
             "model; assign them to self in its __init__, or run a function that answers with system=callable."
@@ -109,11 +106,9 @@ def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
     Raises:
         UserError: a field without a column, or a column without a field.
     """
-    fields = ("question", "file") if given is None else (*given, "file")
-    missing = [name for name in loaded.inputs if name in loaded.required and name not in fields]
-    unknown = [name for name in given or () if name not in loaded.inputs and not loaded.takes_any]
-    if given is None and "question" not in loaded.inputs and not loaded.takes_any:
-        missing = missing or ["question"]
+    fields = ("question",) if given is None else tuple(given)
+    missing = [name for name in loaded.inputs if name in loaded.required and name not in (*fields, "file")]
+    unknown = [name for name in fields if name not in loaded.inputs and not loaded.takes_any]
     if missing or unknown:
         given_names = ", ".join(given) if given is not None else "question, file"
         raise UserError(
@@ -123,47 +118,27 @@ def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
         )
 
 
-def _make_module(target: str, found: object) -> "dspy.Module":
-    where, is_class = f"system.target={target}", inspect.isclass(found)
-    if is_dspy_module(found) and not is_class:
-        return cast("dspy.Module", found)
-    if not callable(found) or not (is_class or inspect.isroutine(found)):
-        raise UserError(f"{where} is {name_type(found)}; {EXPECTED}, or run a function with system=callable.")
-    expected = f"{EXPECTED}, or run a function that answers with system=callable"
-    made = make_instance(target, found, expected)
-    if not is_dspy_module(made):
-        raise UserError(f"{where} makes {name_type(made)}; {EXPECTED}, or run it with system=callable.")
-    return cast("dspy.Module", made)
-
-
 def _describe(target: str, module: "dspy.Module", method: Callable[..., object]) -> LoadedModule:
     parameters = list(inspect.signature(method).parameters.values())[1:]
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
-    named = [each for each in parameters if each.kind not in _NOT_OF_NAME]
     signature = _find_signature(module) if takes_any else None
     if signature is None:
-        names, types = tuple(each.name for each in named), _read_types(method)
+        named = [each for each in parameters if each.kind not in _NOT_OF_NAME]
         required = frozenset(each.name for each in named if each.default is each.empty)
-        annotations = {name: types[name] for name in names if name in types}
-        return LoadedModule(target, module, names, required, takes_any, None, annotations)
+        try:
+            types = typing.get_type_hints(method)
+        except Exception:  # noqa: BLE001  the user's annotations may raise anything
+            types = {}
+        names = tuple(each.name for each in named)
+        return LoadedModule(target, module, names, required, takes_any, None, types)
     from mas.prompt_sets.dspy_internals import annotation_allows_none
 
-    fields = {name: field.annotation for name, field in signature.input_fields.items()}
+    inputs = signature.input_fields.items()
+    fields = {name: field.annotation for name, field in inputs}
     required = frozenset(
-        name
-        for name, field in signature.input_fields.items()
-        if field.is_required() and not annotation_allows_none(field.annotation)
+        name for name, field in inputs if field.is_required() and not annotation_allows_none(field.annotation)
     )
-    outputs = tuple(signature.output_fields)
-    return LoadedModule(target, module, tuple(fields), required, False, outputs, fields)
-
-
-def _read_types(method: Callable[..., object]) -> dict[str, object]:
-    """Return the types of a method's parameters; none if a name in them cannot be resolved."""
-    try:
-        return dict(typing.get_type_hints(method))
-    except Exception:  # noqa: BLE001  the user's annotations may raise anything
-        return {}
+    return LoadedModule(target, module, tuple(fields), required, False, tuple(signature.output_fields), fields)
 
 
 def _find_signature(module: "dspy.Module") -> "type[dspy.Signature] | None":
@@ -177,43 +152,23 @@ def _find_signature(module: "dspy.Module") -> "type[dspy.Signature] | None":
 
 def _load_state(target: str, module: "dspy.Module", state: str) -> None:
     """Load instructions and demos; a model that was saved with them is left out, since the run has its own."""
-    saved = {name: each for name, each in _read_state(state).items() if name != _METADATA}
-    own = dict(module.named_parameters())
-    is_flat = list(own) == [_SELF]  # a predictor alone: DSPy saves it without a name
-    if is_flat and "signature" in saved:
-        saved = {_SELF: saved}
-    other = f"system.state={state} was saved by another program"
-    if own.keys() != saved.keys():
-        raise UserError(
-            f"{other}: it has {', '.join(sorted(saved)) or 'no predictors'}, and {target} has "
-            f"{', '.join(sorted(own))}; give the state of this program."
-        )
     try:
+        saved: Any = json.loads(Path(state).read_bytes())
+        saved.pop("metadata", None)  # the versions that it was saved with
+        own = dict(module.named_parameters())
+        is_flat = list(own) == [_SELF] and "signature" in saved  # a predictor alone: DSPy saves it without a name
+        states = {_SELF: saved} if is_flat else saved
+        if own.keys() != states.keys():
+            raise ValueError(f"it has {', '.join(sorted(states)) or 'no predictors'}, not {', '.join(sorted(own))}")
         for name, parameter in own.items():  # DSPy itself would load other fields without a word
-            if (signature := getattr(parameter, "signature", None)) is not None:
-                fields = [field.json_schema_extra["prefix"] for field in signature.fields.values()]
-                if fields != (there := [each["prefix"] for each in saved[name]["signature"]["fields"]]):
-                    raise UserError(f"{other}: {name} has the fields {' '.join(there)} there, not {' '.join(fields)}.")
-        loaded = {name: {**each, "lm": None} for name, each in saved.items()}
-        module.load_state(loaded[_SELF] if is_flat else loaded)
-    except UserError:
-        raise
-    except Exception as error:  # whatever DSPy raises about a file from outside
+            fields = [field.json_schema_extra["prefix"] for field in parameter.signature.fields.values()]
+            theirs = [field["prefix"] for field in states[name]["signature"]["fields"]]
+            if fields != theirs:
+                raise ValueError(f"{name} has the fields {' '.join(theirs)} there, not {' '.join(fields)}")
+        without_models = {name: {**state, "lm": None} for name, state in states.items()}
+        module.load_state(without_models[_SELF] if is_flat else without_models)
+    except Exception as error:  # any, from DSPy or an unexpected file
         raise UserError(
-            f"system.state={state} cannot be loaded into {target} ({describe_cause(error)}); save it again with "
-            "program.save('program.json')."
+            f"system.state={state} cannot be loaded into {target} ({describe_cause(error)}); expected the JSON that "
+            "program.save('program.json') of this program writes, not a pickle."
         ) from error
-
-
-def _read_state(state: str) -> dict[str, Any]:
-    """Return the JSON of a saved program; a pickle, which can run any code when it is read, is none."""
-    try:
-        content = json.loads(Path(state).read_bytes())
-    except (ValueError, RecursionError, OSError) as error:
-        content = describe_cause(error)
-    if not isinstance(content, dict):
-        raise UserError(
-            f"system.state={state} holds no saved program ({str(content)[:200]}); expected the JSON that "
-            "program.save('program.json') writes, not a pickle."
-        )
-    return content

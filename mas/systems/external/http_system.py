@@ -38,23 +38,21 @@ class HttpSystem(ExternalSystem):
     def check(self) -> None:
         if self.timeout_seconds <= 0:
             raise UserError(f"system.timeout_seconds={self.timeout_seconds} is out of range; expected more than 0.")
-        self._check_header()
+        value = self._authorization
+        if self.headers_env is not None and not (value and value.isascii() and value.isprintable()):
+            raise UserError(
+                f"system.headers_env={self.headers_env} is not set or cannot be sent; put the Authorization header's "
+                "value, such as 'Bearer …', into that environment variable (or into .env), as one line of ASCII."
+            )
         check_reachable(self.url, "system.url", "agent", EXAMPLE_URL)
 
-    def _check_header(self) -> None:
-        if self.headers_env is None:
-            return
-        if not (value := os.environ.get(self.headers_env, "")):
-            raise UserError(
-                f"system.headers_env={self.headers_env} is not set; put the Authorization header's value, such as "
-                "'Bearer …', into that environment variable (or into .env)."
-            )
-        if not value.isascii() or not value.isprintable():
-            raise UserError(f"the value of {self.headers_env} cannot be sent as a header; expected one line of ASCII.")
+    @property
+    def _authorization(self) -> str:
+        return os.environ.get(self.headers_env or "", "").strip()
 
     def secrets(self) -> Sequence[str]:
         """Return the header's value, and the token in it without `Bearer`."""
-        value = os.environ.get(self.headers_env or "", "").strip()
+        value = self._authorization
         return [secret for secret in (value, *value.split()[1:]) if len(secret) >= MIN_SECRET_CHARS]
 
     @contextmanager
@@ -62,8 +60,7 @@ class HttpSystem(ExternalSystem):
         """Open the run's `httpx.AsyncClient` on the event loop that the questions run on."""
         from mas.systems.external.program import open_client
 
-        header = os.environ.get(self.headers_env or "", "").strip()
-        client = run_blocking(open_client(header))
+        client = run_blocking(open_client(self._authorization))
         try:
             yield Resources(settings, {CLIENT: client})
         finally:

@@ -15,9 +15,10 @@ import asyncio
 import base64
 import inspect
 import json
+import textwrap
 from abc import abstractmethod
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -64,18 +65,18 @@ def read_reply(value: object, agent: str) -> Reply:
         AgentReplyError: the value holds no answer.
     """
     if isinstance(value, str | int | float):
-        return Reply(replace_surrogates(str(value)))
+        value = {"answer": value}
     if not isinstance(value, Mapping | dspy.Prediction):
         raise AgentReplyError(f"{agent} returned {name_type(value)}; expected a text, or a dict with an answer")
-    fields: dict[object, object] = dict(value.items())
+    fields = {str(key): item for key, item in value.items()}
     answer = next((fields[key] for key in ANSWER_KEYS if fields.get(key) is not None), None)
-    if answer is None:
-        keys = ", ".join(map(str, fields)) or "none"
-        raise AgentReplyError(f"{agent} gave no answer; expected the key 'answer', and found: {keys}")
     if not isinstance(answer, str | int | float):
-        raise AgentReplyError(f"{agent} gave {name_type(answer)} as its answer; expected a text or a number")
+        keys = ", ".join(fields) or "none"
+        raise AgentReplyError(
+            f"{agent} gave no answer; expected the key 'answer' with a text or a number, and found: {keys}"
+        )
     trace = next((fields[key] for key in TRACE_KEYS if fields.get(key) is not None), "")
-    rest = {str(key): item for key, item in fields.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
+    rest = {key: item for key, item in fields.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
     return Reply(replace_surrogates(str(answer)), replace_surrogates(str(trace)), rest)
 
 
@@ -88,7 +89,15 @@ class ForeignProgram(AgentProgram):
 
     @abstractmethod
     async def ask(self, question: str, file: Path | None, thread_id: str) -> object:
-        """Return whatever the agent returns; whatever it raises ends the question."""
+        """Return what the agent returns; an exception ends the question."""
+
+    @contextmanager
+    def note_timeout(self) -> Iterator[None]:
+        """Report a timeout of the agent's own; the question's deadline arrives as a cancellation."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise AgentUnavailableError(f"{self.name} gave up waiting ({type(error).__name__}: {error})") from error
 
     def describe_end(self, how: str) -> AgentReplyError:
         """Return the error of an agent that has ended in an unusual way, such as by `sys.exit`."""
@@ -105,10 +114,8 @@ class ForeignProgram(AgentProgram):
         state: dict[str, object] = {**inputs, "correlation_id": thread_id}
         keep_state(state)
         with span("agent", self.name, inputs=inputs) as current:
-            try:
+            with self.note_timeout():
                 value = await self.ask(question, file, thread_id)
-            except TimeoutError as error:  # the agent's own; the question's deadline arrives as a cancellation
-                raise AgentUnavailableError(f"{self.name} gave up waiting ({type(error).__name__}: {error})") from error
             reply = read_reply(value, self.name)
             answers = {"final_answer": reply.answer, "final_reasoning_trace": reply.reasoning_trace}
             current.outputs = dict(answers)
@@ -189,21 +196,18 @@ class HttpProgram(ForeignProgram):
         return self._read_response(response)
 
     def _read_response(self, response: httpx.Response) -> dict[str, object]:
+        text = textwrap.shorten(response.text, MAX_BODY_CHARS, placeholder="…") or "(no text)"
         if response.status_code != OK:
-            fault = AgentUnavailableError if _is_temporary(response.status_code) else AgentReplyError
-            raise fault(
-                f"the agent at {self.url} answered with HTTP {response.status_code}, expected {OK}: {_quote(response)}"
-            )
+            is_temporary = response.status_code >= 500 or response.status_code in TEMPORARY
+            fault = AgentUnavailableError if is_temporary else AgentReplyError
+            raise fault(f"the agent at {self.url} answered with HTTP {response.status_code}, expected {OK}: {text}")
         try:
             content = json.loads(response.content)
-        except (ValueError, RecursionError) as error:
-            raise AgentReplyError(
-                f"the agent at {self.url} answered with something else than JSON: {_quote(response)}"
-            ) from error
+        except (ValueError, RecursionError):
+            content = None
         if not isinstance(content, dict):
             raise AgentReplyError(
-                f"the agent at {self.url} answered with a JSON {type(content).__name__}; expected an object with the "
-                "key 'answer'"
+                f"the agent at {self.url} answered with something else than JSON (an object with 'answer'): {text}"
             )
         return content
 
@@ -213,12 +217,3 @@ async def _read_attachment(file: Path | None) -> dict[str, str] | None:
         return None
     content = await asyncio.to_thread(file.read_bytes)
     return {"name": replace_surrogates(file.name), "content_base64": base64.b64encode(content).decode("ascii")}
-
-
-def _is_temporary(status: int) -> bool:
-    return status >= 500 or status in TEMPORARY
-
-
-def _quote(response: httpx.Response) -> str:
-    text = " ".join(response.text.split())
-    return (text if len(text) <= MAX_BODY_CHARS else f"{text[:MAX_BODY_CHARS]}…") or "(no text)"

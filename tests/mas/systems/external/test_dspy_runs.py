@@ -112,7 +112,7 @@ MISTAKES: dict[str, Mistake] = {
         [],
         ["cannot be called without arguments", "'title' and 'body'", "system=callable"],
     ),
-    "another class": ({"triage.py": "class Program: ..."}, [], ["makes a Program", "expected a dspy.Module"]),
+    "another class": ({"triage.py": "class Program: ..."}, [], ["is a Program", "expected a dspy.Module"]),
     "no predictors": (
         {"triage.py": "import dspy\nclass Program(dspy.Module):\n def forward(self, title, body): ..."},
         [],
@@ -144,16 +144,16 @@ MISTAKES: dict[str, Mistake] = {
         ["several fields", "system.answer_field=NAME", "label, urgency"],
     ),
     "no such state": ({}, ["system.state=compiled.json"], ["FileNotFoundError", "program.save"]),
-    "a pickled state": ({"p.pkl": "x"}, ["system.state=p.pkl"], ["p.pkl holds no saved program", "JSON"]),
+    "a pickled state": ({"p.pkl": "x"}, ["system.state=p.pkl"], ["system.state=p.pkl cannot be loaded", "JSON"]),
     "the state of another program": (
         {"p.json": saved(("answer", ["Question:"]))},
         ["system.state=p.json"],
-        ["saved by another program", "it has answer", "triage:Program has classify[0].predict, summarise"],
+        ["it has answer, not classify[0].predict, summarise", "of this program"],
     ),
     "the state of another version": (
         {"p.json": saved(("summarise", ["Text:", "Summary:"]), ("classify[0].predict", ["Summary:", "Label:"]))},
         ["system.state=p.json"],
-        ["saved by another program", "summarise has the fields Text: Summary: there", "Title: Body: Summary:"],
+        ["summarise has the fields Text: Summary: there, not Title: Body: Summary:"],
     ),
     "a module as a callable": ({}, ["system=callable"], ["is a dspy.Module", f"system=dspy {TARGET}"]),
     "a package named eval": (

@@ -83,7 +83,7 @@ FAILURES: dict[str, tuple[dict[str, Any] | Raw, type[Exception], str, list[str]]
     "text": (Raw("five"), AgentReplyError, "internal", ["something else than JSON", "five"]),
     "no UTF-8": (Raw(b'{"answer": "\xff"}'), AgentReplyError, "internal", ["something else than JSON"]),
     "nested": (Raw("[" * 100_000), AgentReplyError, "internal", ["something else than JSON"]),
-    "list": (Raw("[1]"), AgentReplyError, "internal", ["JSON list", "'answer'"]),
+    "list": (Raw("[1]"), AgentReplyError, "internal", ["something else than JSON", "'answer'"]),
     "empty": (Raw(""), AgentReplyError, "internal", ["something else than JSON", "(no text)"]),
     "no answer": ({"result": "5"}, AgentReplyError, "internal", ["'answer'", "found: result"]),
     "null": ({"answer": None}, AgentReplyError, "internal", ["no answer"]),
