@@ -11,7 +11,7 @@ The live toolbox decides which tools there are: a demo never holds the input `to
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 import pydantic
@@ -25,29 +25,6 @@ Json = dict[str, Any]
 Signature = type[dspy.Signature]
 Types = Mapping[str, object]  # annotation of each field by name
 _TOOLS = (dspy.Tool, list[dspy.Tool])
-
-
-class _Call(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid")
-    id: str | None = None
-    name: str
-    args: dict[str, Any]
-
-
-class _Result(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid")
-    call_id: str | None = None
-    name: str
-    value: Any
-    is_error: bool = False
-
-
-class _Calls(pydantic.BaseModel):
-    """JSON form of `dspy.ToolCalls`; DSPy's own leaves out the ids."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
-    tool_calls: list[_Call]
-    tool_call_results: list[_Result] | None = None
 
 
 def to_json(demo: dspy.Example | Mapping[str, object], signature: Signature) -> Json:
@@ -94,7 +71,7 @@ def from_plain_json(data: Mapping[str, object], signature: Signature) -> dspy.Ex
 def list_turns(demo: dspy.Example, signature: Signature, number: int) -> list[Turn]:
     """Return the example's turns, oldest first; none if it does not hold a whole request.
 
-    Tool calls get ids of their own: some providers refuse an id that comes twice in one request, in another example or
+    Tool calls get new ids: some providers refuse an id that comes twice in one request, in another example or
     in the real conversation, and some accept only nine letters and digits.
 
     Args:
@@ -111,7 +88,9 @@ def list_turns(demo: dspy.Example, signature: Signature, number: int) -> list[Tu
         return []
     last = {name: given[name] for name in (*_request_types(signature), *answers) if name in given}
     last |= {
-        name: dspy.ToolCalls(tool_calls=[]) for name, kind in _types(signature.output_fields).items() if _is_calls(kind)
+        name: dspy.ToolCalls(tool_calls=[])
+        for name, kind in _types(signature.output_fields).items()
+        if kind is dspy.ToolCalls
     }
     turns = [*_earlier_turns(given), last]
     return [_renumber_calls(turn, f"d{number:02}t{index:02}") for index, turn in enumerate(turns, 1)]
@@ -140,37 +119,35 @@ def _dump(value: Any, kind: object, types: Types) -> object:
             for turn in value.messages
         ]
         return {"messages": turns}
-    if _is_calls(kind) and value is not None:
-        return _dump_calls(dspy.ToolCalls.model_validate(value))
+    if kind is dspy.ToolCalls and value is not None:
+        value = _describe_calls(dspy.ToolCalls.model_validate(value))
     return to_jsonable_python(replace_surrogates(value), fallback=str)
 
 
-def _dump_calls(calls: dspy.ToolCalls) -> object:
-    results = calls.tool_call_results
-    if results is not None:
-        results = [_Result(**dict(each)) for each in dspy.ToolCallResults.model_validate(results).tool_call_results]
-    dumped = _Calls(
-        tool_calls=[_Call(id=call.id, name=call.name, args=call.args) for call in calls.tool_calls],
-        tool_call_results=results,
-    ).model_dump()
-    return replace_surrogates(to_jsonable_python({key: part for key, part in dumped.items() if part is not None}))
+def _describe_calls(calls: dspy.ToolCalls) -> Json:
+    """Return the calls with their results; DSPy's own form leaves out the ids."""
+    described: Json = {
+        "tool_calls": [{"id": call.id, "name": call.name, "args": call.args} for call in calls.tool_calls]
+    }
+    if (results := calls.tool_call_results) is not None:
+        read = dspy.ToolCallResults.model_validate(results).tool_call_results
+        described["tool_call_results"] = [dict(result) for result in read]
+    return described
 
 
 def _load(value: object, kind: object, types: Types, where: str) -> object:
     """Return a field's value; `where` names the field in an error."""
     if kind is dspy.History:
         return _load_history(value, types, where)
-    if _is_calls(kind):
+    if kind is dspy.ToolCalls:
         return None if value is None else _load_calls(value, where)
     return _validate(kind, value, where)
 
 
 def _load_history(value: object, types: Types, where: str) -> dspy.History:
-    history = _validate(dict[str, list[dict[str, Any]]], value, where)
-    if history.keys() != {"messages"}:
-        raise ValueError(f"has a {where} with something else than 'messages'")
+    history = _validate(dict[Literal["messages"], list[dict[str, Any]]], value, where)
     messages = []
-    for number, turn in enumerate(history["messages"], 1):
+    for number, turn in enumerate(history.get("messages", ()), 1):
         if unknown := sorted(name for name in turn if name not in types or types[name] is dspy.History):
             raise ValueError(f"has the unknown field {', '.join(unknown)} in message {number} of its {where}")
         place = f"{where}, message {number}, "
@@ -181,15 +158,14 @@ def _load_history(value: object, types: Types, where: str) -> dspy.History:
 
 
 def _load_calls(value: object, where: str) -> dspy.ToolCalls:
-    read = _validate(_Calls, value, where)
-    calls = [dspy.ToolCalls.ToolCall(id=call.id, name=call.name, args=call.args) for call in read.tool_calls]
-    loaded = dspy.ToolCalls(tool_calls=calls)
-    if read.tool_call_results is None:
-        return loaded
-    if len(calls) != len(read.tool_call_results):
-        raise ValueError(f"has {len(read.tool_call_results)} results for {len(calls)} tool calls in its {where}")
-    results = dspy.ToolCallResults(tool_call_results=[result.model_dump() for result in read.tool_call_results])
-    return loaded.model_copy(update={"tool_call_results": results})
+    read = _validate(dict[Literal["tool_calls", "tool_call_results"], list[Json] | None], value, where)
+    calls: dspy.ToolCalls = _validate(dspy.ToolCalls, {"tool_calls": read.get("tool_calls")}, where)
+    if (shown := read.get("tool_call_results")) is None:
+        return calls
+    if len(calls.tool_calls) != len(shown):
+        raise ValueError(f"has {len(shown)} results for {len(calls.tool_calls)} tool calls in its {where}")
+    results = _validate(dspy.ToolCallResults, {"tool_call_results": shown}, where)
+    return calls.model_copy(update={"tool_call_results": results})
 
 
 def _validate(kind: Any, value: object, where: str) -> Any:
@@ -206,10 +182,6 @@ def _types(fields: Mapping[str, Any]) -> dict[str, object]:
     return {name: field.annotation for name, field in fields.items()}
 
 
-def _is_calls(kind: object) -> bool:
-    return kind is dspy.ToolCalls
-
-
 def _stored_types(signature: Signature) -> dict[str, object]:
     """Return the fields that a demo may have, with their types: all but the tools."""
     return {name: kind for name, kind in _types(signature.fields).items() if kind not in _TOOLS}
@@ -221,7 +193,7 @@ def _request_types(signature: Signature) -> dict[str, object]:
 
 
 def _answer_types(signature: Signature) -> dict[str, object]:
-    return {name: kind for name, kind in _types(signature.output_fields).items() if not _is_calls(kind)}
+    return {name: kind for name, kind in _types(signature.output_fields).items() if kind is not dspy.ToolCalls}
 
 
 def _has_request(values: Turn, signature: Signature) -> bool:

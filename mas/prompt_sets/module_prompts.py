@@ -8,10 +8,8 @@ A prompt set holds instructions and demos. The fields of a signature, with their
 the module's own: they are code, and no optimizer changes them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, find_set_folder, read_set_folder
 from mas.runtime.errors import UserError
@@ -78,25 +76,14 @@ def apply_prompts(program: Module, prompts: PromptSet | Path | str, root: Path =
     """
     if not isinstance(prompts, PromptSet):
         prompts = read_set_folder(find_set_folder(str(prompts), root))
-    named, agents = _Named(dict(program.named_predictors())), set(prompts.texts)
-    if named.predictors.keys() != agents:
+    predictors = dict(program.named_predictors())
+    if predictors.keys() != prompts.texts.keys():
         raise UserError(
-            f"The prompt set {prompts.name} is for the predictors {_list(agents)}, but this program has "
-            f"{_list(named.predictors.keys())}; choose a set that was made for it."
+            f"The prompt set {prompts.name} is for the predictors {', '.join(sorted(prompts.texts))}, but this program "
+            f"has {', '.join(sorted(predictors)) or 'none'}; choose a set that was made for it."
         )
-    apply_prompt_set(named, prompts)
+    apply_prompt_set(program, prompts, plain_demos=True)
     return program
-
-
-@dataclass(frozen=True)
-class _Named:
-    """A program's predictors under the names of a prompt set."""
-
-    predictors: "Mapping[str, dspy.Predict]"
-    plain_demos: ClassVar[bool] = True
-
-    def named_predictors(self) -> "Iterable[tuple[str, dspy.Predict]]":
-        return self.predictors.items()
 
 
 def write_state(program: Stateful, path: Path) -> None:
@@ -116,7 +103,3 @@ def write_state(program: Stateful, path: Path) -> None:
         path.unlink(missing_ok=True)
         cause = " ".join(str(error).split())
         raise UserError(f"{path} cannot be written ({cause}); check the folder and the program.") from error
-
-
-def _list(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)) or "none"

@@ -35,7 +35,6 @@ from mas.prompt_sets.provenance import (
     TunedOn,
     find_edited_files,
     read_checked,
-    read_content,
     read_provenance,
     read_tuned_on,
 )
@@ -104,8 +103,7 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
     content = [name for name in _names(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
     edited, tuned_on = find_edited_files(folder, provenance, content), read_tuned_on(folder)
-    description = about.get("description", "")
-    return PromptSet(folder.name, system, texts, folder, description, demos, edited, provenance, tuned_on)
+    return PromptSet(folder.name, system, texts, folder, about["description"], demos, edited, provenance, tuned_on)
 
 
 def read_set_folder(folder: Path) -> PromptSet:
@@ -155,11 +153,11 @@ def name_prompt_file(agent: str) -> str:
     return _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", agent) + SUFFIX
 
 
-def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet) -> None:
+def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet, plain_demos: bool = False) -> None:
     """Set the instructions and demos of each agent's predictor; demos that the set does not have are removed.
 
-    Demos are complete and typed, as our agents need them. A program with the attribute `plain_demos` gets them as
-    `dspy.Module.load` would read them: they may lack fields, and keep their JSON values.
+    Demos are complete and typed, as our agents need them. With `plain_demos`, or a program with that attribute, they
+    are as `dspy.Module.load` would read them: they may lack fields, and keep their JSON values.
 
     Raises:
         ValueError: the program's predictors are not exactly the set's agents; nothing has been changed then.
@@ -171,7 +169,7 @@ def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet) -> None:
             f"predictors {sorted(predictors)} and agents {sorted(prompt_set.texts)} of the prompt set "
             f"{prompt_set.name!r} must have the same names"
         )
-    is_plain = bool(getattr(program, "plain_demos", False))
+    is_plain = plain_demos or bool(getattr(program, "plain_demos", False))
     demos = {agent: _load_demos(agent, predictors[agent].signature, prompt_set, is_plain) for agent in predictors}
     for agent, text in prompt_set.texts.items():
         predictors[agent].signature = cache_signatures(predictors[agent].signature.with_instructions(text))
@@ -323,12 +321,8 @@ def check_name_is_free(name: str, shelf: Path, run: str | None = None) -> Path:
         NameTakenError: something has that name, in any letter case.
     """
     check_set_name(name)
-    try:
-        taken = next((each.name for each in shelf.iterdir() if each.name.lower() == name.lower()), None)
-    except FileNotFoundError:
-        taken = None
-    except OSError as error:
-        raise UserError(f"{shelf} cannot be read ({_cause(error)}); check its permissions.") from error
+    names = _names(shelf) if shelf.exists() else set()
+    taken = next((each for each in names if each.lower() == name.lower()), None)
     if taken and not (run and taken == name and _was_published_by(shelf / name, run)):
         raise NameTakenError(shelf / taken)
     return shelf / name
@@ -352,17 +346,12 @@ def _names(folder: Path) -> set[str]:
 def _read_set_file(file: Path) -> dict[str, str]:
     """Return the keys of `set.yaml`: `system`, and perhaps `description`."""
     expected = "expected the keys 'system' (the system's name) and, if you like, 'description' (a text)"
-    try:
-        content = read_content(file, expected)
-    except FileNotFoundError as error:
-        raise UserError(f"The prompt set {file.parent} has no {SET_FILE}; {expected} in it.") from error
-    keys = dict(content) if isinstance(content, dict) else {}
-    if "description" in keys and keys["description"] is None:  # a blank one
-        keys["description"] = ""
-    is_text = all(isinstance(value, str) for value in keys.values())
-    if not is_text or not {"system"} <= keys.keys() <= {"system", "description"}:
-        raise UserError(f"{file} cannot be used (its keys: {', '.join(map(str, keys)) or 'none'}); {expected}.")
-    return {**keys, "system": keys["system"].strip()}
+    keys = read_checked(file, dict[str, str | None], expected)
+    if keys is None:
+        raise UserError(f"The prompt set {file.parent} has no {SET_FILE}; {expected} in it.")
+    if not keys.get("system") or keys.keys() - {"system", "description"}:
+        raise UserError(f"{file} cannot be used (its keys: {', '.join(keys) or 'none'}); {expected}.")
+    return {"system": str(keys["system"]).strip(), "description": keys.get("description") or ""}
 
 
 def _check_files(folder: Path, agents: Sequence[str]) -> None:

@@ -81,45 +81,26 @@ def read_checked(file: Path, kind: type[Content], expected: str) -> Content | No
     """Return the content of a YAML or JSON file of a set; None if there is no such file.
 
     Args:
-        file: of the set.
+        file: of the set; a byte order mark, as Windows editors write it, is dropped.
         kind: type of the content.
         expected: the end of the sentence about a mistake.
 
     Raises:
         UserError: it cannot be read, or holds something else.
     """
-    try:
-        content = read_content(file, expected)
-    except FileNotFoundError:
+    if not file.exists():
         return None
+    import yaml
     from pydantic import TypeAdapter, ValidationError  # most sets have no such file, and it takes a while
 
     try:
-        return TypeAdapter(kind).validate_python(content)
+        text = file.read_text("utf-8-sig")
+        return TypeAdapter(kind).validate_python(json.loads(text) if file.suffix == ".json" else yaml.safe_load(text))
     except ValidationError as error:
         first = error.errors()[0]
         reason = " ".join([*map(str, first["loc"]), first["msg"][:1].lower() + first["msg"][1:]])
-        raise UserError(f"{file} cannot be used ({reason}); {expected}.") from error
-
-
-def read_content(file: Path, expected: str) -> Any:
-    """Return what a YAML or JSON file holds; a byte order mark, as Windows editors write it, is dropped.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        UserError: it cannot be read.
-    """
-    import yaml
-
-    try:
-        text = file.read_text("utf-8-sig")
-        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-    except (ValueError, LookupError, AttributeError, RecursionError, yaml.YAMLError) as error:  # `!!bool x`: KeyError
-        reason = " ".join(str(error).split())[:200]
+    except (OSError, ValueError, LookupError, AttributeError, RecursionError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())[:200]  # `!!bool x` is a KeyError
     raise UserError(f"{file} cannot be used ({reason}); {expected}.")
 
 
