@@ -72,8 +72,6 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
 
 
 def _describe_missing_key(settings: ToolSettings) -> str | None:
-    from mas.tools.transcription import describe_missing_key
-
     return describe_missing_key(settings.transcription)
 
 

@@ -18,6 +18,10 @@ Step = Literal[
 Worker = Literal["planner", "researcher", "expert"]  # the agents that a critic reviews
 Decision = Literal["approve", "reject", ""]
 MessageType = Literal["instruction", "feedback", "response"]
+Party = Literal[  # sender or receiver of a message; the three critics answer under one name
+    "orchestrator", "critic", "planner", "critic_planner", "researcher", "critic_researcher", "expert", "critic_expert",
+    "finalizer", "all",
+]  # fmt: skip
 
 COULD_NOT_ANSWER = "The question could not be answered."
 
@@ -26,8 +30,8 @@ class AgentMessage(TypedDict):
     """A message between the orchestrator and an agent."""
 
     timestamp: str  # UTC, ISO 8601
-    sender: str
-    receiver: str
+    sender: Party
+    receiver: Party
     type: MessageType
     content: str
     step_id: int | None  # research step it belongs to
@@ -103,41 +107,14 @@ def initial_state(
     question: str, file: str | None, correlation_id: str, retry_limits: Mapping[Worker, int]
 ) -> GraphState:
     """Return the state before the first step."""
-    return GraphState(
-        question=question,
-        file=file,
-        correlation_id=correlation_id,
-        agent_messages=[],
-        planner_turns=[],
-        research_steps=[],
-        expert_steps=[],
-        current_research_index=-1,
-        researcher_states={},
-        research_results=[],
-        expert_state=None,
-        expert_answer="",
-        expert_reasoning="",
-        critic_planner_decision="",
-        critic_planner_feedback="",
-        critic_researcher_decision="",
-        critic_researcher_feedback="",
-        critic_expert_decision="",
-        critic_expert_feedback="",
-        final_answer="",
-        final_reasoning_trace="",
-        current_step="input",
-        next_step="planner",
-        planner_retry_count=0,
-        researcher_retry_count=0,
-        expert_retry_count=0,
-        planner_retry_limit=retry_limits["planner"],
-        researcher_retry_limit=retry_limits["researcher"],
-        expert_retry_limit=retry_limits["expert"],
-        retry_failed=False,
-        failing_agent="",
-        error="",
-        error_component="",
-    )
+    state: dict[str, object] = dict.fromkeys(GraphState.__annotations__, "")
+    lists = ("agent_messages", "planner_turns", "research_steps", "expert_steps", "research_results")
+    state |= {name: [] for name in lists} | {"researcher_states": {}, "expert_state": None}
+    for worker, limit in retry_limits.items():
+        state |= {f"{worker}_retry_count": 0, f"{worker}_retry_limit": limit}
+    state |= {"question": question, "file": file, "correlation_id": correlation_id}
+    state |= {"current_step": "input", "next_step": "planner", "current_research_index": -1, "retry_failed": False}
+    return cast(GraphState, state)
 
 
 # Requests. A request is the value of the first input of the agent's signature, and the content of the orchestrator's
@@ -154,13 +131,9 @@ def to_planner(state: GraphState) -> str:
 
 
 def to_critic_planner(state: GraphState) -> str:
-    file_info = f"\n\nThe file attached to the question:\n{state['file']}" if state["file"] else ""
-    return (
-        "Review the following plan to answer a question.\n\n"
-        f"The question:\n{state['question']}{file_info}\n\n"
-        f"The research steps:\n{_numbered(state['research_steps'])}\n\n"
-        f"The expert steps:\n{_numbered(state['expert_steps'])}"
-    )
+    file = ["file attached to the question"] if state["file"] else []
+    opening = "Review the following plan to answer a question."
+    return _write(state, opening, "question", *file, "research steps", "expert steps")
 
 
 def to_researcher(state: GraphState) -> str:
@@ -180,47 +153,29 @@ def to_critic_researcher(state: GraphState) -> str:
 def to_expert(state: GraphState) -> str:
     if state["critic_expert_decision"] == "reject":
         return f"Use the following feedback to improve your answer:\n{state['critic_expert_feedback']}"
-    return (
-        "Answer the following question.\n\n"
-        f"The question:\n{state['question']}\n\n"
-        f"The research results:\n{_numbered(state['research_results'])}\n\n"
-        f"The steps to follow:\n{_numbered(state['expert_steps'])}"
-    )
+    return _write(state, "Answer the following question.", "question", "research results", "steps to follow")
 
 
 def to_critic_expert(state: GraphState) -> str:
-    return (
-        "Review the following answer to a question.\n\n"
-        f"The question:\n{state['question']}\n\n"
-        f"The research results:\n{_numbered(state['research_results'])}\n\n"
-        f"The expert's answer:\n{state['expert_answer']}\n\n"
-        f"The expert's reasoning:\n{state['expert_reasoning']}"
-    )
+    opening = "Review the following answer to a question."
+    return _write(state, opening, "question", "research results", "expert's answer", "expert's reasoning")
 
 
 def to_finalizer(state: GraphState) -> str:
-    return (
-        "Give the final answer to the following question and its reasoning trace.\n\n"
-        f"The question:\n{state['question']}\n\n"
-        f"The research steps:\n{_numbered(state['research_steps'])}\n\n"
-        f"The expert steps:\n{_numbered(state['expert_steps'])}\n\n"
-        f"The expert's answer:\n{state['expert_answer']}\n\n"
-        f"The expert's reasoning:\n{state['expert_reasoning']}"
-    )
+    opening = "Give the final answer to the following question and its reasoning trace."
+    parts = ("question", "research steps", "expert steps", "expert's answer", "expert's reasoning")
+    return _write(state, opening, *parts)
 
 
 def to_finalizer_retry_failed(state: GraphState) -> str:
     """Return the finalizer's request after an error or exhausted retries, with `on_retry_exhausted: best_effort`."""
-    return (
+    opening = (
         f"{describe_exhaustion(state)}\n\n"
         "Give the best final answer that the work so far supports, and its reasoning trace, which says that the work "
-        "was not approved.\n\n"
-        f"The question:\n{state['question']}\n\n"
-        f"The research steps:\n{_numbered(state['research_steps'])}\n\n"
-        f"The research results:\n{_numbered(state['research_results'])}\n\n"
-        f"The expert's answer:\n{state['expert_answer'] or '(none)'}\n\n"
-        f"The expert's reasoning:\n{state['expert_reasoning'] or '(none)'}"
+        "was not approved."
     )
+    parts = ("question", "research steps", "research results", "expert's answer", "expert's reasoning")
+    return _write(state, opening, *parts)
 
 
 def to_finalizer_give_up(state: GraphState) -> str:
@@ -236,13 +191,7 @@ def describe_exhaustion(state: GraphState) -> str:
     if state["error"]:
         return f"The {state['error_component']} failed:\n{state['error']}"
     agent = state["failing_agent"]
-    if not agent:
-        raise ValueError("no agent has exhausted its retries")
-    feedback = {
-        "planner": state["critic_planner_feedback"],
-        "researcher": state["critic_researcher_feedback"],
-        "expert": state["critic_expert_feedback"],
-    }[agent]
+    feedback = cast(dict[str, object], state)[f"critic_{agent}_feedback"]
     return f"The {agent} reached its retry limit. The last feedback on its work was:\n{feedback}"
 
 
@@ -250,8 +199,23 @@ def _research_topic(state: GraphState) -> str:
     return state["research_steps"][state["current_research_index"]]
 
 
-def _numbered(items: list[str]) -> str:
-    return "\n".join(f"{number}. {item}" for number, item in enumerate(items, 1)) or "(none)"
+def _write(state: GraphState, opening: str, *parts: str) -> str:
+    """Return the opening and, each under its title, parts of the state."""
+    texts = {
+        "question": state["question"],
+        "file attached to the question": state["file"],
+        "research steps": _number(state["research_steps"]),
+        "expert steps": _number(state["expert_steps"]),
+        "steps to follow": _number(state["expert_steps"]),
+        "research results": _number(state["research_results"]),
+        "expert's answer": state["expert_answer"],
+        "expert's reasoning": state["expert_reasoning"],
+    }
+    return "\n\n".join([opening, *(f"The {part}:\n{texts[part] or '(none)'}" for part in parts)])
+
+
+def _number(items: list[str]) -> str:
+    return "\n".join(f"{number}. {item}" for number, item in enumerate(items, 1))
 
 
 @dataclass(frozen=True)

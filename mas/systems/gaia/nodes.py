@@ -3,7 +3,7 @@
 A node takes the orchestrator's newest message, asks its predictor and writes the state. What it needs of the program
 arrives through the graph's runtime context (docs/explanation/decisions.md 25).
 
-Instructions come from the prompt set. The first inputs have names of their own in each signature: GEPA tells predictors
+Instructions come from the prompt set. The first inputs have different names in each signature: GEPA tells predictors
 apart by their signatures. Inputs that a later turn of a conversation leaves out are optional and have no default: a
 default would be rendered into every turn.
 """
@@ -17,6 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from langgraph.runtime import Runtime
 
 from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, react
+from mas.prompt_sets.demos import Turn
 from mas.runtime.trace import event, keep_answer, note_failure, span
 from mas.systems.gaia import messages
 from mas.systems.gaia.agents import (
@@ -133,7 +134,7 @@ async def planner(state: GraphState, runtime: Context) -> GraphState:
 
 
 def _find_objection(plan: dict[str, list[str]], max_research_steps: int) -> str | None:
-    """Return the reason why a plan is unusable, whatever the critic would say; None if it is usable."""
+    """Return the reason why a plan is unusable, without asking the critic; None if it is usable."""
     if len(plan["research_steps"]) > max_research_steps:
         return (
             f"The plan has {len(plan['research_steps'])} research steps; at most {max_research_steps} are allowed. "
@@ -147,60 +148,51 @@ def _find_objection(plan: dict[str, list[str]], max_research_steps: int) -> str 
 async def researcher(state: GraphState, runtime: Context) -> GraphState:
     """Work on one research step; a rejected step continues its own conversation."""
     index = state["current_research_index"]
-    request = messages.open_request(state, "researcher", step_id=index)
-    earlier = state["researcher_states"].get(index)
+    request, earlier = messages.open_request(state, "researcher", step_id=index), state["researcher_states"].get(index)
     with span("agent", "researcher", inputs={"request": request}, step_index=index) as current:
         try:
-            turns, prediction = await react(
-                runtime.context.predictors["researcher"],
-                {"research_request": request, "file": state["file"]},
-                earlier["messages"] if earlier else [],
-                runtime.context.toolboxes["researcher"],
-            )
+            inputs = {"research_request": request, "file": state["file"]}
+            turns, prediction = await _use_tools(runtime, "researcher", inputs, earlier)
         except UNUSABLE as error:
             return _reject_unusable(state, runtime, "researcher", error)
         current.outputs = {"result": prediction.result}
         step = ResearcherState(messages=turns, step_index=index, result=prediction.result)
-        results = [*state["research_results"][:index], prediction.result]
-        return _respond(
-            state,
-            "researcher",
-            f"Researcher complete for step {index}",
-            step_id=index,
-            researcher_states={**state["researcher_states"], index: step},
-            research_results=results,
-        )
+        changes = {
+            "researcher_states": {**state["researcher_states"], index: step},
+            "research_results": [*state["research_results"][:index], prediction.result],
+        }
+        return _respond(state, "researcher", f"Researcher complete for step {index}", index, **changes)
 
 
 async def expert(state: GraphState, runtime: Context) -> GraphState:
     request = messages.open_request(state, "expert")
-    earlier = state["expert_state"]
     with span("agent", "expert", inputs={"request": request}) as current:
         try:
-            turns, prediction = await react(
-                runtime.context.predictors["expert"],
-                {"expert_request": request, "file": state["file"]},
-                earlier["messages"] if earlier else [],
-                runtime.context.toolboxes["expert"],
-            )
+            inputs = {"expert_request": request, "file": state["file"]}
+            turns, prediction = await _use_tools(runtime, "expert", inputs, state["expert_state"])
         except UNUSABLE as error:
             return _reject_unusable(state, runtime, "expert", error)
         answer, reasoning = prediction.expert_answer or "", prediction.reasoning_trace or ""
         current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
         if answer:
             keep_answer(answer)
+        changes = {"expert_answer": answer, "expert_reasoning": reasoning}
         expert_state = ExpertState(
             messages=turns,
             question=state["question"],
             research_steps=state["research_steps"],
             research_results=state["research_results"],
-            expert_answer=answer,
-            expert_reasoning=reasoning,
+            **changes,
         )
         content = f"Expert complete. Answer: {answer}, Reasoning: {reasoning}"
-        return _respond(
-            state, "expert", content, expert_state=expert_state, expert_answer=answer, expert_reasoning=reasoning
-        )
+        return _respond(state, "expert", content, expert_state=expert_state, **changes)
+
+
+async def _use_tools(
+    runtime: Context, worker: str, inputs: dict[str, object], earlier: ResearcherState | ExpertState | None
+) -> tuple[list[Turn], dspy.Prediction]:
+    turns = earlier["messages"] if earlier else []
+    return await react(runtime.context.predictors[worker], inputs, turns, runtime.context.toolboxes[worker])
 
 
 async def critic(state: GraphState, runtime: Context) -> GraphState:
@@ -214,12 +206,11 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
     inputs = {first: request} | ({"file": state["file"]} if "file" in others else {})
     with span("agent", step, inputs={"request": request}) as current:
         prediction = await _ask_twice(lambda: _ask_critic(predictor, inputs), step)
-        current.outputs = {"decision": prediction.decision, "feedback": prediction.feedback}
-        level = "warning" if prediction.decision == "reject" else "info"
-        event("decision", level, decision=prediction.decision, feedback=prediction.feedback)  # type: ignore[arg-type]
+        verdict = {"decision": prediction.decision, "feedback": prediction.feedback}
+        current.outputs = verdict
+        event("decision", "warning" if prediction.decision == "reject" else "info", **verdict)
         content = f"Critic complete. Decision: {prediction.decision}, Feedback: {prediction.feedback}"
-        verdict = {f"{step}_decision": prediction.decision, f"{step}_feedback": prediction.feedback}
-        return _respond(state, "critic", content, **verdict)
+        return _respond(state, "critic", content, **{f"{step}_{name}": value for name, value in verdict.items()})
 
 
 async def _ask_critic(predictor: dspy.Predict, inputs: Mapping[str, object]) -> dspy.Prediction:

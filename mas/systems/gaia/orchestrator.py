@@ -3,7 +3,7 @@
 determine_next_step → check_retry_limit → execute_next_step, after every agent.
 """
 
-from typing import cast
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,15 +15,12 @@ from mas.systems.gaia.agents import (
     WORKERS,
     GraphState,
     MessageType,
-    Worker,
     to_finalizer_give_up,
     to_finalizer_retry_failed,
 )
 
 _BY_NAME = {spec.name: spec for spec in SPECS}
-_WORKER_BY_CRITIC = {
-    spec.critic: spec.name for spec in SPECS if spec.critic
-}  # critic → the agent whose work it reviews
+_WORKER_BY_CRITIC = {spec.critic: spec.name for spec in SPECS if spec.critic}  # critic → the agent that it reviews
 # planner, researcher, expert, finalizer
 _WORK_ORDER = [spec.name for spec in SPECS if spec.name not in _WORKER_BY_CRITIC]
 _STATE = TypeAdapter(GraphState)
@@ -69,7 +66,7 @@ def determine_next_step(state: GraphState) -> GraphState:
     Raises:
         ValueError: no step follows the current one, or its critic has not decided.
     """
-    step = state["current_step"]
+    step, fields = state["current_step"], _read(state)
     if state["error"]:
         return _with(state, next_step="finalizer")
     if step == "input":
@@ -78,14 +75,14 @@ def determine_next_step(state: GraphState) -> GraphState:
         if step not in _WORK_ORDER[:-1]:
             raise invalid_step(step)
         return _with(state, next_step=_BY_NAME[step].critic or _step_after(state, step))
-    counter, decision = f"{worker}_retry_count", _read(state, f"{step}_decision")
+    count, decision = fields[f"{worker}_retry_count"] + 1, fields[f"{step}_decision"]
     if decision not in ("approve", "reject"):  # neither may count as an approval
         raise ValueError(f"Invalid decision of {step}: {decision!r}; expected approve or reject")
     if decision == "reject":
-        event("rejected", agent=worker, retry_count=_read_count(state, counter) + 1)
-        return _with(state, next_step=worker, **{counter: _read_count(state, counter) + 1})
+        event("rejected", agent=worker, retry_count=count)
+        return _with(state, next_step=worker, **{f"{worker}_retry_count": count})
     event("approved", agent=worker)
-    return _with(state, next_step=_step_after(state, worker), **{counter: 0})
+    return _with(state, next_step=_step_after(state, worker), **{f"{worker}_retry_count": 0})
 
 
 def _step_after(state: GraphState, worker: str) -> str:
@@ -98,11 +95,13 @@ def _step_after(state: GraphState, worker: str) -> str:
 
 def check_retry_limit(state: GraphState) -> GraphState:
     """Send the question to the finalizer, and name the agent, once an agent has reached its retry limit."""
-    failing = next((name for name in WORKERS if _is_exhausted(state, name)), None)
-    if failing is None:
+    fields = _read(state)
+    exhausted = [name for name in WORKERS if fields[f"{name}_retry_count"] >= fields[f"{name}_retry_limit"]]
+    if not exhausted:
         return state
+    failing = exhausted[0]
     note_limit(f"retry_limit:{failing}")
-    event("retries exhausted", "warning", agent=failing, retry_count=_read(state, f"{failing}_retry_count"))
+    event("retries exhausted", "warning", agent=failing, retry_count=fields[f"{failing}_retry_count"])
     return _with(
         state,
         retry_failed=True,
@@ -125,13 +124,13 @@ def execute_next_step(state: GraphState, gives_up: bool = False) -> GraphState:
         raise invalid_step(step)
     if step == "researcher" and state["critic_researcher_decision"] != "reject":
         state = {**state, "current_research_index": state["current_research_index"] + 1}
-    retry_counts = {str(worker): _read_count(state, f"{worker}_retry_count") for worker in WORKERS}
+    retry_counts = {str(worker): _read(state)[f"{worker}_retry_count"] for worker in WORKERS}
     note_step(step, retry_counts)
     event("step", step=step, research_index=state["current_research_index"], retry_counts=retry_counts)
     request = _BY_NAME[step].request
     if state["retry_failed"] or state["error"]:
         request = to_finalizer_give_up if gives_up else to_finalizer_retry_failed
-    again = step in WORKERS and _read(state, f"critic_{step}_decision") == "reject"
+    again = step in WORKERS and _read(state)[f"critic_{step}_decision"] == "reject"
     step_id = state["current_research_index"] if step in ("researcher", "critic_researcher") else None
     kind: MessageType = "feedback" if again else "instruction"
     return messages.send_message(state, "orchestrator", step, kind, request(state), step_id)
@@ -149,17 +148,9 @@ def route_from_orchestrator(state: GraphState) -> str:
     return "critic" if step in _WORKER_BY_CRITIC else step
 
 
-def _is_exhausted(state: GraphState, worker: Worker) -> bool:
-    return _read_count(state, f"{worker}_retry_count") >= _read_count(state, f"{worker}_retry_limit")
-
-
-def _read(state: GraphState, field: str) -> object:
-    """Return a field whose name contains an agent's name."""
-    return cast(dict[str, object], state)[field]
-
-
-def _read_count(state: GraphState, field: str) -> int:
-    return cast(int, _read(state, field))
+def _read(state: GraphState) -> dict[str, Any]:
+    """Return the state for fields whose name contains an agent's name."""
+    return cast(dict[str, Any], state)
 
 
 def _with(state: GraphState, **changes: object) -> GraphState:

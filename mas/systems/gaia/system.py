@@ -7,7 +7,7 @@ from mas.agents.spec import AgentSettings, Toolboxes
 from mas.runtime.errors import UserError
 from mas.system import Program, Resources
 from mas.systems.agent_system import AgentSystem
-from mas.systems.gaia.agents import SPECS, WORKERS
+from mas.systems.gaia.agents import SPECS
 
 
 @dataclass
@@ -35,5 +35,4 @@ class GaiaSystem(AgentSystem):
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
         from mas.systems.gaia.program import GaiaProgram
 
-        retry_limits = {name: self.get_settings(name).retry_limit for name in WORKERS}
-        return GaiaProgram(SPECS, toolboxes, retry_limits, self.max_research_steps, self.on_retry_exhausted)
+        return GaiaProgram(self, toolboxes)
