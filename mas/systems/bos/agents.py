@@ -1,7 +1,7 @@
 """Registry of the agents: what the planner reads of each, its predictors, and how it is made for a request.
 
-To add an agent: its name in `contracts.AgentName`, an entry here, its keywords in `conf/system/bos.yaml`, its
-prompt files. Planner, orchestrator and composer need no change.
+To add an agent: its name in `contracts.AgentName`, an entry here, its prompt files. Planner, orchestrator and composer
+need no change.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mas.systems.bos.contracts import Agent
     from mas.systems.bos.sql.session import SqlSession
 
+API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among the run's services
 PLANNER = AgentSpec("planner", "mas.systems.bos.planner.PlanAgents")
 COMPOSER = AgentSpec("composer", "mas.systems.bos.composer.ComposeAnswer")
 
@@ -33,18 +34,15 @@ class AgentEntry:
     description: str  # one line for the planner
     specs: tuple[AgentSpec, ...]
     make: Callable[[Predictors, BosSettings, Resources], "Agent"]
-    rivals: tuple[AgentName, ...] = ()  # keywords propose it only if none of these has a higher score
+    keywords: tuple[str, ...] = ()  # in lower case; they propose the agent, unless the settings name others
+    rivals: tuple[AgentName, ...] = ()  # it is proposed only if none of these has a higher score
     find_gap: Callable[[BosSettings], str | None] = lambda settings: None  # why it is not available, if so
-
-
-API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among the run's services
 
 
 def _make_api_docs(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
     from mas.systems.bos.api.agent import ApiDocsAgent
 
-    services = cast("ApiServices", resources.services[API])
-    return ApiDocsAgent(predictors, services.catalogue, services.settings, services.tokens, services.client)
+    return ApiDocsAgent(predictors, cast("ApiServices", resources.services[API]))
 
 
 def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
@@ -58,7 +56,7 @@ def _make_computation(predictors: Predictors, settings: BosSettings, resources: 
     from mas.tools.settings import SandboxSettings
 
     sandbox = getattr(resources.settings, "sandbox", None) or SandboxSettings()
-    return ComputationAgent(predictors["compute_code"], predictors["compute_summarize"], settings.computation, sandbox)
+    return ComputationAgent(predictors, settings.computation.repair_attempts, sandbox)
 
 
 REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords propose them
@@ -70,6 +68,7 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("api_summarize", "mas.systems.bos.api.agent.SummarizeApiReply"),
         ),
         make=_make_api_docs,
+        keywords=("api", "endpoint", "http", "url", "webhook", "swagger", "openapi", "status code"),
         rivals=("sql", "computation"),
         find_gap=lambda settings: (
             None if settings.api.documentation else "no API is configured (system.api.documentation)"
@@ -84,6 +83,9 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("sql_answer", "mas.systems.bos.sql.agent.AnswerFromRows"),
         ),
         make=_make_sql,
+        keywords=(
+            *("database", "table", "sql", "query", "list", "count", "record", "rows", "column", "schema", "how many"),
+        ),
         rivals=("computation",),
         find_gap=lambda settings: (
             None if settings.sql.list_databases() else "no database is configured (system.sql.databases)"
@@ -96,6 +98,11 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("compute_summarize", "mas.systems.bos.computation.agent.SummarizeComputation"),
         ),
         make=_make_computation,
+        keywords=(
+            *("calculate", "compute", "sum", "average", "mean", "median", "percent", "ratio", "growth", "interest"),
+            *("simulate", "convert", "statistic", "standard deviation", "formula", "equation", "multiply", "divide"),
+            "square root",
+        ),
         rivals=("sql",),
     ),
 }

@@ -36,7 +36,6 @@ _FAILURES = {
     "ConfigurationError": "it is not set up correctly",
     "TurnLimit": "it was not run, because of the request's limit of turns",
 }
-_OTHER_FAILURE = "it failed"
 
 
 class ComposeAnswer(dspy.Signature):
@@ -53,7 +52,7 @@ class ComposeAnswer(dspy.Signature):
 
 @dataclass(frozen=True)
 class Composer:
-    """Composer without a state of its own: requests share it."""
+    """Stateless composer, which requests share."""
 
     predictor: dspy.Predict
 
@@ -107,44 +106,40 @@ def describe_outcome(results: Sequence[AgentResult]) -> str:
 
 def describe_failure(error: AgentError | None) -> str:
     """Return what failed, without internals such as queries, hosts and stacks."""
-    if error is None:
-        return _OTHER_FAILURE
-    if error.type == "PlanningDeclined":
+    if error is not None and error.type == "PlanningDeclined":
         return error.message  # written for the client
-    return _FAILURES.get(error.type, _OTHER_FAILURE)
+    return _FAILURES.get(error.type if error else "", "it failed")
 
 
 def format_results(results: Iterable[AgentResult]) -> str:
     """Return each agent's status with its answer, as data that is not trusted, or with its failure in words."""
-    return "\n\n".join(map(_format_result, results)) or "none"
-
-
-def _format_result(result: AgentResult) -> str:
-    head = f"{result.agent}: {result.status}"
-    if not result.has_succeeded:
-        return f"{head}: {describe_failure(result.error)}"
-    answer = (result.answer or "").strip()
-    return f"{head}\n{format_data(result.agent, answer[:MAX_ANSWER_CHARS])}" if answer else head
+    texts = []
+    for result in results:
+        text = f"{result.agent}: {result.status}"
+        if not result.has_succeeded:
+            text += f": {describe_failure(result.error)}"
+        elif answer := (result.answer or "").strip():
+            text += f"\n{format_data(result.agent, answer[:MAX_ANSWER_CHARS])}"
+        texts.append(text)
+    return "\n\n".join(texts)
 
 
 def format_earlier(results: Iterable[AgentResult]) -> str:
     """Return what earlier agents found, with the beginnings of their tables, for the agents after them."""
     found = [result for result in results if result.has_succeeded]
-    shown = [format_data(f"{each.agent}_table", format_table(each.tabular)) for each in found if each.tabular]
-    return "\n\n".join([format_results(found), *shown]) if found else ""
+    tables = [format_data(f"{each.agent}_table", format_table(each.tabular)) for each in found if each.tabular]
+    return "\n\n".join([format_results(found), *tables]) if found else ""
 
 
 def format_table(table: TabularResult) -> str:
     """Return the first rows as JSON, one a line, below the columns; a cut says how many rows there are."""
     lines = [json.dumps(table.columns, ensure_ascii=False)]
-    size = len(lines[0])
     for row in table.rows[:MAX_TABLE_ROWS]:
         line = json.dumps(list(row.values()), ensure_ascii=False, default=str)
-        size += len(line)
-        if size > MAX_TABLE_CHARS:
+        if sum(map(len, lines)) + len(line) > MAX_TABLE_CHARS:
             break
         lines.append(line)
-    n_shown = len(lines) - 1
-    more = " or more" if table.truncated else ""
-    lines += [f"({n_shown} of {table.row_count}{more} rows are shown)"] if n_shown < table.row_count or more else []
+    n_shown, more = len(lines) - 1, " or more" if table.truncated else ""
+    if n_shown < table.row_count or more:
+        lines.append(f"({n_shown} of {table.row_count}{more} rows are shown)")
     return "\n".join(lines)

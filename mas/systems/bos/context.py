@@ -18,7 +18,7 @@ from mas.runtime.untrusted import break_marks, enclose_data
 # Keys of a context that the orchestrator writes for the agents.
 SYSTEM_PROMPT = "system_prompt"  # the request's own, if it has one
 EARLIER_RESULTS = "earlier_results"  # with `share_results`: text about what earlier agents found
-_NOT_SHOWN = (SYSTEM_PROMPT, EARLIER_RESULTS)  # predictors have inputs of their own for them
+_NOT_SHOWN = (SYSTEM_PROMPT, EARLIER_RESULTS)  # predictors have separate inputs for them
 HEADERS = "api_headers"
 
 _SECRET_KEY = re.compile(r"token|passw|secret|api_?key|authorization|cookie|credential|firebase_email", re.IGNORECASE)
@@ -35,40 +35,40 @@ def read_clock() -> datetime:
 
 def mask_secrets(context: Mapping[str, object]) -> dict[str, object]:
     """Return a copy of the context with `***` in place of tokens, passwords and the values of headers."""
-    return {key: _mask(key, value) for key, value in context.items()}
-
-
-def _mask(key: str, value: object) -> object:
-    if key == HEADERS and isinstance(value, Mapping):
-        return {str(name): MASK for name in value}
-    if _SECRET_KEY.search(key) and value is not None:
-        return MASK
-    return mask_secrets(value) if isinstance(value, dict) else value
+    masked: dict[str, object] = {}
+    for key, value in context.items():
+        if key == HEADERS and isinstance(value, Mapping):
+            masked[key] = {str(name): MASK for name in value}
+        elif _SECRET_KEY.search(key) and value is not None:
+            masked[key] = MASK
+        else:
+            masked[key] = mask_secrets(value) if isinstance(value, dict) else value
+    return masked
 
 
 def list_secrets(context: Mapping[str, object]) -> tuple[str, ...]:
     """Return the texts in the context that no trace, error, answer or log may show."""
-    found: set[str] = set()
+    secrets: set[str] = set()
     for key, value in context.items():
         if key == HEADERS and isinstance(value, Mapping):
-            values = [str(each) for each in value.values()]
-            found.update(values, *(text.split()[1:] for text in values))  # "Bearer ey…": the token alone as well
+            values = [str(header) for header in value.values()]
+            secrets.update(values, *(text.split()[1:] for text in values))  # "Bearer ey…": the token alone as well
         elif _SECRET_KEY.search(key) and value is not None:
-            found.add(str(value))
+            secrets.add(str(value))
         elif isinstance(value, dict):
-            found.update(list_secrets(value))
-    return tuple(sorted(text for text in found if len(text) >= MIN_SECRET_CHARS))
+            secrets.update(list_secrets(value))
+    return tuple(sorted(text for text in secrets if len(text) >= MIN_SECRET_CHARS))
 
 
 def format_context(context: Mapping[str, object]) -> str:
     """Return the context as lines `key: value` for a prompt, without secrets and without what has its own input."""
-    shown = {key: value for key, value in mask_secrets(context).items() if key not in _NOT_SHOWN and value != MASK}
-    return "\n".join(f"{key}: {_format_value(value)}" for key, value in shown.items())
-
-
-def _format_value(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]} [cut]"
+    lines = []
+    for key, value in mask_secrets(context).items():
+        if key not in _NOT_SHOWN and value != MASK:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            cut = " [cut]" if len(text) > _MAX_VALUE_CHARS else ""
+            lines.append(f"{key}: {text[:_MAX_VALUE_CHARS]}{cut}")
+    return "\n".join(lines)
 
 
 def format_data(name: str, text: str) -> str:

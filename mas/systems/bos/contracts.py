@@ -9,7 +9,7 @@ AgentResult(agent="sql", status="succeeded", answer="One row.", tabular=table)
 import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Literal, Protocol, Self, get_args
@@ -19,6 +19,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     computed_field,
     field_serializer,
     field_validator,
@@ -69,7 +70,7 @@ class AgentRequest(_Contract):
             value = [value]
         if not isinstance(value, list | tuple):
             return value
-        return tuple(each.strip().lower() if isinstance(each, str) else each for each in value if each is not None)
+        return tuple(name.strip().lower() if isinstance(name, str) else name for name in value if name is not None)
 
     @field_serializer("context")
     def _mask_context(self, context: dict[str, object]) -> dict[str, object]:
@@ -80,21 +81,21 @@ class AgentRequest(_Contract):
             yield name, mask_secrets(self.context) if name == "context" else value
 
     @classmethod
-    def parse(cls, given: "AgentRequest | Mapping[str, object] | str") -> Self:
+    def parse(cls, request: "AgentRequest | Mapping[str, object] | str") -> Self:
         """Return a request made from an object, a mapping or a JSON text.
 
         Raises:
             ValidationError: a field is missing or wrong.
         """
-        if isinstance(given, cls):
-            return given
-        return cls.model_validate_json(given) if isinstance(given, str) else cls.model_validate(given)
+        if isinstance(request, cls):
+            return request
+        return cls.model_validate_json(request) if isinstance(request, str) else cls.model_validate(request)
 
 
 def attach_temporal_context(request: AgentRequest, clock: Clock = read_clock) -> AgentRequest:
-    """Return a request whose context has the date and time; the very same one if nothing is missing."""
+    """Return a request whose context has the date and time; the same object if nothing is missing."""
     context = dict(request.context)
-    now = clock()  # read once: two readings could lie on two days
+    now = clock()  # read once: two readings could be on two days
     context.setdefault("current_datetime_utc", now.isoformat())
     if "current_date" not in context:
         date = now.date().isoformat()
@@ -141,8 +142,7 @@ class AgentExecutionStatus(StrEnum):
             ValueError: the transition is not allowed.
         """
         if after not in _TRANSITIONS.get(self, ()):
-            allowed = ", ".join(_TRANSITIONS.get(self, ())) or "none: it is final"
-            raise ValueError(f"an agent cannot go from {self} to {after}; allowed: {allowed}")
+            raise ValueError(f"an agent cannot go from {self} to {after}")
         return after
 
 
@@ -154,7 +154,7 @@ _TRANSITIONS = {
 
 
 class AgentError(_Contract):
-    """Error of an agent. `details` are for whoever debugs, never for the user's answer."""
+    """Error of an agent. `details` are for debugging, never for the user's answer."""
 
     message: str
     type: str  # PlanningDeclined, QueryError, HttpError, HttpRequestError, PathResolutionError, SandboxViolation,
@@ -163,7 +163,7 @@ class AgentError(_Contract):
 
 
 class AgentFailureError(Exception):
-    """An agent has no result. The agent makes a failed result of it; `details` are for whoever debugs."""
+    """An agent has no result; it becomes the `AgentError` of a failed one."""
 
     def __init__(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
@@ -171,37 +171,17 @@ class AgentFailureError(Exception):
         self.details = dict(details or {})
 
 
-Cell = str | int | float | bool | None | list[object] | dict[str, object]  # what JSON can hold
-
-
 class TabularResult(_Contract):
     """Table of JSON values; each row has every column."""
 
     columns: list[str]
     rows: list[dict[str, object]] = Field(default_factory=list)
-    truncated: bool = False  # rows or values were cut off: `row_count` counts what is here
+    truncated: bool = False  # rows were cut off: `row_count` counts those that are left
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def row_count(self) -> int:
         return len(self.rows)
-
-    @field_validator("rows", mode="before")
-    @classmethod
-    def _make_cells(cls, value: object) -> object:
-        if not isinstance(value, list | tuple):
-            return value
-        return [{str(k): to_cell(v) for k, v in row.items()} if isinstance(row, Mapping) else row for row in value]
-
-    @model_validator(mode="after")
-    def _check_columns(self) -> Self:
-        if len(set(self.columns)) != len(self.columns):
-            raise ValueError("columns have equal names; use TabularResult.from_lists, which renames them")
-        expected = set(self.columns)
-        for number, row in enumerate(self.rows, start=1):
-            if set(row) != expected:
-                raise ValueError(f"row {number} has the columns {sorted(row)}; expected {sorted(expected)}")
-        return self
 
     @classmethod
     def from_lists(cls, columns: Sequence[str], rows: Iterable[Sequence[object]], truncated: bool = False) -> Self:
@@ -210,23 +190,18 @@ class TabularResult(_Contract):
         Raises:
             ValueError: a row has more or fewer values than there are columns.
         """
-        names = make_unique(columns)
-        return cls(columns=names, rows=[dict(zip(names, row, strict=True)) for row in rows], truncated=truncated)
+        names: list[str] = []
+        for column in columns:
+            name, number = column, 1
+            while name in names or (number > 1 and name in columns):
+                number += 1
+                name = f"{column}_{number}"
+            names.append(name)
+        cells = [dict(zip(names, map(to_cell, row), strict=True)) for row in rows]
+        return cls(columns=names, rows=cells, truncated=truncated)
 
 
-def make_unique(columns: Sequence[str]) -> list[str]:
-    """Return the names with a number after each that occurred before: id, id_2."""
-    names: list[str] = []
-    for column in columns:
-        name, number = column, 1
-        while name in names or (number > 1 and name in columns):
-            number += 1
-            name = f"{column}_{number}"
-        names.append(name)
-    return names
-
-
-def to_cell(value: object) -> Cell:
+def to_cell(value: object) -> object:
     """Return a database's or a program's value as JSON can hold it: numbers stay numbers, dates are ISO 8601."""
     if isinstance(value, Decimal):
         if not value.is_finite():
@@ -235,17 +210,9 @@ def to_cell(value: object) -> Cell:
         return number if Decimal(str(number)) == value else str(value)  # never a rounded number
     if isinstance(value, bytes | bytearray | memoryview):
         return "0x" + bytes(value).hex()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
     if isinstance(value, list | tuple):
-        return [to_cell(each) for each in value]
-    if isinstance(value, Mapping):
-        return {str(key): to_cell(each) for key, each in value.items()}
-    if isinstance(value, timedelta):
-        return str(value)
-    isoformat = getattr(value, "isoformat", None)
-    cell: Cell = isoformat() if callable(isoformat) else replace_surrogates(to_jsonable(value))
-    return cell
+        return [to_cell(element) for element in value]
+    return str(value) if isinstance(value, timedelta | time) else replace_surrogates(to_jsonable(value))
 
 
 class AgentResult(_Contract):
@@ -258,6 +225,7 @@ class AgentResult(_Contract):
     error: AgentError | None = None
     trace: list[TraceEvent] = Field(default_factory=list)
     latency_ms: float | None = None
+    _model_error: Exception | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _check_error(self) -> Self:
@@ -271,13 +239,14 @@ class AgentResult(_Contract):
     def has_succeeded(self) -> bool:
         return self.status is _Status.succeeded
 
+    @property
+    def model_error(self) -> Exception | None:
+        """The error of the language model that the agent failed with, if it did."""
+        return self._model_error
+
 
 class Agent(Protocol):
-    """Agent of the system, which may fail without ending the request; it keeps nothing from one to the next.
-
-    Agents are made for each request from the program's predictors (`mas.systems.bos.agents`), so that a tuned copy of
-    the program runs its own prompts.
-    """
+    """Agent of the system, made for each request from the program's own predictors; its failure ends no request."""
 
     async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
         """Answer the question, or return a failed result that says why.

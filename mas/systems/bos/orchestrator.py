@@ -11,18 +11,16 @@ A node returns the fields that it changes, lists as a whole.
 import inspect
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
-from dspy.utils.exceptions import AdapterParseError, LMError
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import LimitReachedError
-from mas.runtime.stack_trace import format_stack
 from mas.runtime.trace import keep_answer, keep_state, span
 from mas.systems.bos.composer import Composer, format_earlier
 from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, Clock, read_clock
@@ -37,7 +35,7 @@ from mas.systems.bos.contracts import (
     attach_temporal_context,
 )
 from mas.systems.bos.planner import Planner
-from mas.systems.bos.recorder import EventRecorder, note_recorders
+from mas.systems.bos.recorder import EventRecorder
 
 _Status = AgentExecutionStatus
 
@@ -51,7 +49,6 @@ class GraphContext:
     composer: Composer
     share_results: bool = False  # True: agents see what earlier ones found
     clock: Clock = read_clock
-    faults: dict[AgentName, Exception] = field(default_factory=dict)  # agents whose model gave no usable reply
 
 
 Context = Runtime[GraphContext]
@@ -109,15 +106,12 @@ async def plan_node(state: OrchestratorState, runtime: Context) -> OrchestratorS
         chosen = list(decision.chosen_agents)
         recorder.add("DECISION", "Planner produced execution order", agents=chosen, confidence=decision.confidence)
         current.outputs = {"agents": chosen, "rationale": decision.rationale, "guardrails": decision.guardrails}
-    trace = [*state.get("trace", ()), *recorder.events]
-    changes = OrchestratorState(request=request, planner=decision, pending_agents=chosen, trace=trace)
-    return _keep(state, changes)
+    return _keep(state, request=request, planner=decision, pending_agents=chosen, trace=recorder.events)
 
 
 def prepare_context(request: AgentRequest) -> dict[str, object]:
     """Return the context for planner, agents and composer: the request's, with its system prompt."""
-    own = {SYSTEM_PROMPT: request.system_prompt} if request.system_prompt else {}
-    return {**request.context, **own}
+    return {**request.context, **({SYSTEM_PROMPT: request.system_prompt} if request.system_prompt else {})}
 
 
 async def execute_agent(state: OrchestratorState, runtime: Context) -> OrchestratorState:
@@ -127,114 +121,100 @@ async def execute_agent(state: OrchestratorState, runtime: Context) -> Orchestra
         return {"pending_agents": []}
     name, request, earlier = pending.pop(0), state["request"], list(state.get("agent_results", ()))
     if request.max_turns is not None and len(earlier) >= request.max_turns:
-        result = _skip(name, f"max_turns={request.max_turns} agents have run")
+        recorder = EventRecorder(name)
+        _change_status(recorder, _Status.pending, _Status.skipped)
+        error = AgentError(message=f"max_turns={request.max_turns} agents have run", type="TurnLimit")
+        result = AgentResult(agent=name, status=_Status.skipped, error=error, trace=recorder.events)
     else:
-        result = await run_agent(name, request, earlier if runtime.context.share_results else (), runtime)
-    trace = [*state.get("trace", ()), *result.trace]
-    return _keep(state, OrchestratorState(pending_agents=pending, agent_results=[*earlier, result], trace=trace))
+        shared = earlier if runtime.context.share_results else ()
+        result = await run_agent(name, runtime.context.agents[name], request, shared)
+    return _keep(state, pending_agents=pending, agent_results=[*earlier, result], trace=result.trace)
 
 
 async def run_agent(
-    name: AgentName, request: AgentRequest, earlier: Sequence[AgentResult], runtime: Context
+    name: AgentName, agent: Agent, request: AgentRequest, earlier: Sequence[AgentResult]
 ) -> AgentResult:
-    """Run one agent. Whatever it raises becomes a failed result.
+    """Run one agent. An exception becomes a failed result.
 
     Raises:
         LimitReachedError: a limit of the sample or the run was reached.
     """
-    context = prepare_context(request)
+    context, started = prepare_context(request), time.perf_counter()
     if shared := format_earlier(earlier):
         context[EARLIER_RESULTS] = shared
-    recorder, started = EventRecorder(name, context), time.perf_counter()
     with span("agent", name, inputs={"question": request.question}) as current:
-        status = _change_status(recorder, _Status.pending, _Status.running)
-        opening = list(recorder.events)
+        before, after = EventRecorder(name, context), EventRecorder(name, context)
+        _change_status(before, _Status.pending, _Status.running)
         try:
-            with note_recorders() as noted:
-                result = await _invoke(runtime.context.agents[name], request.question, context)
-            if not isinstance(result, AgentResult):
-                raise TypeError(f"the agent {name} returned {type(result).__name__}; expected AgentResult")
-            if result.status in (_Status.pending, _Status.running):
-                raise ValueError(f"the agent {name} returned a result that is {result.status}; expected a final one")
+            result = _check_result(name, await _invoke(agent, request.question, context))
         except LimitReachedError:
             raise
         except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
-            if isinstance(error, LMError | AdapterParseError):
-                runtime.context.faults[name] = error
-            kind, own = type(error).__name__, noted[0] if noted else EventRecorder(name, context)
-            result = own.fail(kind, str(error) or kind, {"stack": format_stack(error)})
-        if result.error is not None and not any(each.event_type == "ERROR" for each in result.trace):
-            recorder.add("ERROR", result.error.message, type=result.error.type)
-        _change_status(recorder, status, result.status)
-        closing = recorder.events[len(opening) :]
-        current.outputs = {"status": str(result.status), "answer": result.answer}
+            result = EventRecorder(name, context).fail_with(error)
+        if result.error is not None and not any(event.event_type == "ERROR" for event in result.trace):
+            after.add("ERROR", result.error.message, type=result.error.type)
+        _change_status(after, _Status.running, result.status)
         current.attributes["status"] = str(result.status)
+        current.outputs = {"status": str(result.status), "answer": result.answer}
         if result.error is not None:
             current.outputs["error"] = {"type": result.error.type, "message": result.error.message}
-    latency = (time.perf_counter() - started) * 1000
-    return result.model_copy(
-        update={"agent": name, "trace": [*opening, *result.trace, *closing], "latency_ms": latency}
-    )
+    latency, trace = (time.perf_counter() - started) * 1000, [*before.events, *result.trace, *after.events]
+    return result.model_copy(update={"agent": name, "trace": trace, "latency_ms": latency})
 
 
-async def _invoke(agent: Agent, question: str, context: Mapping[str, object]) -> object:
+async def _invoke(agent: Any, question: str, context: Mapping[str, object]) -> object:
     """Await an agent; one whose `invoke` blocks runs in a thread."""
     if inspect.iscoroutinefunction(agent.invoke):
         return await await_safely(agent.invoke(question, context=context), RuntimeError)
-    blocking = cast(Callable[..., object], agent.invoke)
-    return await run_in_thread(lambda: blocking(question, context=context), RuntimeError)
+    return await run_in_thread(lambda: agent.invoke(question, context=context), RuntimeError)
 
 
-def _change_status(
-    recorder: EventRecorder, before: AgentExecutionStatus, after: AgentExecutionStatus
-) -> AgentExecutionStatus:
+def _check_result(name: str, result: object) -> AgentResult:
+    if not isinstance(result, AgentResult):
+        raise TypeError(f"the agent {name} returned {type(result).__name__}; expected AgentResult")
+    if result.status in (_Status.pending, _Status.running):
+        raise ValueError(f"the agent {name} returned a result that is {result.status}; expected a final one")
+    return result
+
+
+def _change_status(recorder: EventRecorder, before: AgentExecutionStatus, after: AgentExecutionStatus) -> None:
     recorder.add("MESSAGE", f"Status changed from {before} to {after}", status=str(before.move_to(after)))
-    return after
-
-
-def _skip(name: AgentName, reason: str) -> AgentResult:
-    recorder = EventRecorder(name)
-    status = _change_status(recorder, _Status.pending, _Status.skipped)
-    error = AgentError(message=reason, type="TurnLimit")
-    return AgentResult(agent=name, status=status, error=error, trace=recorder.events)
 
 
 async def compose_node(state: OrchestratorState, runtime: Context) -> OrchestratorState:
     """Make the response from the results of all agents."""
     request, decision = state["request"], state["planner"]
     results, context = list(state.get("agent_results", ())), prepare_context(request)
-    metadata = {"confidence": decision.confidence, "agents": [result.agent for result in results]}
     with span("agent", "composer", inputs={"question": request.question}) as current:
         recorder = EventRecorder("composer", context)
         composed = await runtime.context.composer.compose(
             question=request.question,
             planner_rationale=decision.rationale,
             agent_results=results,
-            metadata=metadata,
+            metadata={"confidence": decision.confidence, "agents": [result.agent for result in results]},
             context=context,
             recorder=recorder,
         )
         statuses = {result.agent: str(result.status) for result in results}
         recorder.add("RESULT", "Composer produced the response", statuses=statuses, has_data=composed.data is not None)
         current.outputs = {"final_answer": composed.answer}
-    trace = [*state.get("trace", ()), *recorder.events]
+    keep_answer(composed.answer)
     hidden: dict[str, object] = {} if request.include_data else {"tabular": None}
     hidden |= {} if request.trace else {"trace": []}
-    shown: dict[str, object] = {
-        "planner": decision,
-        "agent_results": [result.model_copy(update=hidden) for result in results],
-        "data": composed.data if request.include_data else None,
-        "trace": trace if request.trace else [],
-    }
-    keep_answer(composed.answer)
-    response = composed.model_copy(update=shown)
-    changes = OrchestratorState(trace=trace, response=response)
-    if "agent_results" not in state:  # no agent ran
-        changes["agent_results"] = []
-    return _keep(state, changes)
+    response = composed.model_copy(
+        update={
+            "planner": decision,
+            "agent_results": [result.model_copy(update=hidden) for result in results],
+            "data": composed.data if request.include_data else None,
+            "trace": [*state["trace"], *recorder.events] if request.trace else [],
+        }
+    )
+    none_ran: dict[str, object] = {} if "agent_results" in state else {"agent_results": []}
+    return _keep(state, **none_ran, trace=recorder.events, response=response)
 
 
-def _keep(state: OrchestratorState, changes: OrchestratorState) -> OrchestratorState:
-    """Store the new state for the sample's record."""
-    keep_state({**state, **changes})
-    return changes
+def _keep(state: OrchestratorState, **changes: Any) -> OrchestratorState:
+    """Store the new state for the sample's record, its trace with the new events at the end; return the changes."""
+    changed = cast(OrchestratorState, {**changes, "trace": [*state.get("trace", ()), *changes["trace"]]})
+    keep_state({**state, **changed})
+    return changed

@@ -42,7 +42,7 @@ class PlanAgents(dspy.Signature):
 
 @dataclass(frozen=True)
 class Planner:
-    """Planner without a state of its own: requests share it."""
+    """Stateless planner, which requests share."""
 
     predictor: dspy.Predict
     settings: PlannerSettings
@@ -64,25 +64,23 @@ class Planner:
             LimitReachedError: a limit of the sample or the run was reached.
         """
         allowed = [name for name in self.entries if name not in disable]
-        guardrails: dict[str, object] = {}
-        if disable:
-            guardrails["disabled"] = list(dict.fromkeys(disable))
-        if self.gaps:
-            guardrails["unavailable"] = dict(self.gaps)
+        constraints = {"disabled": list(dict.fromkeys(disable)), "unavailable": dict(self.gaps)}
+        guardrails: dict[str, object] = {name: value for name, value in constraints.items() if value}
         if not allowed:
             return PlannerDecision(rationale=NOTHING_TO_PLAN, guardrails=guardrails)
         proposed = find_candidates(question, self.settings, self.entries)
         candidates = apply_preferences(proposed, prefer, [*disable, *self.gaps]) or allowed
-        inputs = {
-            "question_to_plan": question,
-            "agents": "\n".join(f"{name}: {self.entries[name].description}" for name in allowed),
-            "candidates": candidates,
-            "preferences": _describe_preferences(prefer, disable),
-            "context": format_context(context or {}),
-            "system_prompt": get_text(context or {}, SYSTEM_PROMPT),
-        }
+        wishes = [f"preferred, in this order: {', '.join(prefer)}"] if prefer else []
+        wishes += [f"not allowed: {', '.join(disable)}"] if disable else []
         try:
-            reply = await self.predictor.acall(**inputs)
+            reply = await self.predictor.acall(
+                question_to_plan=question,
+                agents="\n".join(f"{name}: {self.entries[name].description}" for name in allowed),
+                candidates=candidates,
+                preferences="; ".join(wishes) or "none",
+                context=format_context(context or {}),
+                system_prompt=get_text(context or {}, SYSTEM_PROMPT),
+            )
         except (LMError, AdapterParseError) as error:
             if recorder is not None:
                 recorder.add("ERROR", "Planner gave no usable plan", error=str(error), type=type(error).__name__)
@@ -100,17 +98,19 @@ def find_candidates(
 ) -> list[AgentName]:
     """Return the agents whose keywords occur in the question, unless a rival's occur more often; sql if none does."""
     lowered = question.lower()
-    scores = {name: _count(lowered, settings.keywords.get(name, ()), settings.match) for name in entries}
-    found = [
+    scores = {
+        name: _count(lowered, settings.keywords.get(name, entry.keywords), settings.match)
+        for name, entry in entries.items()
+    }
+    candidates = [
         name
         for name, entry in entries.items()
         if scores[name] > 0 and all(scores[name] >= scores.get(rival, 0) for rival in entry.rivals)
     ]
-    return found or [DEFAULT_AGENT]
+    return candidates or [DEFAULT_AGENT]
 
 
-def _count(lowered: str, keywords: Iterable[str], match: str) -> int:
-    words = [keyword.lower() for keyword in keywords]
+def _count(lowered: str, words: Iterable[str], match: str) -> int:
     if match == "substring":
         return sum(word in lowered for word in words)
     return sum(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", lowered) is not None for word in words)
@@ -124,27 +124,20 @@ def apply_preferences(
     return list(dict.fromkeys([*(name for name in prefer if name in left), *left]))
 
 
-def _describe_preferences(prefer: Sequence[str], disable: Sequence[str]) -> str:
-    wishes = [f"preferred, in this order: {', '.join(prefer)}"] if prefer else []
-    wishes += [f"not allowed: {', '.join(disable)}"] if disable else []
-    return "; ".join(wishes) or "none"
-
-
 def _read_reply(
     reply: dspy.Prediction, candidates: list[AgentName], allowed: list[AgentName], guardrails: dict[str, object]
 ) -> PlannerDecision:
     """Return the decision in a reply, without agents that are unknown or not allowed."""
-    named = [str(name).strip().lower() for name in reply.chosen_agents or ()]
-    chosen = list(dict.fromkeys(name for name in named if name in allowed))
-    if dropped := list(dict.fromkeys(name for name in named if name not in allowed)):
-        guardrails["dropped"] = dropped
-    if added := [name for name in chosen if name not in candidates]:
-        guardrails["added"] = added  # outside of what the keywords propose
-    if not chosen:
-        chosen, guardrails["empty_choice"] = candidates, True
+    named = list(dict.fromkeys(str(name).strip().lower() for name in reply.chosen_agents or ()))
+    chosen = [name for name in named if name in allowed]
+    notes = {
+        "dropped": [name for name in named if name not in allowed],
+        "added": [name for name in chosen if name not in candidates],  # outside of what the keywords propose
+        "empty_choice": not chosen,
+    }
     return PlannerDecision(
         rationale=str(reply.rationale or "").strip() or "The planner gave no reason.",
-        chosen_agents=tuple(chosen),
+        chosen_agents=tuple(chosen or candidates),
         confidence=reply.confidence,
-        guardrails=guardrails,
+        guardrails=guardrails | {name: value for name, value in notes.items() if value},
     )

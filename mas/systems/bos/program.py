@@ -1,10 +1,12 @@
 """The system as one `dspy.Module`: a predictor and a prompt file for each LLM step, run through the shared graph."""
 
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar, cast
+from typing import Self, cast
 from urllib.parse import urlsplit
 
 import dspy
@@ -33,11 +35,10 @@ from mas.tools.tool_context import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
 
-_REQUEST = "request"  # a field of a sample that holds a whole request as JSON
 _FIELDS = frozenset(AgentRequest.model_fields)
-_CONFIG: RunnableConfig = {"recursion_limit": len(AGENT_NAMES) + 5}  # supersteps of the longest run, and a few more
 _LISTS = ("prefer_agents", "disable_agents")
-_Json = TypeVar("_Json", dict[str, object], list[object])
+_CONFIG: RunnableConfig = {"recursion_limit": len(AGENT_NAMES) + 5}  # supersteps of the longest run, and a few more
+_KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # of DSPy: it would collect thousands
 
 
 class ModelFailedError(LMError):
@@ -76,88 +77,76 @@ class BosProgram(AgentProgram):
         """
         request = parse_inputs(question, inputs)
         check_question(request.question)
-        context = self.make_graph_context()
-        state = await self.run_graph(request, context)
+        state = await self.run_graph(request)
         _check_model_replied(state)
-        if context.faults and not any(result.has_succeeded for result in state["agent_results"]):
-            name, error = next(iter(context.faults.items()))
-            note_failure(error, name)
         return {
             "question": request.question,
             "correlation_id": thread_id,
             **state,
             "final_answer": state["response"].answer,
             "final_reasoning_trace": explain(state),
-            "outputs": list_outputs(state, context.faults),
+            "outputs": list_outputs(state),
         }
 
-    async def run_graph(self, request: AgentRequest, context: GraphContext | None = None) -> OrchestratorState:
+    async def run_graph(self, request: AgentRequest, keep_prompts: bool = True) -> OrchestratorState:
         """Return the final state of the graph."""
-        with dspy.context(adapter=ChatAdapter()), use_tool_context(self.shared.resources):
-            own = context or self.make_graph_context()
-            final = await workflow().ainvoke({"request": request}, context=own, config=_CONFIG)
+        with self._settings(keep_prompts) as context:
+            final = await workflow().ainvoke({"request": request}, context=context, config=_CONFIG)
         return cast(OrchestratorState, final)
 
-    async def stream_graph(self, request: AgentRequest) -> AsyncIterator[Chunk]:
+    async def stream_graph(self, request: AgentRequest) -> AsyncGenerator[Chunk]:
         """Yield the changes of each node; to be iterated in a task whose context it may change."""
-        inputs, context = OrchestratorState(request=request), self.make_graph_context()
-        with dspy.context(adapter=ChatAdapter(), **keep_no_prompts()), use_tool_context(self.shared.resources):
+        inputs = OrchestratorState(request=request)
+        with self._settings(keep_prompts=False) as context:
             async for chunk in workflow().astream(inputs, context=context, config=_CONFIG, stream_mode="updates"):
                 yield cast(Chunk, chunk)
 
-    def make_graph_context(self) -> GraphContext:
-        """Return planner, agents and composer with this program's own predictors."""
+    @contextmanager
+    def _settings(self, keep_prompts: bool) -> Iterator[GraphContext]:
+        """Set what an invocation needs; yield planner, agents and composer with this program's own predictors."""
         shared = self.shared
         settings, predictors = shared.settings, {spec.name: getattr(self, spec.name) for spec in SPECS}
         offered = {name: entry for name, entry in REGISTRY.items() if name not in shared.gaps}
-        return GraphContext(
-            planner=Planner(predictors[PLANNER.name], settings.planner, offered, shared.gaps),
-            agents={name: entry.make(predictors, settings, shared.resources) for name, entry in offered.items()},
-            composer=Composer(predictors[COMPOSER.name]),
-            share_results=settings.share_results,
-            clock=self.shared.clock,
-        )
-
-
-def keep_no_prompts() -> dict[str, object]:
-    """Return settings of DSPy for one request: it would collect the prompts of thousands in its history and trace."""
-    return {"disable_history": True, "trace": []}
+        kept = {} if keep_prompts else _KEEP_NO_PROMPTS
+        with dspy.context(adapter=ChatAdapter(), **kept), use_tool_context(shared.resources):
+            yield GraphContext(
+                planner=Planner(predictors[PLANNER.name], settings.planner, offered, shared.gaps),
+                agents={name: entry.make(predictors, settings, shared.resources) for name, entry in offered.items()},
+                composer=Composer(predictors[COMPOSER.name]),
+                share_results=settings.share_results,
+                clock=shared.clock,
+            )
 
 
 def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:
-    """Return the request in a sample: its JSON in the field `request`, or its fields by name; others are context.
+    """Return the request of a sample; fields that are none of a request's are values of its context.
 
     Raises:
-        UserError: a field is no JSON where it must be.
+        UserError: the context is no JSON object.
         ValidationError: a value is wrong.
     """
-    given: dict[str, object] = {"question": question}
-    if inputs.get(_REQUEST):
-        given |= _parse_json(_REQUEST, inputs[_REQUEST], dict)
-    context = given.setdefault("context", {})
-    values: dict[str, object] = dict(context) if isinstance(context, dict) else {}
+    fields: dict[str, object] = {"question": question}
+    context: dict[str, object] = {}
     for name, text in inputs.items():
         if name == "context" and text:
-            values |= _parse_json(name, text, dict)
+            context |= _parse_object(name, text)
         elif name in _LISTS:
-            names = [each for each in text.split(",") if each.strip()]
-            given[name] = _parse_json(name, text, list) if text.strip().startswith("[") else names
-        elif name in _FIELDS and text != "":
-            given[name] = text
-        elif name not in (*_FIELDS, _REQUEST):
-            values[name] = text
-    return AgentRequest.parse({**given, "context": values} if isinstance(context, dict) else given)
+            fields[name] = re.findall(r"\w+", text)  # "sql, api_docs" as well as ["sql"]
+        elif name not in _FIELDS:
+            context[name] = text
+        elif text:
+            fields[name] = text
+    return AgentRequest.parse({**fields, "context": context})
 
 
-def _parse_json(name: str, text: str, kind: type[_Json]) -> _Json:
+def _parse_object(name: str, text: str) -> dict[str, object]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, kind):
-        expected = "a list of agents" if kind is list else "a JSON object"
-        raise UserError(f"The field {name} of a sample is {text[:60]!r}; expected {expected}.")
-    return found
+        value = None
+    if not isinstance(value, dict):
+        raise UserError(f"The field {name} of a sample is {text[:60]!r}; expected a JSON object.")
+    return value
 
 
 def explain(state: OrchestratorState) -> str:
@@ -166,13 +155,8 @@ def explain(state: OrchestratorState) -> str:
     return f"{state['planner'].rationale}\n\nAgents: {', '.join(statuses) or 'none'}"
 
 
-def list_outputs(state: OrchestratorState, faults: Collection[str] = ()) -> dict[str, object]:
-    """Return what a scorer may read besides the answer: the agents that ran, their tables and their requests.
-
-    Args:
-        state: when the program ended.
-        faults: agents whose model gave no usable reply: what the answer says of them is no refusal.
-    """
+def list_outputs(state: OrchestratorState) -> dict[str, object]:
+    """Return what a scorer may read besides the answer: the agents that ran, their tables and their requests."""
     results = state["agent_results"]
     tables = [result.tabular for result in results if result.tabular is not None]
     sent = [event.data for result in results for event in result.trace if event.message == REQUEST_SENT]
@@ -180,11 +164,9 @@ def list_outputs(state: OrchestratorState, faults: Collection[str] = ()) -> dict
         "answer": state["response"].answer,
         "agents": [result.agent for result in results if result.status is not AgentExecutionStatus.skipped],
         "statuses": {result.agent: str(result.status) for result in results},
-        "model_failed": list(faults),
-        "tables": [
-            {"columns": table.columns, "rows": [[row[name] for name in table.columns] for row in table.rows]}
-            for table in tables
-        ],
+        # Their model gave no usable reply: what the answer says of them is no refusal.
+        "model_failed": [result.agent for result in results if result.model_error],
+        "tables": [{"columns": table.columns, "rows": [list(row.values()) for row in table.rows]} for table in tables],
         "requests": [
             {
                 "method": data.get("method"),
@@ -198,15 +180,20 @@ def list_outputs(state: OrchestratorState, faults: Collection[str] = ()) -> dict
 
 
 def _check_model_replied(state: OrchestratorState) -> None:
-    """Refuse a final state in which the model could not be asked: a sentence about it is no answer to score.
+    """Refuse or mark a final state in which the model failed: a sentence about that is no answer to score.
 
     Raises:
         ModelFailedError: the planner's request failed, and no agent succeeded.
     """
     results = state["agent_results"]
-    if not state["planner"].guardrails.get("model_failed") or any(result.has_succeeded for result in results):
+    if any(result.has_succeeded for result in results):
         return
-    errors = [event for event in state["trace"] if event.agent == "planner" and event.event_type == "ERROR"]
-    reasons = [f"planner: {event.data.get('error')}" for event in errors]
-    reasons += [f"{result.agent}: {result.error.message}" for result in results if result.error]
-    raise ModelFailedError("The language model could not be asked. " + "; ".join(reasons))
+    if state["planner"].guardrails.get("model_failed"):
+        errors = [event for event in state["trace"] if event.agent == "planner" and event.event_type == "ERROR"]
+        reasons = [f"planner: {event.data.get('error')}" for event in errors]
+        reasons += [f"{result.agent}: {result.error.message}" for result in results if result.error]
+        raise ModelFailedError("The language model could not be asked. " + "; ".join(reasons))
+    for result in results:
+        if result.model_error:
+            note_failure(result.model_error, result.agent)
+            return

@@ -6,14 +6,14 @@ return recorder.succeed("One row.", table)
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.security.redaction import build_redactor, redact_value
+from mas.runtime.stack_trace import format_stack
 from mas.runtime.text import replace_surrogates
-from mas.runtime.trace import Level, event
+from mas.runtime.trace import event
 from mas.systems.bos.context import list_secrets
 from mas.systems.bos.contracts import (
     AgentError,
@@ -30,19 +30,6 @@ from mas.systems.bos.contracts import (
 if TYPE_CHECKING:
     import dspy
 
-_recorders: ContextVar[list["EventRecorder"] | None] = ContextVar("recorders", default=None)
-
-
-@contextmanager
-def note_recorders() -> Iterator[list["EventRecorder"]]:
-    """Note the recorders made inside the block: if an agent raises, what it has done until then is in its own."""
-    noted: list[EventRecorder] = []
-    token = _recorders.set(noted)
-    try:
-        yield noted
-    finally:
-        _recorders.reset(token)
-
 
 class EventRecorder:
     """Events of one component while it works on one request, without the secrets of the request's context.
@@ -54,8 +41,6 @@ class EventRecorder:
         self.events: list[TraceEvent] = []
         self._component = component
         self.redact = build_redactor(list_secrets(context or {}))
-        if (noted := _recorders.get()) is not None:
-            noted.append(self)
 
     def hide(self, secret: str) -> None:
         """Hide one more secret, such as a new token, in all that is added or redacted from now on."""
@@ -64,17 +49,12 @@ class EventRecorder:
 
     def add(self, event_type: TraceEventType | str, message: str, /, **data: object) -> TraceEvent:
         """Add an event, and note it on the open span."""
-        added = TraceEvent(
-            event_type=TraceEventType(event_type),
-            agent=self._component,
-            message=self.redact(replace_surrogates(message)),
-            data=redact_value(data, self.redact),
-        )
+        message, data = self.redact(replace_surrogates(message)), redact_value(data, self.redact)
+        added = TraceEvent(event_type=TraceEventType(event_type), agent=self._component, message=message, data=data)
         self.events.append(added)
-        level: Level = "warning" if added.event_type is TraceEventType.ERROR else "info"
         event(
-            added.message or "",
-            level,
+            message,
+            "warning" if added.event_type is TraceEventType.ERROR else "info",
             event_id=added.event_id,
             event_type=str(added.event_type),
             component_name=self._component,
@@ -103,12 +83,22 @@ class EventRecorder:
         self.add("ERROR", error.message, type=kind)
         return self._finish(AgentExecutionStatus.failed, error=error)
 
+    def fail_with(self, error: Exception) -> AgentResult:
+        """Return the result of an agent that raised an error."""
+        from dspy.utils.exceptions import AdapterParseError, LMError
+
+        kind = type(error).__name__
+        result = self.fail(kind, str(error) or kind, {"stack": format_stack(error)})
+        if isinstance(error, LMError | AdapterParseError):
+            result._model_error = error
+        return result
+
     def _finish(self, status: AgentExecutionStatus, **fields: object) -> AgentResult:
         return AgentResult.model_validate({"agent": self._component, "status": status, "trace": self.events, **fields})
 
 
 class RecordedAgent(ABC):
-    """Base of the three agents: what each does is recorded, and a failure that it expects is its result."""
+    """Base of the three agents: what each does is recorded, and an error becomes its result."""
 
     name: ClassVar[AgentName]
 
@@ -116,16 +106,17 @@ class RecordedAgent(ABC):
         """Answer the question, or return why there is no answer.
 
         Raises:
-            LMError: the model could not be asked.
-            AdapterParseError: a reply could not be read.
             LimitReachedError: a limit of the sample or the run was reached.
         """
         recorder = EventRecorder(self.name, context)
         try:
-            answer, table = await self.answer(question, context, recorder)
-            return recorder.succeed(answer, table)
+            return recorder.succeed(*await self.answer(question, context, recorder))
         except AgentFailureError as failure:
             return recorder.fail(failure.kind, str(failure), failure.details)
+        except LimitReachedError:
+            raise
+        except Exception as error:  # noqa: BLE001  # of an agent: becomes its result, with what it did until then
+            return recorder.fail_with(error)
 
     @abstractmethod
     async def answer(

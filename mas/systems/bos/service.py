@@ -14,20 +14,18 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 
-import dspy
-
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
-from mas.systems.bos.program import BosProgram, Chunk, keep_no_prompts
+from mas.systems.bos.program import BosProgram, Chunk
 
-Given = AgentRequest | Mapping[str, object] | str  # a mapping or JSON text is checked and completed
+Request = AgentRequest | Mapping[str, object] | str  # a mapping or JSON text is checked and completed
 
 _program: BosProgram | None = None
 
 
 @contextmanager
 def use_program(program: BosProgram) -> Iterator[None]:
-    """Let requests that name no program go to this one, in all threads; whoever opened it closes it."""
+    """Let requests that name no program go to this one, in all threads; the caller that opened it closes it."""
     global _program
     before, _program = _program, program
     try:
@@ -49,7 +47,7 @@ def get_resources() -> BosProgram:
     return _program
 
 
-def run(request: Given, program: BosProgram | None = None) -> OrchestratorResponse:
+def run(request: Request, program: BosProgram | None = None) -> OrchestratorResponse:
     """Return the response to a request; for synchronous callers.
 
     Raises:
@@ -60,21 +58,18 @@ def run(request: Given, program: BosProgram | None = None) -> OrchestratorRespon
     return run_blocking(arun(request, program or get_resources()))
 
 
-async def arun(request: Given, program: BosProgram | None = None) -> OrchestratorResponse:
+async def arun(request: Request, program: BosProgram | None = None) -> OrchestratorResponse:
     """Return the response to a request; see `run`."""
-    parsed, program = AgentRequest.parse(request), program or get_resources()
-    with dspy.context(**keep_no_prompts()):
-        state = await program.run_graph(parsed)
+    state = await (program or get_resources()).run_graph(AgentRequest.parse(request), keep_prompts=False)
     return state["response"]
 
 
-async def astream(request: Given, program: BosProgram | None = None) -> AsyncGenerator[Chunk]:
+async def astream(request: Request, program: BosProgram | None = None) -> AsyncGenerator[Chunk]:
     """Yield a chunk after each node of the graph; the last one has the response. Raises as `run`."""
-    parsed, chunks = AgentRequest.parse(request), asyncio.Queue[Chunk | None]()
-    used = program or get_resources()
+    parsed, used, chunks = AgentRequest.parse(request), program or get_resources(), asyncio.Queue[Chunk | None]()
 
     async def work() -> None:
-        """Run the graph in a task of its own: what is set for it does not reach the caller between two chunks."""
+        """Run the graph in its own task: what is set for it does not reach the caller between two chunks."""
         try:
             async for chunk in used.stream_graph(parsed):
                 chunks.put_nowait(chunk)

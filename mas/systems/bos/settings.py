@@ -17,8 +17,7 @@ TOKEN_ENV = "BOS_API_TOKEN"
 FIREBASE_ENV = ("FIREBASE_WEB_API_KEY", "FIREBASE_EMAIL", "FIREBASE_PASSWORD")
 SERVICE_TOKEN_ENV = "BOS_SERVICE_TOKEN"  # the variable with the token that clients send; not set: none is needed
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_MATCHES = ("substring", "word")
-_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _MIN_TOKEN_CHARS = 16
 _ENDINGS = (".sqlite", ".db", ".sqlite3")  # of files of SQLite
 
@@ -28,21 +27,14 @@ class PlannerSettings:
     """Keywords that propose agents before the language model decides."""
 
     match: str = "substring"  # substring: "capital" counts for "api" | word: whole words alone
-    keywords: dict[str, list[str]] = field(default_factory=dict)  # by agent
-
-    def check(self) -> None:
-        _check_choice("planner.match", [self.match], _MATCHES)
-        _check_choice("planner.keywords", self.keywords, AGENT_NAMES)
+    keywords: dict[str, list[str]] = field(default_factory=dict)  # agent → words in place of `agents.py`'s
 
 
 @dataclass
 class ComputationSettings:
-    """Code of the computation agent; limits of time, memory and output are in `tools.sandbox`."""
+    """Code of the computation agent; limits of time and memory are in `tools.sandbox`."""
 
     repair_attempts: int = 0  # after an error of the code, with the error as feedback
-
-    def check(self) -> None:
-        _check_range("computation", self, "repair_attempts", lowest=0, highest=5)
 
 
 @dataclass
@@ -57,15 +49,6 @@ class ApiSettings:
     timeout_seconds: float = 30.0  # of a request
     top_k: int = 8  # endpoints, and snippets, that the planning prompt describes in full
 
-    def check(self) -> None:
-        _check_range("api", self, "timeout_seconds")
-        _check_range("api", self, "top_k", lowest=1)
-        _check_choice("api.methods", [each.upper() for each in self.methods], _METHODS)
-        if self.base_url is not None and not is_web_address(self.base_url):
-            raise UserError(
-                f"system.api.base_url={self.base_url} is no address; expected for example https://api.example.org."
-            )
-
 
 @dataclass
 class DatabaseSettings:
@@ -74,63 +57,31 @@ class DatabaseSettings:
     path: str | None = None  # file of SQLite
     url_env: str | None = None  # environment variable with the address of a PostgreSQL, its password included
     tables: list[str] = field(default_factory=list)  # that may be read: names, or "*" for all
-    check_role: bool = True  # PostgreSQL: refuse a role that can do more than read these tables
-
-
-@dataclass
-class QueryLimits:
-    """Limits of one query; those of its length and of its rows in bytes are constants next to their use."""
-
-    max_rows: int = 200
-    seconds: float = 10.0
 
 
 @dataclass
 class SqlSettings:
-    """Databases of the SQL agent."""
+    """Databases of the SQL agent; the limits of a query are constants next to their use."""
 
     databases: dict[str, DatabaseSettings] = field(default_factory=dict)
-    limits: QueryLimits = field(default_factory=QueryLimits)
     max_retries: int = 3  # after a query that was refused or failed
     folder: str | None = None  # of further files of SQLite, each a database
     folder_tables: dict[str, list[str]] = field(default_factory=dict)  # database → tables; of others in `folder` all
 
-    def check(self) -> None:
-        """Check the settings before anything is started.
-
-        Raises:
-            UserError: a setting is out of range or contradicts another.
-        """
-        _check_range("sql", self, "max_retries", lowest=0, highest=10)
-        _check_range("sql.limits", self.limits, "max_rows", "seconds")
-        if self.folder is not None and not find_files(Path(self.folder)):
-            raise UserError(
-                f"system.sql.folder={self.folder} has no SQLite file; expected NAME.sqlite or NAME/NAME.sqlite in it."
-            )
-        if self.folder is not None:
-            _check_choice("sql.folder_tables", self.folder_tables, list(self.list_databases()))
-        for name, database in self.list_databases().items():
-            if not database.tables:
-                raise UserError(
-                    f"system.sql.databases.{name} lists no tables; name those that may be read, or '*' for all."
-                )
-            if bool(database.path) == bool(database.url_env):
-                raise UserError(f"system.sql.databases.{name} needs either a path (SQLite) or url_env (PostgreSQL).")
-
     def list_databases(self) -> dict[str, DatabaseSettings]:
         """Return all databases by name: those of the folder, and those that are named."""
-        found = find_files(Path(self.folder)) if self.folder is not None else {}
-        files = {
+        files = find_files(Path(self.folder)) if self.folder is not None else {}
+        in_folder = {
             name: DatabaseSettings(path=str(file), tables=self.folder_tables.get(name, ["*"]))
-            for name, file in found.items()
+            for name, file in files.items()
         }
-        return {**files, **self.databases}
+        return {**in_folder, **self.databases}
 
     def list_secrets(self) -> Sequence[str]:
         """Return the values that no trace, log or record may show: addresses of databases, and passwords in them."""
         addresses = [os.environ.get(database.url_env or "", "") for database in self.databases.values()]
         passwords = [find_password(address) for address in addresses]
-        return [*filter(None, addresses), *passwords, *(unquote(each) for each in passwords)]
+        return [*filter(None, addresses), *passwords, *map(unquote, passwords)]
 
 
 @dataclass
@@ -146,10 +97,6 @@ class ServiceSettings:
     def token(self) -> str:
         """The token that clients send; empty if none is needed."""
         return os.environ.get(SERVICE_TOKEN_ENV, "")
-
-    def check(self) -> None:
-        _check_range("service", self, "port", lowest=0, highest=65535)
-        _check_range("service", self, "max_requests", "request_seconds")
 
     def check_token(self) -> None:
         """Check that others can reach the service with a token only.
@@ -171,7 +118,7 @@ class ServiceSettings:
 
 @dataclass
 class BosSettings:
-    """Settings of the program and its agents."""
+    """Settings of the program, its agents and its service."""
 
     share_results: bool = False  # true: an agent sees what earlier ones found
     current_time: str | None = None  # in all requests, with its UTC offset; None: when each began
@@ -179,18 +126,43 @@ class BosSettings:
     computation: ComputationSettings = field(default_factory=ComputationSettings)
     api: ApiSettings = field(default_factory=ApiSettings)
     sql: SqlSettings = field(default_factory=SqlSettings)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
 
-    def check_parts(self) -> None:
+    def check_values(self) -> None:
         """Check the settings before anything is loaded.
 
         Raises:
-            UserError: one is unknown or out of range.
+            UserError: one is unknown, out of range or contradicts another.
         """
+        api, service, repairs, retries = self.api, self.service, self.computation.repair_attempts, self.sql.max_retries
         self.read_clock()
-        self.planner.check()
-        self.computation.check()
-        self.api.check()
-        self.sql.check()
+        _check_choice("planner.match", [self.planner.match], ("substring", "word"))
+        _check_choice("planner.keywords", self.planner.keywords, AGENT_NAMES)
+        _check_choice("api.methods", [method.upper() for method in api.methods], METHODS)
+        _check("computation.repair_attempts", repairs, 0 <= repairs <= 5, "0 to 5")
+        _check("sql.max_retries", retries, 0 <= retries <= 10, "0 to 10")
+        _check("api.timeout_seconds", api.timeout_seconds, api.timeout_seconds > 0, "more than 0")
+        _check("api.top_k", api.top_k, api.top_k > 0, "1 or more")
+        _check("service.port", service.port, 0 <= service.port <= 65535, "0 to 65535")
+        _check("service.max_requests", service.max_requests, service.max_requests > 0, "1 or more")
+        _check("service.request_seconds", service.request_seconds, service.request_seconds > 0, "more than 0")
+        is_address = api.base_url is None or is_web_address(api.base_url)
+        _check("api.base_url", api.base_url, is_address, "an address such as https://api.example.org")
+        self._check_databases()
+
+    def _check_databases(self) -> None:
+        folder, databases = self.sql.folder, self.sql.list_databases()
+        if folder is not None:
+            has_file = bool(find_files(Path(folder)))
+            _check("sql.folder", folder, has_file, "a folder with a SQLite file, NAME.sqlite or NAME/NAME.sqlite")
+            _check_choice("sql.folder_tables", self.sql.folder_tables, list(databases))
+        for name, database in databases.items():
+            if not database.tables:
+                raise UserError(
+                    f"system.sql.databases.{name} lists no tables; name those that may be read, or '*' for all."
+                )
+            if bool(database.path) == bool(database.url_env):
+                raise UserError(f"system.sql.databases.{name} needs either a path (SQLite) or url_env (PostgreSQL).")
 
     def read_clock(self) -> Clock:
         """Return the clock of all requests: one that always shows `current_time` if that is given."""
@@ -229,18 +201,10 @@ def find_password(address: str) -> str:
 
 
 def _check_choice(key: str, chosen: Iterable[str], known: Sequence[str]) -> None:
-    if unknown := [each for each in chosen if each not in known]:
+    if unknown := [name for name in chosen if name not in known]:
         raise UserError(f"system.{key} names {', '.join(unknown)}; choose among: {', '.join(known)}.")
 
 
-def _check_range(
-    place: str, settings: object, *names: str, lowest: float | None = None, highest: float | None = None
-) -> None:
-    """Check that numbers are within their bounds, which count as well; without bounds they must be more than 0."""
-    above = f"{lowest} or more" if lowest is not None else "more than 0"
-    expected = f"{lowest} to {highest}" if highest is not None else above
-    for name in names:
-        value = getattr(settings, name)
-        is_right = value > 0 if lowest is None else lowest <= value and (highest is None or value <= highest)
-        if not is_right:
-            raise UserError(f"system.{place}.{name}={value} is out of range; expected {expected}.")
+def _check(key: str, value: object, is_right: bool, expected: str) -> None:
+    if not is_right:
+        raise UserError(f"system.{key}={value} cannot be used; expected {expected}.")

@@ -12,8 +12,8 @@ from mas.runtime.errors import UserError
 from mas.system import Program, Resources, Service, ServiceOptions
 from mas.systems.agent_system import AgentSystem
 from mas.systems.bos.agents import API, REGISTRY, SPECS, SQL
-from mas.systems.bos.contracts import AgentName
-from mas.systems.bos.settings import BosSettings, ServiceSettings, list_api_secrets
+from mas.systems.bos.contracts import AgentFailureError, AgentName
+from mas.systems.bos.settings import BosSettings, list_api_secrets
 from mas.tools.catalogue import list_broken_tools
 from mas.tools.settings import ToolSettings
 
@@ -26,25 +26,18 @@ class BosSystem(BosSettings, AgentSystem):
 
     name: str = "bos"
     default_prompts: str | None = "bos_baseline"
-    service: ServiceSettings = field(default_factory=ServiceSettings)
     agents: dict[str, ModelSettings] = field(default_factory=dict)
 
     def check(self) -> None:
         super().check()
-        self.check_parts()
-        self.service.check()
-        self._check_documentation()
+        self.check_values()
+        if self.api.documentation is not None:
+            from mas.systems.bos.api.catalogue import load_catalogue
 
-    def _check_documentation(self) -> None:
-        if self.api.documentation is None:
-            return
-        from mas.systems.bos.api.catalogue import load_catalogue
-        from mas.systems.bos.contracts import AgentFailureError
-
-        try:
-            load_catalogue(Path(self.api.documentation))
-        except AgentFailureError as failure:
-            raise UserError(f"system.api.documentation={self.api.documentation}: {failure}.") from failure
+            try:
+                load_catalogue(Path(self.api.documentation))
+            except AgentFailureError as failure:
+                raise UserError(f"system.api.documentation={self.api.documentation}: {failure}.") from failure
 
     def secrets(self) -> Collection[str]:
         return [*list_api_secrets(), *self.sql.list_secrets(), *filter(None, [self.service.token])]
@@ -81,6 +74,6 @@ class BosSystem(BosSettings, AgentSystem):
         from mas.systems.bos.http_service import make_application
         from mas.systems.bos.program import BosProgram
 
-        own, settings = cast(BosProgram, program), self.service
-        application = make_application(own, settings, options.limits, options.redact, options.report)
-        return Service(application, settings.host, settings.port)
+        own = cast(BosProgram, program)
+        application = make_application(own, self.service, options.limits, options.redact, options.report)
+        return Service(application, self.service.host, self.service.port)

@@ -1,6 +1,6 @@
 """API-docs agent: plan a request from the documentation, send it, sum up the reply.
 
-    agent = ApiDocsAgent(predictors, catalogue, settings, tokens)
+    agent = ApiDocsAgent(predictors, services)
     result = await agent.invoke("Which orders are open?", context={})
 
 A request is sent at most three times: again with another token after a 401, again with adjusted parameters after a 400.
@@ -19,13 +19,14 @@ import dspy
 import httpx
 
 from mas.runtime.text import replace_surrogates
-from mas.systems.bos.api.catalogue import Catalogue, format_endpoint, select_documentation
+from mas.systems.bos.api.catalogue import format_endpoint, select_documentation
 from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
-from mas.systems.bos.api.tokens import Credentials, FirebaseTokens
+from mas.systems.bos.api.services import ApiServices
+from mas.systems.bos.api.tokens import Credentials
 from mas.systems.bos.context import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, format_data, get_text
 from mas.systems.bos.contracts import REQUEST_SENT, AgentFailureError, TabularResult
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
-from mas.systems.bos.settings import FIREBASE_ENV, TOKEN_ENV, ApiSettings, list_api_secrets
+from mas.systems.bos.settings import FIREBASE_ENV, TOKEN_ENV, list_api_secrets
 
 _UNAUTHORIZED, _BAD_REQUEST = 401, 400
 MAX_ERROR_CHARS = 2_000  # of a body in an error
@@ -82,7 +83,6 @@ class Reply:
     status: int
     text: str
     truncated: bool
-    elapsed_ms: float
 
 
 @dataclass
@@ -94,18 +94,21 @@ class _Call:
     recorder: EventRecorder
     client: httpx.AsyncClient
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers in the request's context."""
+        given = self.context.get(HEADERS)
+        return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
+
 
 @dataclass(frozen=True)
 class ApiDocsAgent(RecordedAgent):
-    """Agent without a state of its own; requests share `tokens`, and `client` if there is one."""
+    """Stateless agent; requests share the services, and their client if there is one."""
 
     name = "api_docs"
 
     predictors: Mapping[str, dspy.Predict]
-    catalogue: Catalogue
-    settings: ApiSettings
-    tokens: FirebaseTokens
-    client: httpx.AsyncClient | None = None  # None: one for each question
+    services: ApiServices
 
     async def answer(
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
@@ -113,20 +116,31 @@ class ApiDocsAgent(RecordedAgent):
         """Return the summary of the API's reply; an API has no table."""
         for secret in list_api_secrets():
             recorder.hide(secret)
-        async with nullcontext(self.client) if self.client else httpx.AsyncClient() as client:
+        shared = self.services.client
+        async with nullcontext(shared) if shared else httpx.AsyncClient() as client:
             return await self._answer(_Call(question, context, recorder, client)), None
 
+    def _build(self, plan: ApiCallPlan, base: BaseUrl) -> ApiRequest:
+        return build_request(plan, self.services.catalogue, base.url, self.services.settings.methods)
+
     async def _answer(self, call: _Call) -> str:
-        planned = await self._plan(call)
-        plan = planned.plan
+        settings, catalogue = self.services.settings, self.services.catalogue
+        planned = await self.predictors["api_plan"].acall(
+            question_for_api=call.question,
+            documentation=select_documentation(catalogue, call.question, settings.top_k),
+            context=format_context(call.context),
+            earlier_results=get_text(call.context, EARLIER_RESULTS),
+            system_prompt=get_text(call.context, SYSTEM_PROMPT),
+        )
+        plan: ApiCallPlan = planned.plan
         if not plan.make_request:
             if answer := str(planned.documentation_answer or "").strip():
                 call.recorder.add("DECISION", "Answered from the documentation", reason=plan.reason)
                 return answer
             reason = (plan.failure_reason or "").strip() or "no endpoint of the API answers the question"
             raise AgentFailureError("PlanningDeclined", reason)
-        base = find_base_url(call.context, self.settings, self.catalogue)
-        request = build_request(plan, self.catalogue, base.url, self.settings.methods)
+        base = find_base_url(call.context, settings, catalogue)
+        request = self._build(plan, base)
         facts = {"path": request.endpoint.path, "reason": plan.reason, "dropped": list(request.dropped)}
         call.recorder.add("DECISION", "Planned API call", method=request.method, **facts)
         request, reply = await self._exchange(call, base, plan, request)
@@ -135,33 +149,36 @@ class ApiDocsAgent(RecordedAgent):
             message = f"{request.method} {request.endpoint.path} answered with HTTP {reply.status}{hint}"
             details = {"status_code": reply.status, "body": reply.text[:MAX_ERROR_CHARS]}
             raise AgentFailureError("HttpError", message, details)
-        return await self._summarize(call, request, reply)
-
-    async def _plan(self, call: _Call) -> dspy.Prediction:
-        return await self.predictors["api_plan"].acall(
-            question_for_api=call.question,
-            documentation=select_documentation(self.catalogue, call.question, self.settings.top_k),
+        summary = await call.recorder.ask(
+            self.predictors["api_summarize"],
+            "summary",
+            "Reply could not be put into words",
+            question_about_reply=call.question,
+            request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
+            reply=_format_reply(call, reply),
             context=format_context(call.context),
-            earlier_results=get_text(call.context, EARLIER_RESULTS),
             system_prompt=get_text(call.context, SYSTEM_PROMPT),
         )
+        return summary or reply.text[:MAX_ERROR_CHARS]
 
     async def _exchange(
         self, call: _Call, base: BaseUrl, plan: ApiCallPlan, request: ApiRequest
     ) -> tuple[ApiRequest, Reply]:
         """Send the request, again after a 401 and after a 400; return the last one with its reply."""
-        direct, account = self._find_access(call, base)
-        token = await self._find_token(call, request, direct, account)
+        token, account = self._find_access(call, base)
+        if not self.services.catalogue.needs_token(request.endpoint):
+            token = None
+        elif token is None:
+            token = await self._make_token(call, request, account)
         renewed = adjusted = False
         while True:
             reply = await self._send(call, request, token)
             if reply.status == _UNAUTHORIZED and account is not None and not renewed:
-                renewed, token = True, await self.tokens.find(account, call.client, refused=token)
+                renewed, token = True, await self.services.tokens.find(account, call.client, refused=token)
                 call.recorder.hide(token)
                 call.recorder.add("MESSAGE", "Token refreshed after HTTP 401")
             elif reply.status == _BAD_REQUEST and not adjusted:
-                adjusted = True
-                better = await self._adjust(call, base, plan, request, reply)
+                adjusted, better = True, await self._adjust(call, base, plan, request, reply)
                 if better is None:
                     return request, reply
                 request = better
@@ -178,20 +195,13 @@ class ApiDocsAgent(RecordedAgent):
         key, email, password = account
         return token, Credentials(key, email, password) if key and email and password else None
 
-    async def _find_token(
-        self, call: _Call, request: ApiRequest, token: str | None, account: Credentials | None
-    ) -> str | None:
-        """Return the token to send; None: the endpoint needs none, or the context's headers have one."""
-        if not self.catalogue.needs_token(request.endpoint):
-            return None
-        if token is not None:
-            return token
+    async def _make_token(self, call: _Call, request: ApiRequest, account: Credentials | None) -> str | None:
+        """Return the token of an account; None: the context's headers have one."""
         if account is not None:
-            token = await self.tokens.find(account, call.client)
+            token = await self.services.tokens.find(account, call.client)
             call.recorder.hide(token)
             return token
-        headers = call.context.get(HEADERS)
-        if isinstance(headers, Mapping) and any(str(name).lower() == "authorization" for name in headers):
+        if any(name.lower() == "authorization" for name in call.headers):
             return None
         raise AgentFailureError(
             "ConfigurationError",
@@ -200,20 +210,22 @@ class ApiDocsAgent(RecordedAgent):
         )
 
     async def _send(self, call: _Call, request: ApiRequest, token: str | None) -> Reply:
-        given = call.context.get(HEADERS)
         headers = httpx.Headers({"Accept": "application/json", **request.headers})
-        headers.update({str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {})
+        headers.update(call.headers)
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        facts = {"method": request.method, "url": request.url, "query": dict(request.query)}
         started = time.perf_counter()
+
+        def note(**outcome: object) -> None:
+            facts = {"method": request.method, "url": request.url, "query": dict(request.query), **outcome}
+            call.recorder.add("TOOL", REQUEST_SENT, **facts, elapsed_ms=(time.perf_counter() - started) * 1000)
+
         try:
-            reply = await send(call.client, request, headers, self.settings.timeout_seconds)
+            reply = await send(call.client, request, headers, self.services.settings.timeout_seconds)
         except AgentFailureError as failure:  # the server may have acted on it all the same
-            elapsed = (time.perf_counter() - started) * 1000
-            call.recorder.add("TOOL", REQUEST_SENT, **facts, status_code=None, elapsed_ms=elapsed, error=str(failure))
+            note(status_code=None, error=str(failure))
             raise
-        call.recorder.add("TOOL", REQUEST_SENT, **facts, status_code=reply.status, elapsed_ms=reply.elapsed_ms)
+        note(status_code=reply.status)
         return reply
 
     async def _adjust(
@@ -229,7 +241,7 @@ class ApiDocsAgent(RecordedAgent):
         )
         again: ApiCallPlan = adjusted.adjusted_plan
         try:
-            request = build_request(again, self.catalogue, base.url, self.settings.methods)
+            request = self._build(again, base)
             if request.endpoint != refused.endpoint:
                 raise AgentFailureError("PathResolutionError", f"{again.path} is another endpoint")
         except AgentFailureError as failure:
@@ -237,20 +249,6 @@ class ApiDocsAgent(RecordedAgent):
             return None
         call.recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=again.reason, dropped=request.dropped)
         return request
-
-    async def _summarize(self, call: _Call, request: ApiRequest, reply: Reply) -> str:
-        """Return the reply in words; its beginning if the model gives no usable summary."""
-        summary = await call.recorder.ask(
-            self.predictors["api_summarize"],
-            "summary",
-            "Reply could not be put into words",
-            question_about_reply=call.question,
-            request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
-            reply=_format_reply(call, reply),
-            context=format_context(call.context),
-            system_prompt=get_text(call.context, SYSTEM_PROMPT),
-        )
-        return summary or reply.text[:MAX_ERROR_CHARS]
 
 
 def _format_reply(call: _Call, reply: Reply) -> str:
@@ -262,12 +260,12 @@ def _format_reply(call: _Call, reply: Reply) -> str:
 async def send(
     client: httpx.AsyncClient, request: ApiRequest, headers: Mapping[str, str], timeout_seconds: float
 ) -> Reply:
-    """Send a request once; a redirect would hand it, perhaps with its token, to whichever address the reply names.
+    """Send a request once; a redirect would hand it, perhaps with its token, to the address that the reply names.
 
     Raises:
         AgentFailureError: the server cannot be reached, took too long, or sent no HTTP.
     """
-    started, body = time.perf_counter(), b""
+    body = b""
     try:
         async with (
             asyncio.timeout(timeout_seconds),
@@ -292,5 +290,4 @@ async def send(
         raise AgentFailureError("HttpRequestError", f"the request failed ({reason})") from None
     kind = {"Content-Type": response.headers.get("content-type", "")}
     text = httpx.Response(response.status_code, headers=kind, content=body[:MAX_BODY_BYTES]).text
-    elapsed = (time.perf_counter() - started) * 1000
-    return Reply(response.status_code, replace_surrogates(text), len(body) > MAX_BODY_BYTES, elapsed)
+    return Reply(response.status_code, replace_surrogates(text), len(body) > MAX_BODY_BYTES)

@@ -17,7 +17,7 @@ catalogue.find("GET", "/orders/17")           # (Endpoint(…), {"order_id": "17
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 from urllib.parse import unquote
@@ -26,9 +26,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from mas.runtime.text import name_type
 from mas.systems.bos.contracts import AgentFailureError
+from mas.systems.bos.settings import METHODS
 
 Auth = Literal["bearer", "none"]
-MAX_FILE_BYTES = 5_000_000
 FEW_ENDPOINTS = 30
 MAX_INDEX_LINES = 300
 _PATH_PARAM = re.compile(r":(\w+)")
@@ -66,7 +66,7 @@ class Endpoint(_Documented):
     @classmethod
     def _normalise_method(cls, value: str) -> str:
         method = value.strip().upper()
-        if method not in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        if method not in METHODS:
             raise ValueError(f"{value!r} is no HTTP method")
         return method
 
@@ -76,9 +76,6 @@ class Endpoint(_Documented):
         path = re.sub(r"\{(\w+)\}", r":\1", value.strip())
         if not path.startswith("/") or path.startswith("//") or ".." in path:
             raise ValueError(f"{value!r} is no path below the base URL; expected for example /orders/:order_id")
-        names = _PATH_PARAM.findall(path)
-        if len(set(names)) != len(names) or not all(name.isidentifier() for name in names):
-            raise ValueError(f"{value!r} needs a name of its own for each parameter; expected for example :order_id")
         return path
 
     @property
@@ -91,10 +88,10 @@ class Endpoint(_Documented):
             f"(?P<{part[1:]}>[^/]+)" if part.startswith(":") else re.escape(part)
             for part in re.split(r"(:\w+)", self.path)
         )
-        found = re.fullmatch(pattern, path.rstrip("/") or "/") or re.fullmatch(pattern, path)
-        if found is None:
+        matched = re.fullmatch(pattern, path.rstrip("/") or "/")
+        if matched is None:
             return None
-        return {name: unquote(value) for name, value in found.groupdict().items() if value != f":{name}"}
+        return {name: unquote(value) for name, value in matched.groupdict().items() if value != f":{name}"}
 
 
 class Snippet(_Documented):
@@ -146,8 +143,6 @@ def load_catalogue(path: Path) -> Catalogue:
     import yaml
 
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ValueError(f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
         content = yaml.safe_load(path.read_text("utf-8"))
         if not isinstance(content, Mapping):
             raise ValueError(f"it holds {name_type(content)}, expected the keys base_url and endpoints")
@@ -163,22 +158,23 @@ def load_catalogue(path: Path) -> Catalogue:
 
 def format_endpoint(endpoint: Endpoint) -> str:
     """Return an endpoint for a prompt."""
-    lines = [f"{endpoint.method} {endpoint.path}: {endpoint.summary or endpoint.description}".rstrip(": ")]
+    lines = [_title(endpoint)]
     if endpoint.summary and endpoint.description:
         lines.append(f"  {endpoint.description}")
     places = {"path": endpoint.path_params, "query": endpoint.query_params, "header": endpoint.headers}
-    for title, parameters in places.items():
-        lines += [f"  {title} {_format_parameter(each)}" for each in parameters]
+    for place, parameters in places.items():
+        for parameter in parameters:
+            need = "required" if parameter.required else "optional"
+            choices = f"; one of {', '.join(map(str, parameter.enum))}" if parameter.enum else ""
+            about = f": {parameter.description}" if parameter.description else ""
+            lines.append(f"  {place} {parameter.name} ({parameter.type}, {need}{choices}){about}")
     if endpoint.body is not None:
         lines.append(f"  JSON body: {json.dumps(endpoint.body, ensure_ascii=False, default=str)}")
     return "\n".join(lines)
 
 
-def _format_parameter(parameter: Parameter) -> str:
-    need = "required" if parameter.required else "optional"
-    choices = f"; one of {', '.join(map(str, parameter.enum))}" if parameter.enum else ""
-    about = f": {parameter.description}" if parameter.description else ""
-    return f"{parameter.name} ({parameter.type}, {need}{choices}){about}"
+def _title(endpoint: Endpoint) -> str:
+    return f"{endpoint.method} {endpoint.path}: {endpoint.summary or endpoint.description}".rstrip(": ")
 
 
 def select_documentation(catalogue: Catalogue, question: str, k: int) -> str:
@@ -187,29 +183,27 @@ def select_documentation(catalogue: Catalogue, question: str, k: int) -> str:
     A question may share none with the endpoint that answers it ("Will it rain?"), so a small catalogue, or a poor
     match, comes with an index of all endpoints. Ties keep the order of the documentation.
     """
-    words = _tokenise([question])
-    endpoints = _rank(catalogue.endpoints, [_list_texts(each) for each in catalogue.endpoints], words)[:k]
-    snippets = _rank(catalogue.snippets, [[each.title, each.text] for each in catalogue.snippets], words)[:k]
-    parts = [format_endpoint(each) for each in endpoints]
-    others = [each for each in catalogue.endpoints if each not in endpoints]
+    words = _tokenise(question)
+    endpoints = _rank(catalogue.endpoints, words, _list_words)[:k]
+    snippets = _rank(catalogue.snippets, words, lambda snippet: f"{snippet.title} {snippet.text}")[:k]
+    parts = [format_endpoint(endpoint) for endpoint in endpoints]
+    others = [_title(endpoint) for endpoint in catalogue.endpoints if endpoint not in endpoints]
     if others and (len(catalogue.endpoints) <= FEW_ENDPOINTS or len(endpoints) < k):
-        lines = [f"{each.method} {each.path}: {each.summary}".rstrip(": ") for each in others[:MAX_INDEX_LINES]]
-        parts.append("Other endpoints:\n" + "\n".join(lines))
-    return "\n\n".join([*parts, *(f"{each.title}: {each.text}" for each in snippets)])
+        parts.append("\n".join(["Other endpoints:", *others[:MAX_INDEX_LINES]]))
+    return "\n\n".join([*parts, *(f"{snippet.title}: {snippet.text}" for snippet in snippets)])
 
 
-def _rank(parts: Sequence[_Part], texts: Sequence[Iterable[str]], words: set[str]) -> list[_Part]:
-    scores = [len(words & _tokenise(each)) for each in texts]
-    order = sorted(range(len(parts)), key=lambda index: -scores[index])  # stable
-    return [parts[index] for index in order if scores[index]]
+def _rank(parts: Sequence[_Part], words: set[str], describe: Callable[[_Part], str]) -> list[_Part]:
+    scored = [(len(words & _tokenise(describe(part))), part) for part in parts]
+    return [part for score, part in sorted(scored, key=lambda pair: -pair[0]) if score]  # stable
 
 
-def _list_texts(endpoint: Endpoint) -> list[str]:
-    names = [each.name for each in (*endpoint.path_params, *endpoint.query_params)]
-    return [endpoint.path, endpoint.summary, endpoint.description, *endpoint.tags, *names]
+def _list_words(endpoint: Endpoint) -> str:
+    names = [parameter.name for parameter in (*endpoint.path_params, *endpoint.query_params)]
+    return " ".join([endpoint.path, endpoint.summary, endpoint.description, *endpoint.tags, *names])
 
 
-def _tokenise(texts: Iterable[str]) -> set[str]:
+def _tokenise(text: str) -> set[str]:
     """Return the words in lower case, without a plural's "s"."""
-    words = re.findall(r"[^\W_]+", " ".join(texts).lower())
+    words = re.findall(r"[^\W_]+", text.lower())
     return {word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words}

@@ -10,7 +10,7 @@ A plan is data: its path is matched to a documented endpoint, and parameters tha
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -18,13 +18,13 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from pydantic import BaseModel, Field, field_validator
 
 from mas.runtime.text import is_web_address
-from mas.systems.bos.api.catalogue import Catalogue, Endpoint, Parameter
+from mas.systems.bos.api.catalogue import Catalogue, Endpoint
 from mas.systems.bos.context import get_text
 from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.settings import BASE_URL_ENV, ApiSettings
 
 BASE_URL = "api_base_url"  # key of the request's context
-# A plan never sets these, whatever the documentation says.
+# A plan never sets these, even if they are documented.
 _FORBIDDEN_HEADERS = ("authorization", "proxy-authorization", "cookie", "host", "connection", "transfer-encoding")
 _PLACEHOLDER = re.compile(r"\$?\{+[\w .-]+\}+|<[\w .-]+>")  # {order_id}, ${TOKEN}, <your id>
 
@@ -79,15 +79,15 @@ def find_base_url(
     Raises:
         AgentFailureError: there is none, it is malformed, or the request's own is at a host that is not allowed.
     """
-    of_environment = None if settings.command else environment.get(BASE_URL_ENV)  # which may be another API's
-    own = of_environment or settings.base_url or catalogue.base_url
-    if own is not None and not is_web_address(own):
-        raise AgentFailureError("ConfigurationError", f"the API's base URL {own!r} is no address")
-    if given := get_text(context, BASE_URL):
-        if not is_web_address(given):
-            raise AgentFailureError("ConfigurationError", f"the context's {BASE_URL} {given!r} is no address")
+    # An API that was started counts before the environment's, which may be another one.
+    own = (None if settings.command else environment.get(BASE_URL_ENV)) or settings.base_url or catalogue.base_url
+    given = get_text(context, BASE_URL)
+    for name, url in (("API's base URL", own), (f"context's {BASE_URL}", given)):
+        if url is not None and not is_web_address(url):
+            raise AgentFailureError("ConfigurationError", f"the {name} {url!r} is no address")
+    if given is not None:
         is_own = own is not None and _origin(given) == _origin(own)
-        parts, allowed = urlsplit(given), [each.lower() for each in settings.hosts]
+        parts, allowed = urlsplit(given), [host.lower() for host in settings.hosts]
         if not is_own and parts.netloc.lower() not in allowed and parts.hostname not in allowed:
             raise AgentFailureError(
                 "ConfigurationError",
@@ -114,47 +114,39 @@ def build_request(plan: ApiCallPlan, catalogue: Catalogue, base_url: str, method
         AgentFailureError: its method is not allowed, its path is not documented, or a value was not filled in.
     """
     method = plan.method.strip().upper()
-    if method not in {each.upper() for each in methods}:
+    if method not in {allowed.upper() for allowed in methods}:
         raise AgentFailureError("PlanningDeclined", f"{method} requests are not allowed here")
     path, _, query = plan.path.strip().partition("?")
-    found = catalogue.find(method, path)
-    if found is None:
+    matched = catalogue.find(method, path)
+    if matched is None:
         raise AgentFailureError("PathResolutionError", f"{method} {path[:200]} is not in the API's documentation")
-    endpoint, in_path = found
-    given: dict[str, object] = {**dict(parse_qsl(query)), **plan.query_params}
-    wanted, dropped_query = _split(given, endpoint.query_params)
-    headers, dropped_headers = _split(plan.headers, endpoint.headers)
-    refused = [name for name in headers if name.lower() in _FORBIDDEN_HEADERS]
-    body, dropped_body = _read_body(plan.json_body, endpoint)
-    for name, value in {**wanted, **headers, **(body or {})}.items():
+    endpoint, in_path = matched
+    given = {**dict(parse_qsl(query)), **plan.query_params}
+    given = {name: value for name, value in given.items() if value is not None}
+    wanted, dropped_query = _split(given, [parameter.name for parameter in endpoint.query_params])
+    allowed = [header.name for header in endpoint.headers if header.name.lower() not in _FORBIDDEN_HEADERS]
+    headers, dropped_headers = _split(plan.headers, allowed)
+    schema, body = endpoint.body or {"properties": {}}, plan.json_body or {}
+    properties, is_open = schema.get("properties"), schema.get("additionalProperties")
+    body, dropped_body = _split(body, properties if isinstance(properties, Mapping) and not is_open else body)
+    for name, value in {**wanted, **headers, **body}.items():
         if _is_placeholder(name, value):
             raise AgentFailureError("PlanningDeclined", f"the request needs a value for {name}")
     return ApiRequest(
         endpoint,
         method,
         base_url + _render_path(endpoint, in_path | plan.path_params),
-        [pair for name, value in wanted.items() for pair in _list_values(name, value)],
-        {name: _to_text(value) for name, value in headers.items() if name not in refused},
-        body,
-        [*dropped_query, *dropped_headers, *refused, *dropped_body],
+        [(name, _to_text(each)) for name, value in wanted.items() for each in _list(value)],
+        {name: _to_text(value) for name, value in headers.items()},
+        body if plan.json_body is not None and endpoint.body is not None else None,
+        [*dropped_query, *dropped_headers, *dropped_body],
     )
 
 
-def _split(given: Mapping[str, object], documented: Sequence[Parameter]) -> tuple[dict[str, object], list[str]]:
-    """Return the documented parameters among those given, and the names of the others."""
-    names = {each.name for each in documented}
-    kept = {name: value for name, value in given.items() if name in names and value is not None}
+def _split(given: Mapping[str, object], names: Collection[str]) -> tuple[dict[str, object], list[str]]:
+    """Return the values that have one of these names, and the other names."""
+    kept = {name: value for name, value in given.items() if name in names}
     return kept, [name for name in given if name not in names]
-
-
-def _read_body(body: Mapping[str, object] | None, endpoint: Endpoint) -> tuple[dict[str, object] | None, list[str]]:
-    if body is None or endpoint.body is None:
-        return None, list(body or ())
-    properties = endpoint.body.get("properties")
-    if not isinstance(properties, Mapping) or endpoint.body.get("additionalProperties"):
-        return dict(body), []
-    kept = {key: value for key, value in body.items() if key in properties}
-    return kept, [key for key in body if key not in properties]
 
 
 def _render_path(endpoint: Endpoint, values: Mapping[str, object]) -> str:
@@ -173,14 +165,12 @@ def _is_placeholder(name: str, value: object) -> bool:
     return text == f":{name}" or _PLACEHOLDER.fullmatch(text) is not None
 
 
-def _list_values(name: str, value: object) -> list[tuple[str, str]]:
-    return [(name, _to_text(each)) for each in value] if isinstance(value, list) else [(name, _to_text(value))]
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _to_text(value: object) -> str:
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
-    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+    is_json = isinstance(value, bool | dict | list)
+    return " ".join((json.dumps(value, ensure_ascii=False) if is_json else str(value)).splitlines())

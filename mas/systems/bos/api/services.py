@@ -1,7 +1,7 @@
 """Services of the API-docs agent that last as long as a run: the catalogue, the kept tokens and an HTTP client.
 
-with open_api(settings) as api:
-    ApiDocsAgent(predictors, api.catalogue, api.settings, api.tokens, api.client)
+with open_api(settings) as services:
+    ApiDocsAgent(predictors, services)
 
 `system.api.command` starts an API for the time of the run, such as that of a sample; it prints its address first.
 """
@@ -36,8 +36,8 @@ class ApiServices:
 
     catalogue: Catalogue
     tokens: FirebaseTokens
-    client: httpx.AsyncClient
     settings: ApiSettings  # with the address of an API that was started
+    client: httpx.AsyncClient | None = None  # None: one for each question
 
 
 @contextmanager
@@ -52,14 +52,10 @@ def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
     with ExitStack() as opened:
         if settings.command:
             settings = replace(settings, base_url=opened.enter_context(run_api(settings.command)))
-        client = run_blocking(_open_client())
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS)
+        client = httpx.AsyncClient(limits=limits)
         opened.callback(lambda: run_blocking(client.aclose()))
-        yield ApiServices(catalogue, open_tokens(), client, settings)
-
-
-async def _open_client() -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS)
-    return httpx.AsyncClient(limits=limits)
+        yield ApiServices(catalogue, open_tokens(), settings, client)
 
 
 @contextmanager

@@ -89,29 +89,30 @@ class FirebaseTokens:
         """Return a new token by the refresh token of the one before, else by a sign-in."""
         new = None
         if before is not None:
-            form = {"grant_type": "refresh_token", "refresh_token": before.refresh_token}
-            response = await _post(client, f"{self._securetoken_url}/v1/token", credentials.api_key, data=form)
-            new = self._read_token(response, "id_token", "refresh_token", "expires_in")
+            url, form = f"{self._securetoken_url}/v1/token", {"refresh_token": before.refresh_token}
+            reply = await _post(client, url, credentials.api_key, data={"grant_type": "refresh_token", **form})
+            new = self._read_token(reply, "id_token", "refresh_token", "expires_in")
         if new is None:
             url = f"{self._identity_url}/v1/accounts:signInWithPassword"
             account = {"email": credentials.email, "password": credentials.password, "returnSecureToken": True}
-            response = await _post(client, url, credentials.api_key, json=account)
-            new = self._read_token(response, "idToken", "refreshToken", "expiresIn")
+            reply = await _post(client, url, credentials.api_key, json=account)
+            new = self._read_token(reply, "idToken", "refreshToken", "expiresIn")
         if new is None:
             raise AgentFailureError(
                 "ConfigurationError",
-                f"Firebase refused the account of the API (HTTP {response.status_code}); check its e-mail address, "
+                f"Firebase refused the account of the API (HTTP {reply.status_code}); check its e-mail address, "
                 "password and web API key",
             )
-        await asyncio.to_thread(self._write_file, credentials.digest, new)
+        with suppress(OSError):  # a file that cannot be written costs the next run a sign-in
+            await asyncio.to_thread(self._write_file, credentials.digest, new)
         return new
 
-    def _read_token(self, response: httpx.Response, token: str, refresh: str, expires: str) -> _Token | None:
+    def _read_token(self, reply: httpx.Response, token: str, refresh: str, expires: str) -> _Token | None:
         """Return the token in a reply; None: it is refused."""
-        if response.status_code != _OK:
+        if reply.status_code != _OK:
             return None
         try:
-            content = response.json()
+            content = reply.json()
             return _Token(str(content[token]), str(content[refresh]), self._clock() + float(content[expires]))
         except (ValueError, KeyError, TypeError):
             raise AgentFailureError("HttpRequestError", "Firebase's reply holds no token") from None
@@ -124,11 +125,10 @@ class FirebaseTokens:
             return {}
 
     def _write_file(self, digest: str, token: _Token) -> None:
-        """Add a token to the file in one step; a file that cannot be written costs the next run a sign-in."""
-        with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with write_atomically(self._file) as file:
-                file.write(_TOKENS.dump_json(self._read_file() | {digest: token}).decode())
+        """Add a token to the file in one step."""
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with write_atomically(self._file) as file:
+            file.write(_TOKENS.dump_json(self._read_file() | {digest: token}).decode())
 
 
 def open_tokens(environment: Mapping[str, str] = os.environ) -> FirebaseTokens:

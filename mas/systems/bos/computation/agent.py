@@ -1,6 +1,6 @@
 """The computation agent: it writes Python for the question, runs it in the sandbox, and reports the outcome in words.
 
-agent = ComputationAgent(write_code, summarize, ComputationSettings(), SandboxSettings())
+agent = ComputationAgent(predictors, repair_attempts=0, sandbox=SandboxSettings())
 result = await agent.invoke("What is the average of 3, 5 and 10?", context={})
 result.answer, result.tabular
 """
@@ -20,7 +20,6 @@ from mas.runtime.trace import span
 from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
 from mas.systems.bos.contracts import AgentFailureError, TabularResult
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
-from mas.systems.bos.settings import ComputationSettings
 from mas.tools.attachments import list_attachments
 from mas.tools.sandbox.repl import Interpreter, format_reply
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
@@ -33,14 +32,16 @@ ALLOWED_IMPORTS = (  # code that imports others is refused
     *("typing", "dataclasses", "enum", "numpy", "pandas", "scipy", "openpyxl"),
 )
 _RESERVE_CHARS = 500  # of an output, for what is around the captured values
+_STOPPED: dict[type[Exception], str] = {
+    SessionTimeoutError: "SandboxTimeout",
+    SessionLostError: "SandboxViolation",
+    NotAvailableError: "ConfigurationError",
+}
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _ERROR_TYPE = re.compile(r"(?:\w+\.)*(\w+)(?::|$)")
-_FORBIDDEN_NAMES = frozenset(("exec", "eval", "compile", "__import__", "breakpoint", "input", "help", "exit", "quit"))
-_FORBIDDEN_ATTRIBUTES = frozenset(
-    ("__subclasses__", "__globals__", "__builtins__", "__code__", "__loader__", "__bases__", "__base__", "__mro__")
-)
-_SYSTEM_MODULES = frozenset(  # which allowed modules have among their own names: random._os, calendar.sys
-    ("os", "posix", "sys", "subprocess", "socket", "shutil", "builtins", "importlib", "ctypes", "multiprocessing")
+_FORBIDDEN = (
+    *("exec", "eval", "compile", "__import__", "breakpoint", "input", "help", "exit", "quit", "__subclasses__"),
+    *("__globals__", "__builtins__", "__code__", "__loader__", "__bases__", "__base__", "__mro__"),
 )
 
 
@@ -86,13 +87,12 @@ class Execution:
 
 @dataclass(frozen=True)
 class ComputationAgent(RecordedAgent):
-    """Agent without a state of its own."""
+    """Stateless agent."""
 
     name = "computation"
 
-    write_code: dspy.Predict
-    summarize: dspy.Predict
-    settings: ComputationSettings
+    predictors: Mapping[str, dspy.Predict]
+    repair_attempts: int
     sandbox: SandboxSettings
 
     async def answer(
@@ -100,13 +100,13 @@ class ComputationAgent(RecordedAgent):
     ) -> tuple[str, TabularResult | None]:
         """Answer by code, which is repaired as often as the settings allow."""
         problem: str | None = None
-        for attempts_left in range(self.settings.repair_attempts, -1, -1):
+        for attempts_left in range(self.repair_attempts, -1, -1):
             code = await self._ask_for_code(question, context, problem)
             recorder.add("DECISION", "Computation code was written", code=code)
             execution = await self._run(code, recorder)
             if not execution.error:
                 answer = await recorder.ask(
-                    self.summarize,
+                    self.predictors["compute_summarize"],
                     "computation_answer",
                     "Outcome could not be summarised",
                     computation_to_summarize=question,
@@ -118,11 +118,11 @@ class ComputationAgent(RecordedAgent):
             problem = f"The code:\n{code}\n\nIts error:\n{execution.error}"
             if attempts_left:
                 recorder.add("MESSAGE", "Computation code failed and is repaired", error=execution.error_line)
-        found = _ERROR_TYPE.match(execution.error_line)
-        raise AgentFailureError(found[1] if found else "CodeError", execution.error_line, {"code": code})
+        kind = _ERROR_TYPE.match(execution.error_line)
+        raise AgentFailureError(kind[1] if kind else "CodeError", execution.error_line, {"code": code})
 
     async def _ask_for_code(self, question: str, context: Mapping[str, object], problem: str | None) -> str:
-        reply = await self.write_code.acall(
+        reply = await self.predictors["compute_code"].acall(
             computation_question=question,
             context=format_context(context),
             earlier_results=get_text(context, EARLIER_RESULTS) or "none",
@@ -152,12 +152,8 @@ class ComputationAgent(RecordedAgent):
             with span("tool", "python_repl_tool", inputs={"code": code}) as current:
                 execution = await execute(code, self.sandbox, list_attachments())
                 current.outputs = {"observation": execution.text}
-        except SessionTimeoutError as error:
-            raise AgentFailureError("SandboxTimeout", str(error), {"code": code}) from error
-        except SessionLostError as error:
-            raise AgentFailureError("SandboxViolation", str(error), {"code": code}) from error
-        except NotAvailableError as error:
-            raise AgentFailureError("ConfigurationError", str(error), {"code": code}) from error
+        except (SessionTimeoutError, SessionLostError, NotAvailableError) as error:
+            raise AgentFailureError(_STOPPED[type(error)], str(error), {"code": code}) from error
         recorder.add(
             "TOOL",
             "Executed code",
@@ -180,35 +176,17 @@ def find_violation(code: str) -> str | None:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # the sandbox shows the error with its line
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    imported = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
     for node in ast.walk(tree):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
-            modules = [
-                node.module or ".",
-                *(each.name for each in node.names if each.name.lstrip("_") in _SYSTEM_MODULES),
-            ]
+            modules = [node.module or "."]
         for module in modules:
             if module.partition(".")[0] not in ALLOWED_IMPORTS:
                 return f"the module {module} may not be imported; allowed: {', '.join(ALLOWED_IMPORTS)}"
-        if isinstance(node, ast.Name) and node.id in _FORBIDDEN_NAMES | _FORBIDDEN_ATTRIBUTES:
-            return f"{node.id} may not be used"
-        if isinstance(node, ast.Attribute) and node.attr in _FORBIDDEN_ATTRIBUTES:
-            return f"the attribute {node.attr} may not be used"
-        if (
-            isinstance(node, ast.Attribute)
-            and node.attr.lstrip("_") in _SYSTEM_MODULES
-            and _find_root(node) in imported
-        ):
-            return f"{ast.unparse(node)} may not be used: it reaches a module that may not be imported"
+        used = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if used in _FORBIDDEN:
+            return f"{used} may not be used"
     return None
-
-
-def _find_root(node: ast.expr) -> str | None:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None
 
 
 async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path] | None = None) -> Execution:
@@ -229,12 +207,12 @@ async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path
             room = MAX_OUTPUT_CHARS - _RESERVE_CHARS
             program = (Path(__file__).parent / "capture.py").read_text("utf-8")
             capture = f"{program}\nprint(_mas_capture(globals(), {bool(reply.value)}, {room}))"
-            found = (await interpreter.run(capture)).output
+            captured = (await interpreter.run(capture)).output
         except SessionLostError:  # the code has left something running; what it printed is known
-            found = ""
+            captured = ""
     finally:
         interpreter.close()
-    value, variables, table = read_capture(found)
+    value, variables, table = read_capture(captured)
     shown = value if value is not None else reply.value or None
     return Execution(text, output=reply.output, value=shown, variables=variables, table=table)
 
@@ -242,10 +220,10 @@ async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path
 def read_capture(text: str) -> tuple[object, Mapping[str, object], TabularResult | None]:
     """Return value, variables and table; nothing of a text that is none of ours."""
     try:
-        found = json.loads(text)
-        table = found["table"] and TabularResult.from_lists(
-            [str(name) for name in found["table"]["columns"]], found["table"]["rows"], found["table"]["truncated"]
-        )
-        return found["value"], dict(found["locals"]), table
+        outcome = json.loads(text)
+        table = outcome["table"]
+        if table is not None:
+            table = TabularResult.from_lists(list(map(str, table["columns"])), table["rows"], table["truncated"])
+        return outcome["value"], dict(outcome["locals"]), table
     except (ValueError, TypeError, KeyError, RecursionError):
         return None, {}, None

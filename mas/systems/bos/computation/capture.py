@@ -31,42 +31,36 @@ def _mas_capture(variables, has_value, max_chars):
         if hasattr(value, "to_frame") and hasattr(value, "index"):  # a Series
             value = value.to_frame().reset_index()
         if hasattr(value, "itertuples") and hasattr(value, "columns"):  # a DataFrame
-            if type(value.index).__name__ != "RangeIndex":
-                value = value.reset_index()
-            return [str(name) for name in value.columns], value.itertuples(index=False, name=None), len(value)
-        if isinstance(value, list | tuple) and value and all(isinstance(row, dict) for row in value):
+            value = value if type(value.index).__name__ == "RangeIndex" else value.reset_index()
+            return list(map(str, value.columns)), value.itertuples(index=False, name=None), len(value)
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             names = list(dict.fromkeys(name for row in value for name in row))
-            return [str(name) for name in names], ([row.get(name) for name in names] for row in value), len(value)
+            return list(map(str, names)), ([row.get(name) for name in names] for row in value), len(value)
         return None
+
+    def take(items, room):
+        taken = []
+        for item in items:
+            room -= len(json.dumps(item))
+            if room < 0:
+                break
+            taken.append(item)
+        return taken
 
     described = {"locals": {}, "value": None, "table": None}
     outcome = variables.get("_") if has_value else variables.get("result")
     try:
-        if found := find_table(outcome):
-            columns, rows, n_rows = found
-            kept, room = [], max_chars // 2
-            for row in rows:
-                cells = [to_cell(cell) for cell in row]
-                room -= len(json.dumps(cells))
-                if room < 0:
-                    break
-                kept.append(cells)
+        if table := find_table(outcome):
+            columns, rows, n_rows = table
+            kept = take(([to_cell(cell) for cell in row] for row in rows), max_chars // 2)
             described["table"] = {"columns": columns, "rows": kept, "truncated": len(kept) < n_rows}
         else:
             described["value"] = to_cell(outcome)
+        hidden = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
+        shown = {n: v for n, v in variables.items() if not n.startswith("_") and not isinstance(v, hidden)}
+        cells = ((name, to_cell(value)) for name, value in list(shown.items()))
+        short = ((name, cell[:200] if isinstance(cell, str) else cell) for name, cell in cells)
+        described["locals"] = dict(take(short, max_chars // 4))
     except Exception:  # noqa: BLE001  # of a value's own methods
-        described["value"] = None
-    hidden, room = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type), max_chars // 4
-    for name, value in list(variables.items()):
-        try:
-            if name.startswith("_") or isinstance(value, hidden):
-                continue
-            cell = to_cell(value)
-            cell = cell[:200] if isinstance(cell, str) else cell
-            room -= len(json.dumps([name, cell]))
-        except Exception:  # noqa: BLE001  # likewise
-            continue
-        if room < 0:
-            break
-        described["locals"][name] = cell
+        pass
     return json.dumps(described)

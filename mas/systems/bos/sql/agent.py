@@ -17,8 +17,8 @@ as in `mas.systems.bos.orchestrator`.
 import functools
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -27,6 +27,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from mas.agents.tool_adapter import ToolAdapter
 from mas.runtime.sample_context import current_context
@@ -36,7 +37,7 @@ from mas.systems.bos.contracts import AgentFailureError, TabularResult
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
 from mas.systems.bos.sql.server import QUERY_TOOL, QueryResult, fail
-from mas.systems.bos.sql.session import SqlSession
+from mas.systems.bos.sql.session import SqlSession, format_tables
 
 MAX_STEPS = 12  # of one attempt, which takes eight
 DATABASE = "database"  # key of a request's context that names the database
@@ -97,7 +98,7 @@ class AnswerFromRows(dspy.Signature):
 class SQLAgentState(MessagesState, total=False):
     """State of one attempt. `messages` begins with the question; each failed attempt has added its feedback."""
 
-    metadata: dict[str, object]  # context, schema (kept from attempt to attempt), overview, reviews
+    metadata: dict[str, object]  # context; overview; schema, known from attempt to attempt; reviewed
     last_query: str | None
     last_query_result: QueryResult | None
     final_answer: str | None
@@ -119,9 +120,9 @@ class AttemptContext:
     def guard(self) -> Guard:
         return self.session.guards[self.database]
 
-    @property
-    def tables(self) -> list[str]:
-        return list(self.guard.tables)
+    async def ask(self, step: str, **inputs: object) -> dspy.Prediction:
+        """Ask the model of a step; AdapterParseError: its reply cannot be read."""
+        return await self.predictors[step].acall(**inputs, system_prompt=get_text(self.context, SYSTEM_PROMPT))
 
 
 Changes = dict[str, object]  # the fields of the state that a node has changed
@@ -133,87 +134,75 @@ Attempt = CompiledStateGraph[SQLAgentState, AttemptContext, SQLAgentState, SQLAg
 def sql_graph() -> Attempt:
     """Return the compiled graph, the same one for every caller."""
     graph = StateGraph(SQLAgentState, context_schema=AttemptContext)
-    graph.add_node("list_tables", list_tables)
+    graph.add_edge(START, "list_tables")
+    graph.add_node("list_tables", list_tables)  # a node that returns a Command says which one is next
     graph.add_node("call_get_schema", call_get_schema)
+    graph.add_edge("call_get_schema", "generate_query")
     graph.add_node("generate_query", generate_query)
     graph.add_node("safety_check", safety_check)
     graph.add_node("check_query", check_query)
+    graph.add_edge("check_query", "safety_check")
     graph.add_node("execute_query", execute_query)
     graph.add_node("parse_results", parse_results)
-    graph.add_edge(START, "list_tables")
-    graph.add_conditional_edges("list_tables", route_to_schema, ["call_get_schema", "generate_query"])
-    graph.add_edge("call_get_schema", "generate_query")
-    graph.add_conditional_edges("generate_query", route_to_check, ["safety_check", END])
-    graph.add_conditional_edges("safety_check", route_to_execution, ["check_query", "execute_query", END])
-    graph.add_edge("check_query", "safety_check")
-    graph.add_conditional_edges("execute_query", route_to_answer, ["parse_results", END])
     graph.add_edge("parse_results", END)
     return graph.compile()
 
 
-async def list_tables(state: SQLAgentState, runtime: Context) -> Changes:
+async def list_tables(state: SQLAgentState, runtime: Context) -> Command[str]:
     """Note the names of the tables that may be read."""
-    overview = "\n".join(f"table {name}" for name in runtime.context.tables)
-    return _note(state, overview=overview, reviews=0)
-
-
-async def route_to_schema(state: SQLAgentState) -> Literal["call_get_schema", "generate_query"]:
-    return "generate_query" if state["metadata"].get("schema") else "call_get_schema"
+    overview = "\n".join(f"table {name}" for name in runtime.context.guard.tables)
+    is_known = state["metadata"].get("schema")
+    return Command(goto="generate_query" if is_known else "call_get_schema", update=_note(state, overview=overview))
 
 
 async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
     """Read the columns of the tables that the model chooses; of all if it chose none and its first query failed."""
-    own = runtime.context
-    chosen: Sequence[object] = own.tables
+    own, tables = runtime.context, list(runtime.context.guard.tables)
+    chosen: Sequence[object] = tables
     if len(state["messages"]) == 1:
-        try:
-            reply = await own.predictors["sql_schema"].acall(
+        with suppress(AdapterParseError):
+            reply = await own.ask(
+                "sql_schema",
                 question_for_tables=own.question,
-                tables=", ".join(own.tables),
+                tables=", ".join(tables),
                 context=format_context(own.context),
-                system_prompt=get_text(own.context, SYSTEM_PROMPT),
             )
             chosen = reply.needed_tables or ()
-        except AdapterParseError:
-            pass
     if not chosen:
         return _note(state)
     wanted = {str(name).strip().lower() for name in chosen}
-    known = [name for name in own.tables if name.lower() in wanted] or own.tables
+    known = [name for name in tables if name.lower() in wanted] or tables
     schema = await own.session.read_schema(own.database, known)
     own.recorder.add("TOOL", "Read the schema of tables", tables=known)
-    return _note(state, schema=schema)
+    return _note(state, schema=format_tables(schema["tables"]))
 
 
-async def generate_query(state: SQLAgentState, runtime: Context) -> Changes:
+async def generate_query(state: SQLAgentState, runtime: Context) -> Command[str]:
     """Let the model write the query as a call of the query tool."""
-    own, feedback = runtime.context, [str(message.content) for message in state["messages"][1:]]
-    predictor = own.predictors["sql_generate"]
-    lm = predictor.lm or dspy.settings.lm
-    tool = dspy.Tool(mcp_db_query)
+    own, tool = runtime.context, dspy.Tool(mcp_db_query)
+    lm = own.predictors["sql_generate"].lm or dspy.settings.lm
     try:
         with dspy.context(adapter=ToolAdapter({QUERY_TOOL: tool}, native=lm.supports_function_calling)):
-            reply = await predictor.acall(
+            reply = await own.ask(
+                "sql_generate",
                 question_for_query=own.question,
                 database=f"{own.database} ({own.guard.dialect})",
                 table_overview=_describe_tables(state),
                 context=format_context(own.context),
                 earlier_results=get_text(own.context, EARLIER_RESULTS) or "none",
-                failed_attempts="\n\n".join(feedback) or None,
-                system_prompt=get_text(own.context, SYSTEM_PROMPT),
+                failed_attempts="\n\n".join(str(message.content) for message in state["messages"][1:]) or None,
                 tools=[tool],
             )
         query, remark = _find_query(reply.tool_calls), str(reply.remark or "").strip()
+        own.unreadable.clear()
     except AdapterParseError as error:
         query, remark = "", str(getattr(error, "lm_response", "") or "").strip()[:500]
         own.unreadable.append(error)
-    else:
-        own.unreadable.clear()
     if not query:
         reason = f"{NO_QUERY} The reply was: {remark}" if remark else NO_QUERY
-        return {"last_query": None, "last_query_result": fail(own.recorder.redact(reason))}
+        return Command(goto=END, update={"last_query_result": fail(own.recorder.redact(reason))})
     own.recorder.add("DECISION", "Query was written", query=query)
-    return {"last_query": query, "last_query_result": None}
+    return Command(goto="safety_check", update={"last_query": query})
 
 
 def mcp_db_query(query: str) -> str:
@@ -227,44 +216,34 @@ def _find_query(calls: object) -> str:
     return next((query.strip() for query in queries if isinstance(query, str)), "")
 
 
-async def route_to_check(state: SQLAgentState) -> str:
-    return "safety_check" if state.get("last_query") else END
-
-
-async def safety_check(state: SQLAgentState, runtime: Context) -> Changes:
+async def safety_check(state: SQLAgentState, runtime: Context) -> Command[str]:
     """Refuse what is not one reading query of listed tables; put the query into the form that will be run."""
     try:
-        return {"last_query": runtime.context.guard.check(state["last_query"] or "")}
+        query = runtime.context.guard.check(state["last_query"] or "")
     except UnsafeQueryError as refusal:
-        return {"last_query_result": fail(str(refusal))}
-
-
-async def route_to_execution(state: SQLAgentState) -> str:
-    if state.get("last_query_result") is not None:
-        return END
-    return "execute_query" if state["metadata"]["reviews"] else "check_query"
+        return Command(goto=END, update={"last_query_result": fail(str(refusal))})
+    is_reviewed = state["metadata"].get("reviewed")
+    return Command(goto="execute_query" if is_reviewed else "check_query", update={"last_query": query})
 
 
 async def check_query(state: SQLAgentState, runtime: Context) -> Changes:
     """Let the model review the query; what it returns is checked for safety again."""
-    own = runtime.context
-    try:
-        reply = await own.predictors["sql_check"].acall(
+    own, reviewed = runtime.context, ""
+    with suppress(AdapterParseError):
+        reply = await own.ask(
+            "sql_check",
             question_of_query=own.question,
             query_to_review=state["last_query"],
             dialect=own.guard.dialect,
             known_tables=_describe_tables(state),
-            system_prompt=get_text(own.context, SYSTEM_PROMPT),
         )
         reviewed = str(reply.reviewed_query or "").strip()
-    except AdapterParseError:
-        reviewed = ""
     if reviewed and reviewed != state["last_query"]:
         own.recorder.add("DECISION", "Query was changed by its review", query=reviewed)
-    return {"last_query": reviewed or state["last_query"], **_note(state, reviews=1)}
+    return {"last_query": reviewed or state["last_query"], **_note(state, reviewed=True)}
 
 
-async def execute_query(state: SQLAgentState, runtime: Context) -> Changes:
+async def execute_query(state: SQLAgentState, runtime: Context) -> Command[str]:
     """Run the query.
 
     Raises:
@@ -277,32 +256,26 @@ async def execute_query(state: SQLAgentState, runtime: Context) -> Changes:
     with span("tool", QUERY_TOOL, inputs={"query": query, "database": own.database}) as current:
         result = await own.session.query(query, own.database)
         current.outputs = {"row_count": result["row_count"], "error": result["error"]}
-    latency = (time.perf_counter() - started) * 1000
-    facts = {"query": query, "database": own.database, "row_count": result["row_count"], "latency_ms": latency}
-    own.recorder.add("TOOL", "Executed query", success=result["success"], **facts)
-    return {"last_query_result": result}
-
-
-async def route_to_answer(state: SQLAgentState) -> str:
-    result = state.get("last_query_result")
-    return "parse_results" if result is not None and result["success"] else END
+    facts = {"query": query, "database": own.database, "success": result["success"], "row_count": result["row_count"]}
+    own.recorder.add("TOOL", "Executed query", **facts, latency_ms=(time.perf_counter() - started) * 1000)
+    return Command(goto="parse_results" if result["success"] else END, update={"last_query_result": result})
 
 
 async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
     """Answer from the rows; without rows there is nothing that a model could add."""
     own, result = runtime.context, state["last_query_result"]
     assert result is not None
-    if not result["data"]:
-        return {"final_answer": NO_ROWS, "messages": [AIMessage(NO_ROWS)]}
-    answer = await own.recorder.ask(
-        own.predictors["sql_answer"],
-        "rows_answer",
-        "Rows could not be put into words",
-        question_about_rows=own.question,
-        executed_query=state["last_query"],
-        rows=format_data(QUERY_TOOL, format_rows(result)),
-        system_prompt=get_text(own.context, SYSTEM_PROMPT),
-    )
+    answer = NO_ROWS
+    if result["data"]:
+        answer = await own.recorder.ask(
+            own.predictors["sql_answer"],
+            "rows_answer",
+            "Rows could not be put into words",
+            question_about_rows=own.question,
+            executed_query=state["last_query"],
+            rows=format_data(QUERY_TOOL, format_rows(result)),
+            system_prompt=get_text(own.context, SYSTEM_PROMPT),
+        )
     answer = answer or format_rows(result)
     return {"final_answer": answer, "messages": [AIMessage(answer)]}
 
@@ -316,14 +289,8 @@ def format_rows(result: QueryResult) -> str:
     return text[:MAX_ROWS_CHARS] + ("\n[there are more rows]" if is_cut else "")
 
 
-def make_feedback(query: str | None, error: str) -> HumanMessage:
-    """Return the message that a retry begins with."""
-    return HumanMessage(f"The query:\n{query or '(none)'}\n\nfailed: {error}\n\nWrite another one.")
-
-
 def _describe_tables(state: SQLAgentState) -> str:
-    metadata = state["metadata"]
-    return str(metadata.get("schema") or metadata["overview"])
+    return str(state["metadata"].get("schema") or state["metadata"]["overview"])
 
 
 def _note(state: SQLAgentState, **values: object) -> Changes:
@@ -332,7 +299,7 @@ def _note(state: SQLAgentState, **values: object) -> Changes:
 
 @dataclass(frozen=True)
 class SqlAgent(RecordedAgent):
-    """Agent without a state of its own."""
+    """Stateless agent."""
 
     name = "sql"
 
@@ -343,7 +310,7 @@ class SqlAgent(RecordedAgent):
     async def answer(
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
     ) -> tuple[str, TabularResult | None]:
-        """Answer from the rows of a query, written anew after each that failed until the retries are used up."""
+        """Answer from the rows of a query; after one that failed another is written, until the retries are used up."""
         database = self._choose_database(context)
         attempt_context = AttemptContext(self.predictors, self.session, database, question, context, recorder)
         limit: RunnableConfig = {"recursion_limit": MAX_STEPS}  # the orchestrator's would be inherited
@@ -367,7 +334,8 @@ class SqlAgent(RecordedAgent):
             recorder.add("ERROR", "SQL agent attempt failed", **history[-1])
             if attempt <= self.max_retries:
                 recorder.add("MESSAGE", "SQL agent tries again with feedback", attempt=attempt + 1, error=error)
-            messages = [*state["messages"], make_feedback(query, error)]
+            feedback = f"The query:\n{query or '(none)'}\n\nfailed: {error}\n\nWrite another one."
+            messages = [*state["messages"], HumanMessage(feedback)]
             schema = state["metadata"].get("schema")
         if attempt_context.unreadable:
             raise attempt_context.unreadable[-1]  # the model's fault, no query's
@@ -380,12 +348,11 @@ class SqlAgent(RecordedAgent):
         Raises:
             AgentFailureError: it names none of several, or one that there is not.
         """
-        known = ", ".join(self.session.guards)
-        name = get_text(context, DATABASE)
-        if name is None and len(self.session.guards) == 1:
-            return next(iter(self.session.guards))
-        if name is None or name not in self.session.guards:
-            wrong = f"names the database {name!r}" if name else "names no database"
-            message = f"The request's context {wrong}; set context.{DATABASE} to one of: {known}."
-            raise AgentFailureError("ConfigurationError", message)
-        return name
+        known, name = list(self.session.guards), get_text(context, DATABASE)
+        if name is None and len(known) == 1:
+            return known[0]
+        if name in known:
+            return str(name)
+        wrong = f"names the database {name!r}" if name else "names no database"
+        message = f"The request's context {wrong}; set context.{DATABASE} to one of: {', '.join(known)}."
+        raise AgentFailureError("ConfigurationError", message)

@@ -1,6 +1,6 @@
 """Lists of the syntax, functions and types that a query may use. What is not listed here is refused by the guard.
 
-Left out on purpose: whatever reads files, settings or the catalogue, sleeps, runs text as SQL, locks, or makes a value
+Left out on purpose: what reads files, settings or the catalogue, sleeps, runs text as SQL, locks, or makes a value
 of any length from a short call (`repeat`, `lpad`, `printf`, `format`, `zeroblob`).
 """
 

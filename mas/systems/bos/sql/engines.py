@@ -16,8 +16,6 @@ from urllib.parse import quote
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.settings import QueryLimits
-from mas.systems.bos.sql.guard import MAIN_SCHEMAS
 
 if TYPE_CHECKING:
     import psycopg
@@ -30,6 +28,7 @@ _FORBIDDEN_FUNCTIONS = frozenset(
     ("load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "printf", "format", "randomblob", "zeroblob")
 )
 CONNECT_SECONDS = 10
+QUERY_SECONDS = 10.0  # that a query may take
 
 Rows = Iterator[Sequence[object]]
 
@@ -59,8 +58,8 @@ class DatabaseUnavailableError(Exception):
     """The database cannot be reached. The message names no host, user or password."""
 
 
-def explain_timeout(limits: QueryLimits) -> str:
-    return f"The query was stopped after {limits.seconds:g} seconds; write one that does less work."
+def explain_timeout() -> str:
+    return f"The query was stopped after {QUERY_SECONDS:g} seconds; write one that does less work."
 
 
 class SQLiteEngine:
@@ -69,7 +68,7 @@ class SQLiteEngine:
     def __init__(self, path: str) -> None:
         self._path = Path(path)
 
-    def execute(self, query: str, tables: Iterable[str], limits: QueryLimits) -> tuple[list[str], Rows]:
+    def execute(self, query: str, tables: Iterable[str]) -> tuple[list[str], Rows]:
         """Start a query and return its columns and rows.
 
         Raises:
@@ -77,13 +76,13 @@ class SQLiteEngine:
             DatabaseUnavailableError: there is no database.
         """
         connection = self._connect()
-        _restrict(connection, tables, limits)
+        _restrict(connection, tables)
         try:
             cursor = connection.execute(query)
         except (sqlite3.Error, sqlite3.Warning) as error:
             connection.close()
-            raise DatabaseError(_explain(error, limits)) from error
-        return [column[0] for column in cursor.description or ()], _read_rows(connection, cursor, limits)
+            raise DatabaseError(_explain(error)) from error
+        return [column[0] for column in cursor.description or ()], _read_rows(connection, cursor)
 
     def _connect(self) -> sqlite3.Connection:
         if not self._path.is_file():
@@ -104,19 +103,15 @@ class SQLiteEngine:
         except sqlite3.Error as error:
             raise DatabaseError(f"{self._path.name}: {error}") from error
 
-    def find_excess(self, tables: Iterable[str]) -> str:
-        """Return what the connection may do besides reading these tables; empty if nothing."""
-        return ""  # the authorizer allows the listed tables only
 
-
-def _restrict(connection: sqlite3.Connection, tables: Iterable[str], limits: QueryLimits) -> None:
+def _restrict(connection: sqlite3.Connection, tables: Iterable[str]) -> None:
     """Let the connection read these tables for a while, and nothing else.
 
     A view needs the tables that it reads to be listed as well: `within` may be a view, or a CTE of the same name.
     """
     allowed = {table.lower() for table in tables} | _TABLE_FUNCTIONS
     existing = {name.lower() for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-    deadline = time.monotonic() + limits.seconds
+    deadline = time.monotonic() + QUERY_SECONDS
 
     def authorize(action: int, first: str | None, second: str | None, schema: str | None, within: str | None) -> int:
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
@@ -138,20 +133,16 @@ def _restrict(connection: sqlite3.Connection, tables: Iterable[str], limits: Que
     connection.set_authorizer(authorize)
 
 
-def _read_rows(
-    connection: sqlite3.Connection, cursor: sqlite3.Cursor, limits: QueryLimits
-) -> Iterator[Sequence[object]]:
+def _read_rows(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> Iterator[Sequence[object]]:
     with closing(connection):
         try:
             yield from cursor
         except (sqlite3.Error, MemoryError) as error:
-            raise DatabaseError(_explain(error, limits)) from error
+            raise DatabaseError(_explain(error)) from error
 
 
-def _explain(error: Exception, limits: QueryLimits) -> str:
-    if str(error) == "interrupted":
-        return explain_timeout(limits)
-    return str(error) or type(error).__name__
+def _explain(error: Exception) -> str:
+    return explain_timeout() if str(error) == "interrupted" else str(error) or type(error).__name__
 
 
 def _read_table(connection: sqlite3.Connection, name: str) -> TableSchema:
@@ -181,19 +172,15 @@ class PostgresEngine:
                 f"Database {name!r} needs the environment variable {url_env}: postgresql://user:password@host/db."
             )
 
-    def execute(self, query: str, tables: Iterable[str], limits: QueryLimits) -> tuple[list[str], Rows]:
-        rows = self._rows(query, limits)
-        columns = next(rows)
-        return [str(name) for name in columns], rows
+    def execute(self, query: str, tables: Iterable[str]) -> tuple[list[str], Rows]:
+        rows = self._rows(query)
+        return [str(name) for name in next(rows)], rows
 
-    def _rows(self, query: str, limits: QueryLimits) -> Iterator[Sequence[object]]:
+    def _rows(self, query: str) -> Iterator[Sequence[object]]:
         """Yield the names of the columns, then the rows as they arrive."""
         import psycopg
 
-        with (
-            closing(self._connect(limits.seconds)) as connection,
-            connection.cursor() as cursor,
-        ):
+        with closing(self._connect()) as connection, connection.cursor() as cursor:
             try:
                 is_first = True
                 # `stream` uses the extended protocol, in which a message holds one statement, and one row at a time.
@@ -205,19 +192,18 @@ class PostgresEngine:
                 if is_first:  # `stream` forgets the columns of a result without rows
                     cursor.execute(query.encode(), prepare=True)
                     yield [column.name for column in cursor.description or ()]
-            except (psycopg.Error, MemoryError) as error:
-                if isinstance(error, psycopg.errors.QueryCanceled):
-                    raise DatabaseError(explain_timeout(limits)) from error
-                message = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-                raise DatabaseError(message or type(error).__name__) from error
+            except psycopg.errors.QueryCanceled as error:
+                raise DatabaseError(explain_timeout()) from error
+            except psycopg.Error as error:
+                raise DatabaseError(error.diag.message_primary or type(error).__name__) from error
 
-    def _connect(self, seconds: float) -> "psycopg.Connection[tuple[object, ...]]":
+    def _connect(self) -> "psycopg.Connection[tuple[object, ...]]":
         import psycopg
 
         settings = {
             "default_transaction_read_only": "on",
-            "statement_timeout": f"{max(1, round(seconds * 1000))}",
-            "idle_in_transaction_session_timeout": f"{max(1, round(seconds * 3000))}",
+            "statement_timeout": f"{max(1, round(QUERY_SECONDS * 1000))}",
+            "idle_in_transaction_session_timeout": f"{max(1, round(QUERY_SECONDS * 3000))}",
             "lock_timeout": "1000",
             "search_path": "public",
             "standard_conforming_strings": "on",
@@ -231,44 +217,26 @@ class PostgresEngine:
             raise DatabaseUnavailableError(f"the connection was refused ({type(error).__name__})") from None
         return connection
 
-    def _select(self, query: str, **values: object) -> list[tuple[object, ...]]:
+    def read_schema(self) -> list[TableSchema]:
+        """Return all tables and views that the role may read."""
         import psycopg
 
-        with closing(self._connect(CONNECT_SECONDS)) as connection:
+        tables: dict[str, TableSchema] = {}
+        with closing(self._connect()) as connection:
             try:
-                return connection.execute(query.encode(), values).fetchall()
+                for table, column, kind, required, key in connection.execute(_COLUMNS.encode()):
+                    schema = tables.setdefault(str(table), TableSchema(name=str(table), columns=[], foreign_keys=[]))
+                    schema["columns"].append(
+                        ColumnSchema(name=str(column), type=str(kind), nullable=not required, primary_key=bool(key))
+                    )
+                for table, link in connection.execute(_LINKS.encode()):
+                    if str(table) in tables:
+                        tables[str(table)]["foreign_keys"].append(str(link))
             except psycopg.Error as error:
                 raise DatabaseError(error.diag.message_primary or type(error).__name__) from error
-
-    def read_schema(self) -> list[TableSchema]:
-        tables: dict[str, TableSchema] = {}
-        for table, column, kind, required, key in self._select(_COLUMNS):
-            schema = tables.setdefault(str(table), TableSchema(name=str(table), columns=[], foreign_keys=[]))
-            schema["columns"].append(
-                ColumnSchema(name=str(column), type=str(kind), nullable=not required, primary_key=bool(key))
-            )
-        for table, link in self._select(_LINKS):
-            if str(table) in tables:
-                tables[str(table)]["foreign_keys"].append(str(link))
         return list(tables.values())
 
-    def find_excess(self, tables: Iterable[str]) -> str:
-        main = MAIN_SCHEMAS["postgres"]
-        listed = [table if "." in table else f"{main}.{table}" for table in tables]
-        ((powers, tables_of_others, writable, functions),) = self._select(_RIGHTS, listed=listed)
-        if powers:
-            return f"has the rights of {powers}"
-        if functions:
-            return f"can call {functions}, which runs with the rights of its owner"
-        if writable:
-            return f"can write to {writable}"
-        return f"can also read {tables_of_others}" if tables_of_others else ""
 
-
-_RELATIONS = """
-    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind IN ('r', 'v', 'm', 'f', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
-"""
 _NAME = "CASE n.nspname WHEN 'public' THEN c.relname ELSE n.nspname || '.' || c.relname END"
 _COLUMNS = f"""
     SELECT {_NAME}, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
@@ -285,19 +253,4 @@ _LINKS = f"""
     FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE k.contype = 'f' ORDER BY k.conname
-"""
-_RIGHTS = f"""
-    SELECT
-        (SELECT string_agg(r.rolname, ', ') FROM pg_catalog.pg_roles r
-            WHERE pg_catalog.pg_has_role(r.oid, 'MEMBER') AND (r.rolsuper OR r.rolname IN ('pg_read_all_data',
-            'pg_write_all_data', 'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))),
-        (SELECT string_agg({_NAME}, ', ') {_RELATIONS}
-            AND NOT n.nspname || '.' || c.relname = ANY (%(listed)s)
-            AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')),
-        (SELECT string_agg({_NAME}, ', ') {_RELATIONS}
-            AND pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')),
-        (SELECT string_agg(p.proname, ', ') FROM pg_catalog.pg_proc p
-            JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-            WHERE p.prosecdef AND n.nspname <> 'pg_catalog' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
-            AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE'))
 """

@@ -6,7 +6,7 @@
 
 Everything is refused that is not listed: kinds of syntax, functions, types and tables. What is run is the
 rendered tree, never the text that was checked, with tables named by their schema: a database reads it alike.
-Databases enforce the same a second time (`databases.py`).
+Databases enforce the same a second time (`engines.py`).
 """
 
 import logging
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Dialect = Literal["sqlite", "postgres"]
 MAX_QUERY_CHARS = 10_000
-MAIN_SCHEMAS: Mapping[Dialect, str] = {"sqlite": "main", "postgres": "public"}
+_MAIN_SCHEMAS: Mapping[Dialect, str] = {"sqlite": "main", "postgres": "public"}
 
 
 class UnsafeQueryError(Exception):
@@ -67,7 +67,7 @@ class Guard:
         from sqlglot import exp
         from sqlglot.errors import SqlglotError
 
-        _silence_parser()
+        logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its warnings quote the query
         if any(ord(char) < 32 and char not in "\t\r\n" for char in query):
             raise UnsafeQueryError("The query holds control characters; remove them.")
         try:
@@ -113,7 +113,7 @@ class Guard:
         if not table.db and _names_cte(table, self._fold(table.this), self._fold):
             return
         name = ".".join(self._fold(part) for part in table.parts if isinstance(part, exp.Identifier))
-        main = MAIN_SCHEMAS[self.dialect]
+        main = _MAIN_SCHEMAS[self.dialect]
         listed = {each if self.dialect == "postgres" else _lower_ascii(each): each for each in self.tables}
         found = listed.get(name.removeprefix(f"{main}."))
         if found is None or table.catalog:
@@ -172,8 +172,3 @@ def _lower_ascii(name: str) -> str:
 
 def _describe(kind: str) -> str:
     return "".join(f" {char}" if char.isupper() else char for char in kind).strip().upper()
-
-
-def _silence_parser() -> None:
-    """Keep the parser's warnings, which quote the query, off the terminal."""
-    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)

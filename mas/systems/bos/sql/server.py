@@ -2,12 +2,10 @@
 
 `mas.systems.bos.sql.session` starts it and speaks with it over standard input and output:
 
-    python -m mas.systems.bos.sql.server '{"databases": {"shop": {"path": "shop.sqlite", "tables": ["orders"]}},
-        "limits": {"max_rows": 50}}'
+    python -m mas.systems.bos.sql.server '{"shop": {"path": "shop.sqlite", "tables": ["orders"]}}'
 
-Each query is checked again here, whatever the client has checked, and what the guard returns is run read-only, with
-limits, on a connection of its own: nothing that a query does to its session can reach the next one. The database
-refuses by itself what is not listed (SQLite: an authorizer; PostgreSQL: the rights of the role, checked at the start).
+Each query is checked again here, whether or not the client has checked it, and what the guard returns is run read-only,
+with limits, on its own connection: nothing that a query does to its session can reach the next one.
 """
 
 import json
@@ -21,7 +19,7 @@ from typing_extensions import TypedDict  # pydantic reads typing's only from Pyt
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 from mas.systems.bos.contracts import to_cell
-from mas.systems.bos.settings import DatabaseSettings, QueryLimits
+from mas.systems.bos.settings import DatabaseSettings
 from mas.systems.bos.sql.engines import (
     DatabaseError,
     DatabaseUnavailableError,
@@ -37,9 +35,9 @@ if TYPE_CHECKING:
 
 QUERY_TOOL, SCHEMA_TOOL = "mcp_db_query", "mcp_db_schema"
 MEMORY_BYTES = 4 * 2**30  # of the process: a huge value ends the server, not the machine
-MAX_BYTES = 100_000  # of the rows of a result as JSON
+MAX_ROWS = 200  # of a result
+MAX_BYTES = 100_000  # of its rows as JSON
 ALL_TABLES = "*"
-Engine = SQLiteEngine | PostgresEngine
 
 
 class SchemaResult(TypedDict):
@@ -61,24 +59,38 @@ class QueryResult(TypedDict):
 
 
 class Database:
-    """A database with its guard, its limits and the schema as it was when it was opened."""
+    """A database with its guard and the schema as it was when it was opened."""
 
-    def __init__(self, engine: Engine, guard: Guard, limits: QueryLimits, schema: Mapping[str, TableSchema]) -> None:
-        self.engine, self.guard, self.limits, self._schema = engine, guard, limits, schema
+    def __init__(self, name: str, settings: DatabaseSettings) -> None:
+        """Connect, and read the schema of the listed tables.
+
+        Raises:
+            UserError: the database or a table is missing.
+        """
+        self.dialect: Dialect = "sqlite" if settings.path else "postgres"
+        self._engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
+        try:
+            tables = {table["name"]: table for table in self._engine.read_schema()}
+        except (DatabaseError, DatabaseUnavailableError) as error:
+            raise UserError(f"Database {name!r} cannot be opened: {error}") from error
+        if missing := [table for table in settings.tables if table not in tables and table != ALL_TABLES]:
+            raise UserError(f"Database {name!r} has no table {missing[0]!r}; it has: {', '.join(tables) or 'none'}.")
+        listed = tables if ALL_TABLES in settings.tables else {table: tables[table] for table in settings.tables}
+        self._schema = listed
+        self.guard = make_guard(self.dialect, list(listed.values()))
 
     def query(self, query: str) -> QueryResult:
         """Check a query, run it and return its rows, or the reason why there are none."""
         try:
-            safe = self.guard.check(query)
+            return self.run(self.guard.check(query))
         except UnsafeQueryError as error:
             return fail(str(error))
-        return self.run(safe)
 
     def run(self, query: str) -> QueryResult:
         """Run a query that the guard has returned."""
         try:
-            columns, rows = self.engine.execute(query, self.guard.tables, self.limits)
-            data, truncated = _take(rows, self.limits)
+            columns, rows = self._engine.execute(query, self.guard.tables)
+            data, truncated = _take(rows)
         except DatabaseError as error:
             return fail(str(error))
         n = len(data)
@@ -90,32 +102,11 @@ class Database:
         return [table for name, table in self._schema.items() if not wanted or name.lower() in wanted]
 
 
-def open_database(name: str, settings: DatabaseSettings, limits: QueryLimits) -> Database:
-    """Connect, read the schema, and check the listed tables and the rights of the role.
-
-    Raises:
-        UserError: the database or a table is missing, or its role can do too much.
-    """
-    engine: Engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
-    try:
-        found = {table["name"]: table for table in engine.read_schema()}
-    except (DatabaseError, DatabaseUnavailableError) as error:
-        raise UserError(f"Database {name!r} cannot be opened: {error}") from error
-    missing = [table for table in settings.tables if table not in found and table != ALL_TABLES]
-    if missing:
-        raise UserError(f"Database {name!r} has no table {missing[0]!r}; it has: {', '.join(found) or 'none'}.")
-    listed = found if ALL_TABLES in settings.tables else {table: found[table] for table in settings.tables}
-    if settings.check_role and (excess := engine.find_excess(listed)):
-        raise UserError(
-            f"The role of database {name!r} {excess}; connect as a role that owns nothing and has only SELECT on the "
-            "listed tables, or set check_role: false."
-        )
-    columns = {table: [column["name"] for column in schema["columns"]] for table, schema in listed.items()}
-    dialect: Dialect = "sqlite" if settings.path else "postgres"
-    return Database(engine, Guard(dialect, columns), limits, listed)
+def make_guard(dialect: Dialect, tables: Sequence[TableSchema]) -> Guard:
+    return Guard(dialect, {table["name"]: [column["name"] for column in table["columns"]] for table in tables})
 
 
-def _take(rows: Rows, limits: QueryLimits) -> tuple[list[list[object]], bool]:
+def _take(rows: Rows) -> tuple[list[list[object]], bool]:
     """Return the first rows within the limits, and True if there are more."""
     taken: list[list[object]] = []
     size = 0
@@ -124,7 +115,7 @@ def _take(rows: Rows, limits: QueryLimits) -> tuple[list[list[object]], bool]:
         size += len(json.dumps(values, ensure_ascii=False).encode())
         if size > MAX_BYTES and not taken:
             raise DatabaseError(f"One row is larger than {MAX_BYTES} bytes; select fewer or shorter columns.")
-        if len(taken) == limits.max_rows or size > MAX_BYTES:
+        if len(taken) == MAX_ROWS or size > MAX_BYTES:
             rows.close()  # type: ignore[attr-defined]  # both engines return generators
             return taken, True
         taken.append(values)
@@ -157,20 +148,16 @@ def build_server(databases: Mapping[str, Database]) -> "MCPServer[None]":
 
     @server.tool(name=SCHEMA_TOOL, description="Return columns, types and keys of the tables that may be read.")
     def read_schema(database: str, tables: list[str] | None = None) -> SchemaResult:
-        found = find(database)
-        return SchemaResult(dialect=found.guard.dialect, tables=found.schema(tables or ()))
+        opened = find(database)
+        return SchemaResult(dialect=opened.dialect, tables=opened.schema(tables or ()))
 
     return server
 
 
 def main(settings: str) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    given = json.loads(settings)
-    limits = QueryLimits(**given["limits"])
     try:
-        databases = {
-            name: open_database(name, DatabaseSettings(**each), limits) for name, each in given["databases"].items()
-        }
+        databases = {name: Database(name, DatabaseSettings(**each)) for name, each in json.loads(settings).items()}
     except UserError as error:
         print_line(str(error), error=True)
         return 1

@@ -4,8 +4,8 @@
     with open_sql_session(SqlSettings(databases={"shop": shop})) as session:
         (await session.query("SELECT count(*) FROM orders", "shop"))["data"]     # [[58]]
 
-A server that dies is started anew once a run, and the calls that it broke are repeated; after that a call raises
-`ConfigurationError`. A server that does not answer a query in time is replaced as well, and that query fails.
+A server that dies or does not answer is restarted once a run, and the calls that its death broke are repeated; after
+that a call raises `ConfigurationError`.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
 from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.settings import SqlSettings
-from mas.systems.bos.sql.engines import TableSchema, explain_timeout
+from mas.systems.bos.sql.engines import QUERY_SECONDS, TableSchema, explain_timeout
 from mas.systems.bos.sql.guard import Dialect, Guard
-from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL, QueryResult, SchemaResult, fail
+from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL, QueryResult, SchemaResult, fail, make_guard
 from mas.tools.mcp.connection import Connection, ConnectionLostError, ServerCommand
 
 START_SECONDS = 60.0
@@ -36,9 +36,8 @@ MAX_SCHEMA_CHARS = 20_000
 def make_server(settings: SqlSettings) -> ServerCommand:
     """Return the server's command, with the environment variables that it needs and no others."""
     databases = settings.list_databases()
-    given = {name: asdict(database) for name, database in databases.items()}
     addresses = [database.url_env for database in databases.values() if database.url_env]
-    argument = json.dumps({"databases": given, "limits": asdict(settings.limits)})
+    argument = json.dumps({name: asdict(database) for name, database in databases.items()})
     command = (sys.executable, "-m", "mas.systems.bos.sql.server", argument)
     return ServerCommand(command, build_child_environment(*addresses))
 
@@ -50,7 +49,7 @@ class SqlSession:
         self.settings = settings
         self.guards: dict[str, Guard] = {}  # by database
         self._connection: Connection | None = None
-        self._replacing = asyncio.Lock()
+        self._restarting = asyncio.Lock()
         self._restarts = 0
 
     async def query(self, query: str, database: str) -> QueryResult:
@@ -59,23 +58,18 @@ class SqlSession:
         Raises:
             AgentFailureError: the server is gone, or the database is.
         """
-        limits = self.settings.limits
         try:
             arguments = {"query": query, "database": database}
-            return cast(QueryResult, await self._call(QUERY_TOOL, arguments, limits.seconds + SLACK_SECONDS))
+            return cast(QueryResult, await self._call(QUERY_TOOL, arguments, QUERY_SECONDS + SLACK_SECONDS))
         except TimeoutError:
-            return fail(explain_timeout(limits))
+            return fail(explain_timeout())
 
-    async def read_schema(self, database: str, tables: Sequence[str] = ()) -> str:
-        """Return the listed tables, or of them those that are named, for a model to read.
+    async def read_schema(self, database: str, tables: Sequence[str] = ()) -> SchemaResult:
+        """Return the listed tables, or of them those that are named.
 
         Raises:
             AgentFailureError: the server is gone, or does not know the database.
         """
-        schema = await self._read_schema(database, tables)
-        return "\n".join(format_table(table) for table in schema["tables"])[:MAX_SCHEMA_CHARS]
-
-    async def _read_schema(self, database: str, tables: Sequence[str] = ()) -> SchemaResult:
         arguments = {"database": database, "tables": list(tables)}
         return cast(SchemaResult, await self._call(SCHEMA_TOOL, arguments, START_SECONDS))
 
@@ -87,9 +81,8 @@ class SqlSession:
         """
         await self._connect()
         for name in self.settings.list_databases():
-            schema = await self._read_schema(name)
-            columns = {table["name"]: [column["name"] for column in table["columns"]] for table in schema["tables"]}
-            self.guards[name] = Guard(cast(Dialect, schema["dialect"]), columns)
+            schema = await self.read_schema(name)
+            self.guards[name] = make_guard(cast(Dialect, schema["dialect"]), schema["tables"])
 
     async def _connect(self) -> None:
         try:
@@ -111,37 +104,33 @@ class SqlSession:
                 async with asyncio.timeout(seconds):
                     reply = await connection.call(tool, arguments)
             except TimeoutError:
-                await self._replace(connection)
+                await self._restart(connection, "it did not answer")
                 raise
             except ConnectionLostError as error:
-                await self._replace(connection, died=str(error))
+                await self._restart(connection, str(error))
             else:
                 if reply.failed or reply.data is None:
                     message = reply.text or "The server of the databases returned nothing."
                     raise AgentFailureError("ConfigurationError", message)
                 return reply.data
 
-    async def _replace(self, old: Connection | None, died: str = "") -> None:
-        """Start the server anew, unless another call has done so already.
-
-        Args:
-            old: the connection that is of no use any more.
-            died: the reason why it ended; empty: it was too slow, which does not count as a restart.
+    async def _restart(self, old: Connection | None, reason: str) -> None:
+        """Start the server again, unless another call has done so already.
 
         Raises:
-            AgentFailureError: it has died too often, or could not be started.
+            AgentFailureError: it was restarted before, or could not be started.
         """
-        async with self._replacing:
+        async with self._restarting:
             if self._connection is not old and self._connection is not None:
                 return
-            if old is None or (died and self._restarts == MAX_RESTARTS):
+            if old is None or self._restarts == MAX_RESTARTS:
                 raise AgentFailureError(
                     "ConfigurationError",
-                    f"The server of the databases has stopped again after {self._restarts} restart ({died}); the SQL "
+                    f"The server of the databases has stopped again after {self._restarts} restart ({reason}); the SQL "
                     "agent cannot go on in this run.",
                 )
             await self.aclose()
-            self._restarts += bool(died)
+            self._restarts += 1
             await self._connect()
 
     async def aclose(self) -> None:
@@ -157,9 +146,8 @@ def open_sql_session(settings: SqlSettings) -> Iterator[SqlSession]:
     """Open the session of a run.
 
     Raises:
-        UserError: the settings are wrong, or there is no such database.
+        UserError: there is no such database.
     """
-    settings.check()
     session = SqlSession(settings)
     try:
         try:
@@ -171,11 +159,13 @@ def open_sql_session(settings: SqlSettings) -> Iterator[SqlSession]:
         run_blocking(session.aclose())
 
 
-def format_table(table: TableSchema) -> str:
-    """Return a table in a few lines, as a model reads it."""
-    columns = [
-        f"  {column['name']} {column['type']}".rstrip()
-        + (" primary key" if column["primary_key"] else "" if column["nullable"] else " not null")
-        for column in table["columns"]
-    ]
-    return "\n".join([f"table {table['name']}", *columns, *(f"  foreign key {key}" for key in table["foreign_keys"])])
+def format_tables(tables: Sequence[TableSchema]) -> str:
+    """Return tables in a few lines each, as a model reads them."""
+    lines = []
+    for table in tables:
+        lines.append(f"table {table['name']}")
+        for column in table["columns"]:
+            rest = " primary key" if column["primary_key"] else "" if column["nullable"] else " not null"
+            lines.append(f"  {column['name']} {column['type']}".rstrip() + rest)
+        lines += [f"  foreign key {key}" for key in table["foreign_keys"]]
+    return "\n".join(lines)[:MAX_SCHEMA_CHARS]

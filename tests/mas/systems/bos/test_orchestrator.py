@@ -23,7 +23,7 @@ from mas.systems.bos.contracts import (
 )
 from mas.systems.bos.http_service import list_events
 from mas.systems.bos.orchestrator import execute_agent, route, workflow
-from mas.systems.bos.recorder import EventRecorder
+from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.service import run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.scripted_model import ScriptedModel, all_text, answering
@@ -128,13 +128,15 @@ def test_w01_g07_g08_a04_e04_e05_what_an_agent_raises_is_its_result_and_the_next
 def test_e04_q21_d23_what_an_agent_did_before_it_raised_stays_in_result_response_and_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def work(question: str, context: Mapping[str, object]) -> Any:
-        recorder = EventRecorder("api_docs", context)
-        recorder.hide("sign-in-token-0123")
-        recorder.add("TOOL", REQUEST_SENT, method="POST")
-        raise LMServerError("503: down, sign-in-token-0123")
+    class Working(RecordedAgent):
+        name = "api_docs"
 
-    program, _ = offer(monkeypatch, WrittenAgent("api_docs", work))
+        async def answer(self, question: str, context: Mapping[str, object], recorder: EventRecorder) -> Any:
+            recorder.hide("sign-in-token-0123")
+            recorder.add("TOOL", REQUEST_SENT, method="POST")
+            raise LMServerError("503: down, sign-in-token-0123")
+
+    program, _ = offer(monkeypatch, Working())
     response = run(FOUND, program)
     (failed,) = response.agent_results
     assert failed.error is not None and failed.error.type == "LMServerError"

@@ -92,17 +92,12 @@ def test_the_final_state_is_kept_without_secrets_and_fits_into_json() -> None:
     ("inputs", "expected"),
     [
         ({}, {"question": "text", "max_turns": None, "include_data": True, "trace": False, "system_prompt": None}),
-        ({"request": '{"prefer_agents": [null, " SQL "], "disable_agents": null}'}, {"prefer_agents": ("sql",)}),
         ({"question": "own", "tenant": "7"}, {"question": "own", "context": {"tenant": "7"}}),
         ({"prefer_agents": "SQL, api_docs", "disable_agents": ""}, {"prefer_agents": ("sql", "api_docs")}),
         ({"disable_agents": '["sql"]', "max_turns": "2"}, {"disable_agents": ("sql",), "max_turns": 2}),
         ({"trace": "true", "include_data": "false"}, {"trace": True, "include_data": False}),
         ({"context": '{"a": 1}', "b": "2"}, {"context": {"a": 1, "b": "2"}}),
         ({"context": ""}, {"context": {}}),
-        (
-            {"request": '{"prefer_agents": "sql", "context": {"a": 1}}', "b": "2"},
-            {"question": "text", "prefer_agents": ("sql",), "context": {"a": 1, "b": "2"}},
-        ),
     ],
 )
 def test_fields_of_a_sample_are_those_of_the_request(inputs: dict[str, str], expected: dict[str, Any]) -> None:
@@ -115,12 +110,9 @@ def test_fields_of_a_sample_are_those_of_the_request(inputs: dict[str, str], exp
     ("inputs", "error", "message"),
     [
         ({"context": "[1]"}, UserError, "The field context of a sample is '\\[1\\]'; expected a JSON object"),
-        ({"request": "How many?"}, UserError, "The field request"),
-        ({"prefer_agents": "[sql"}, UserError, "expected a list of agents"),
         ({"prefer_agents": "nobody"}, ValidationError, "prefer_agents"),
         ({"disable_agents": "nobody"}, ValidationError, "disable_agents"),
         ({"max_turns": "0"}, ValidationError, "max_turns"),
-        ({"request": '{"context": 3}'}, ValidationError, "context"),
     ],
 )
 def test_a_wrong_field_is_refused(inputs: dict[str, str], error: type[Exception], message: str) -> None:

@@ -14,6 +14,7 @@ from dspy.utils.exceptions import LMServerError
 from mas.agents.chat_adapter import ChatAdapter
 from mas.systems.bos.api.agent import AdjustApiCall, ApiDocsAgent, PlanApiCall, SummarizeApiReply
 from mas.systems.bos.api.catalogue import Catalogue
+from mas.systems.bos.api.services import ApiServices
 from mas.systems.bos.api.tokens import FirebaseTokens
 from mas.systems.bos.contracts import AgentResult
 from mas.systems.bos.settings import ApiSettings
@@ -50,7 +51,7 @@ class World:
         if unanswered:
             predictors[unanswered] = FixedPredictor(LMServerError("503: down"))
         catalogue = Catalogue.model_validate(DOCUMENTATION)
-        agent = ApiDocsAgent(predictors, catalogue, self.settings, self.tokens, self.client)
+        agent = ApiDocsAgent(predictors, ApiServices(catalogue, self.tokens, self.settings, self.client))
         with dspy.context(lm=lm, adapter=ChatAdapter()):
             result = await agent.invoke("Which orders are open?", context=context or {})
         self.prompts = [json.dumps(each["messages"]) for each in lm.history]

@@ -26,11 +26,11 @@ def test_without_documentation_the_agent_is_not_offered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"timeout_seconds": 0}, "system.api.timeout_seconds=0 is out of range; expected more than 0"),
-        ({"top_k": 0}, "system.api.top_k=0 is out of range; expected 1 or more"),
+        ({"timeout_seconds": 0}, "system.api.timeout_seconds=0 cannot be used; expected more than 0"),
+        ({"top_k": 0}, "system.api.top_k=0 cannot be used; expected 1 or more"),
         ({"methods": ["FETCH"]}, "system.api.methods names FETCH"),
-        ({"base_url": "api.example"}, "system.api.base_url=api.example is no address"),
-        ({"base_url": "http://u:p@x"}, "system.api.base_url=.* is no address"),
+        ({"base_url": "api.example"}, "system.api.base_url=api.example cannot be used; expected an address"),
+        ({"base_url": "http://u:p@x"}, "system.api.base_url=.* cannot be used; expected an address"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_a_run(tmp_path: Path, settings: dict[str, Any], expected: str) -> None:

@@ -12,7 +12,6 @@ from mas.runtime.trace import Trace, record_trace
 from mas.systems.bos.computation import agent as module
 from mas.systems.bos.computation.agent import ComputationAgent, Execution, SummarizeComputation, WriteCode
 from mas.systems.bos.contracts import AgentResult, TabularResult
-from mas.systems.bos.settings import ComputationSettings
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
 from mas.tools.settings import SandboxSettings
 from tests.mas.systems.bos.test_planner import FixedPredictor
@@ -34,8 +33,8 @@ class Asked:
         self.code, self.summary = FixedPredictor({"code": code}), FixedPredictor(said)
         self.outcome = Execution("42", value=42) if outcome is None else outcome
         self.executed: list[str] = []
-        settings = ComputationSettings(repair_attempts)
-        self.agent = ComputationAgent(self.code, self.summary, settings, SandboxSettings())
+        predictors: Any = {"compute_code": self.code, "compute_summarize": self.summary}
+        self.agent = ComputationAgent(predictors, repair_attempts, SandboxSettings())
 
     async def execute(self, code: str, *_: Any) -> Execution:
         self.executed.append(code)

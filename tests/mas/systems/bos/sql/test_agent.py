@@ -13,7 +13,8 @@ from dspy.utils.exceptions import AdapterParseError, LMServerError
 from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.systems.bos.contracts import AgentFailureError, AgentResult
-from mas.systems.bos.settings import DatabaseSettings, QueryLimits
+from mas.systems.bos.settings import DatabaseSettings
+from mas.systems.bos.sql import server
 from mas.systems.bos.sql.agent import (
     NO_ROWS,
     AnswerFromRows,
@@ -24,8 +25,8 @@ from mas.systems.bos.sql.agent import (
     WriteQuery,
     sql_graph,
 )
-from mas.systems.bos.sql.server import Database, QueryResult, open_database
-from mas.systems.bos.sql.session import SqlSession, format_table
+from mas.systems.bos.sql.server import Database, QueryResult, SchemaResult
+from mas.systems.bos.sql.session import SqlSession
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 from tests.mas.systems.bos.test_planner import FixedPredictor
@@ -49,9 +50,9 @@ class DirectSession:
             raise self.error
         return self.database.query(query)
 
-    async def read_schema(self, database: str, tables: list[str]) -> str:
+    async def read_schema(self, database: str, tables: list[str]) -> SchemaResult:
         self.schemas.append(tables)
-        return "\n".join(format_table(table) for table in self.database.schema(tables))
+        return SchemaResult(dialect="sqlite", tables=self.database.schema(tables))
 
 
 class World:
@@ -59,7 +60,7 @@ class World:
 
     def __init__(self, file: Path) -> None:
         settings = DatabaseSettings(str(file), tables=TABLES)
-        self.session = DirectSession(open_database("shop", settings, QueryLimits(seconds=1)))
+        self.session = DirectSession(Database("shop", settings))
         self.max_retries = 3
         self.prompts: list[str] = []
 
@@ -179,8 +180,8 @@ async def test_q05_q18_text_is_not_run_as_a_query(world: World, reply: dict[str,
 
 async def test_q05_a_model_that_is_never_readable_is_the_models_fault_and_no_querys(world: World) -> None:
     world.max_retries = 1
-    with pytest.raises(AdapterParseError):
-        await world.ask(choose(), {"prose": "There are three."}, {"prose": "Three."}, {"prose": "Three."})
+    result = await world.ask(choose(), {"prose": "There are three."}, {"prose": "Three."}, {"prose": "Three."})
+    assert isinstance(result.model_error, AdapterParseError)
     unsafe = [write("DROP TABLE customers")]
     result = await world.ask(choose(), {"prose": "There are three."}, *unsafe * 2)
     assert result.error is not None and result.error.type == "QueryError"
@@ -263,8 +264,8 @@ async def test_q16_q27_a_configuration_error_is_not_retried(world: World) -> Non
 
 async def test_q17_other_errors_and_limits_are_not_retried(world: World) -> None:
     world.session.error = ZeroDivisionError("no")
-    with pytest.raises(ZeroDivisionError):  # the orchestrator makes a failed result of it
-        await world.ask(choose(), write(COUNT), review(), answer())
+    result = await world.ask(choose(), write(COUNT), review(), answer())
+    assert result.error is not None and result.error.type == "ZeroDivisionError"
     assert len(world.session.queries) == 1
     world.session.error = None
     with use_context(SampleContext(SampleKey("q"), SampleLimits(tool_calls=0))), pytest.raises(LimitReachedError):
@@ -277,9 +278,11 @@ async def test_q25_an_empty_result_is_a_success_without_an_invented_value(world:
     assert result.tabular is not None and (result.tabular.columns, result.tabular.rows) == (["name"], [])
 
 
-async def test_a08_a10_the_table_keeps_equal_columns_and_says_that_it_was_cut(world: World) -> None:
+async def test_a08_a10_the_table_keeps_equal_columns_and_says_that_it_was_cut(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = "SELECT c.id, p.id FROM customers c CROSS JOIN products p ORDER BY 1, 2"
-    world.session.database.limits = QueryLimits(max_rows=2)
+    monkeypatch.setattr(server, "MAX_ROWS", 2)
     result = await world.ask(choose(), write(query), review(), answer())
     assert result.tabular is not None
     assert (result.tabular.columns, result.tabular.rows) == (

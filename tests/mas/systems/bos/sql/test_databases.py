@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.settings import DatabaseSettings, QueryLimits
-from mas.systems.bos.sql import server
-from mas.systems.bos.sql.server import Database, open_database
+from mas.systems.bos.settings import DatabaseSettings
+from mas.systems.bos.sql import engines, server
+from mas.systems.bos.sql.server import Database
 from tests.mas.systems.bos.sql.hostile_queries import BENIGN_SQLITE, SECRET, SQLITE, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 
@@ -23,13 +23,16 @@ def file(tmp_path: Path) -> Path:
     return make_sqlite(tmp_path / "shop.sqlite")
 
 
-def open_file(file: Path, **limits: float) -> Database:
-    return open_database("shop", DatabaseSettings(str(file), tables=TABLES), QueryLimits(**limits))  # type: ignore[arg-type]
+def open_file(file: Path) -> Database:
+    return Database("shop", DatabaseSettings(str(file), tables=TABLES))
 
 
 @pytest.mark.parametrize("defence", ["both", "database alone"])
-def test_q22_q23_hostile_queries_read_and_change_nothing(file: Path, defence: str) -> None:
-    database = open_file(file, seconds=0.1)
+def test_q22_q23_hostile_queries_read_and_change_nothing(
+    file: Path, defence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "QUERY_SECONDS", 0.1)
+    database = open_file(file)
     before = hashlib.sha256(file.read_bytes()).digest()
     run = []
     for hostile in SQLITE:
@@ -51,7 +54,7 @@ def test_q22_a_view_shows_no_table_that_is_not_listed(file: Path) -> None:
         connection.execute("CREATE VIEW logins AS SELECT login, password FROM secret_users")
         connection.execute("CREATE VIEW names AS SELECT name FROM customers")
     tables = ["customers", "names", "logins"]
-    database = open_database("shop", DatabaseSettings(str(file), tables=tables), QueryLimits())
+    database = Database("shop", DatabaseSettings(str(file), tables=tables))
     assert database.query("SELECT count(*) FROM names")["data"] == [[3]]
     for query in ("SELECT * FROM logins", "WITH logins AS (SELECT * FROM secret_users) SELECT * FROM logins"):
         assert "prohibited" in (database.run(query)["error"] or "")
@@ -80,9 +83,11 @@ def test_a09_values_are_json(file: Path) -> None:
 
 def test_q24_a10_rows_and_bytes_are_limited_and_the_cut_is_said(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = "SELECT a.name FROM customers a, customers b, customers c"
-    result = open_file(file, max_rows=5).query(everything)
+    monkeypatch.setattr(server, "MAX_ROWS", 5)
+    result = open_file(file).query(everything)
     assert (result["row_count"], len(result["data"]), result["truncated"]) == (5, 5, True)
-    assert open_file(file, max_rows=27).query(everything)["truncated"] is False
+    monkeypatch.setattr(server, "MAX_ROWS", 27)
+    assert open_file(file).query(everything)["truncated"] is False
     monkeypatch.setattr(server, "MAX_BYTES", 70)
     result = open_file(file).query(everything)
     assert (result["row_count"], result["truncated"]) == (10, True)
@@ -90,10 +95,11 @@ def test_q24_a10_rows_and_bytes_are_limited_and_the_cut_is_said(file: Path, monk
     assert "One row is larger" in (open_file(file).query("SELECT name, name FROM customers")["error"] or "")
 
 
-def test_q24_time_and_length_are_limited(file: Path) -> None:
+def test_q24_time_and_length_are_limited(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "QUERY_SECONDS", 0.2)
     endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
     started = time.perf_counter()
-    result = open_file(file, seconds=0.2).query(endless)
+    result = open_file(file).query(endless)
     assert result["error"] == "The query was stopped after 0.2 seconds; write one that does less work."
     assert 0.2 <= time.perf_counter() - started < 5
     assert "at most 10000" in (open_file(file).query("SELECT 1" + " " * 10_000)["error"] or "")
@@ -111,7 +117,7 @@ def test_q03_the_schema_shows_the_listed_tables_only(file: Path) -> None:
 
 
 def test_a_listed_star_means_every_table(file: Path) -> None:
-    database = open_database("shop", DatabaseSettings(str(file), tables=["*"]), QueryLimits())
+    database = Database("shop", DatabaseSettings(str(file), tables=["*"]))
     assert database.query("SELECT password FROM secret_users")["data"] == [[SECRET]]
 
 
@@ -124,13 +130,13 @@ def test_a_listed_star_means_every_table(file: Path) -> None:
 )
 def test_wrong_settings_are_refused_in_a_sentence(settings: DatabaseSettings, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
-        open_database("shop", settings, QueryLimits())
+        Database("shop", settings)
 
 
 def test_a_file_that_is_no_database_and_a_table_that_is_missing_are_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no table 'pets'; it has: customers, orders, products, secret_users"):
-        open_database("shop", DatabaseSettings(str(file), tables=["pets"]), QueryLimits())
+        Database("shop", DatabaseSettings(str(file), tables=["pets"]))
     text = tmp_path / "text.sqlite"
     text.write_text("no database" * 200)
     with pytest.raises(UserError, match="cannot be opened"):
-        open_database("shop", DatabaseSettings(str(text), tables=["*"]), QueryLimits())
+        Database("shop", DatabaseSettings(str(text), tables=["*"]))
