@@ -11,19 +11,19 @@ and of the configuration are replaced by `***` in every event.
 
 import asyncio
 import hmac
-import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import FastAPI, HTTPException, Request
-from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import ValidationError
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.security.redaction import Redact, build_redactor, redact_value
@@ -39,13 +39,14 @@ Work = tuple[asyncio.Task[None], Events]
 
 MAX_BODY_BYTES = 100_000
 MAX_QUESTION_CHARS = 10_000
-BODY_SECONDS = 10.0  # for a client to send its request
 RETRY_SECONDS = "2"
-KEEP_ALIVE_SECONDS = 15.0  # between two comments of a silent stream: proxies close connections that are silent
 _STATUSES = {"timeout": 504, "limit": 503}  # of errors; others: 500
-_BODY = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": AgentRequest.model_json_schema()}}}
-}
+
+
+class ServiceRequest(AgentRequest):
+    """Request of a client."""
+
+    question: str = Field(max_length=MAX_QUESTION_CHARS, pattern=r"\S")
 
 
 def make_application(
@@ -67,126 +68,79 @@ def make_application(
         redact: removes the secrets of the configuration.
         report: called with a line for each request.
     """
-    desk, token = Desk(program, settings, limits, redact, report), settings.token
-    app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None)  # their pages load from elsewhere
+    desk, token = Desk(program, settings.request_seconds, limits, redact, report), settings.token
+    works = set[asyncio.Task[None]]()
+    app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None, max_body_size=MAX_BODY_BYTES)
     if not token:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"])
-    app.add_middleware(RefusalReporter, report=report)  # the last one sees the refusals of all others
 
-    async def begin(request: Request) -> Work:
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        is_right = kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
-        if token and not is_right:
+    @app.exception_handler(RequestValidationError)
+    async def refuse(_: Request, error: RequestValidationError) -> JSONResponse:
+        """Say what is wrong without its value, which may be a secret."""
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        return JSONResponse({"detail": f"The request is wrong. {wrong[:1000]}."}, 422)
+
+    async def check_token(request: Request) -> None:
+        kind, _, sent = request.headers.get("authorization", "").partition(" ")
+        if token and not (kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), token.encode())):
             text = "The token is missing or wrong; send it as: Authorization: Bearer …"
             raise HTTPException(401, text, {"WWW-Authenticate": "Bearer"})
-        return desk.begin(await read_request(request))
 
-    @app.post("/answer", openapi_extra=_BODY)
-    async def answer(request: Request) -> JSONResponse:
+    async def begin(request: ServiceRequest) -> AsyncIterator[Work]:
+        if len(works) >= settings.max_requests:
+            text = f"{settings.max_requests} requests are being answered; try again in {RETRY_SECONDS} seconds."
+            raise HTTPException(429, text, {"Retry-After": RETRY_SECONDS})
+        events: Events = asyncio.Queue()  # at most one event for each node and one error
+        work = asyncio.create_task(desk.work(request, events))
+        works.add(work)
+        work.add_done_callback(works.discard)
+        try:
+            yield work, events
+        finally:
+            work.cancel()
+
+    @app.post("/answer", dependencies=[Depends(check_token)])
+    async def answer(begun: Annotated[Work, Depends(begin)], request: Request) -> JSONResponse:
         """Answer a request with one JSON object."""
-        work, events = await begin(request)
+        work, events = begun
         gone = asyncio.create_task(_wait_until_gone(request))
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone.cancel()
-            work.cancel()
         name, body = "", dict[str, object]()
         while not events.empty() and (event := events.get_nowait()) is not None:
             name, body = event
         return JSONResponse(body, _STATUSES.get(str(body["type"]), 500) if name == "error" else 200)
 
-    @app.post("/stream", openapi_extra=_BODY)
-    async def stream(request: Request) -> StreamingResponse:
+    @app.post("/stream", dependencies=[Depends(check_token)], response_class=EventSourceResponse)
+    async def stream(begun: Annotated[Work, Depends(begin)]) -> AsyncIterator[ServerSentEvent]:
         """Answer a request as server-sent events: plan, agent, and answer or error at the end."""
-        events = _write_events(*await begin(request))
-        return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        _, events = begun
+        while (event := await events.get()) is not None:
+            yield ServerSentEvent(event=event[0], data=event[1])
 
     @app.get("/health")
     async def health() -> dict[str, object]:
         """Report that the process runs, and how many requests it works on."""
-        return {"status": "ok", "open_requests": len(desk.works)}
+        return {"status": "ok", "open_requests": len(works)}
 
     return app
 
 
-async def read_request(request: Request) -> AgentRequest:
-    """Return the request in a body; a page of another site cannot send JSON without asking first.
-
-    Raises:
-        HTTPException: the body is no JSON, too large, incomplete, or has a wrong field.
-    """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "The body must be JSON: send Content-Type: application/json.")
-    body = b""
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                body += part
-                if len(body) > MAX_BODY_BYTES:
-                    text = f"The body is larger than {MAX_BODY_BYTES:,} bytes."
-                    raise HTTPException(413, text, {"Connection": "close"})
-        found = AgentRequest.parse(body.decode("utf-8"))
-    except TimeoutError as error:
-        text = f"The body did not arrive within {BODY_SECONDS:g} seconds."
-        raise HTTPException(408, text, {"Connection": "close"}) from error
-    except ClientDisconnect as error:
-        raise HTTPException(400, "The connection was closed before the body was complete.") from error
-    except ValidationError as error:
-        fields = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in error.errors()]
-        raise HTTPException(422, f"The request is wrong. {'; '.join(fields)[:1000]}.") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise HTTPException(422, "The body is no JSON in UTF-8.") from error
-    if not found.question.strip() or len(found.question) > MAX_QUESTION_CHARS:
-        raise HTTPException(422, f"The question is empty or longer than {MAX_QUESTION_CHARS:,} characters.")
-    return found
-
-
-@dataclass
-class RefusalReporter:
-    """Middleware that reports each request that is refused; of the others `Desk` reports how they end."""
-
-    app: ASGIApp
-    report: Callable[[str], None]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_and_report(message: Message) -> None:
-            if message["type"] == "http.response.start" and 400 <= message["status"] < 500:
-                self.report(f"refused with {message['status']}: {scope['method']} {scope['path'][:200]!r}")
-            await send(message)
-
-        await self.app(scope, receive, send_and_report)
-
-
-@dataclass
+@dataclass(frozen=True)
 class Desk:
-    """Shared state of all requests: the program, its limits and the work in flight."""
+    """What the work on all requests needs."""
 
     program: BosProgram
-    settings: ServiceSettings
+    seconds: float  # of one request
     limits: SampleLimits
     redact: Redact
     report: Callable[[str], None]
-    works: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def begin(self, request: AgentRequest) -> Work:
-        """Start the work on a request.
-
-        Raises:
-            HTTPException: as many requests as are allowed are being answered.
-        """
-        if len(self.works) >= self.settings.max_requests:
-            text = f"{self.settings.max_requests} requests are being answered; try again in {RETRY_SECONDS} seconds."
-            raise HTTPException(429, text, {"Retry-After": RETRY_SECONDS})
-        events: Events = asyncio.Queue()  # at most one event for each node and one error
-        work = asyncio.create_task(self._work(request, events))
-        self.works.add(work)
-        work.add_done_callback(self.works.discard)
-        return work, events
-
-    async def _work(self, request: AgentRequest, events: Events) -> None:
-        """Put the events of the request and then None into the queue; whatever fails becomes the last event."""
-        request_id, seconds, started = uuid.uuid4().hex, self.settings.request_seconds, time.monotonic()
+    async def work(self, request: AgentRequest, events: Events) -> None:
+        """Put the events of the request and then None into the queue; a failure becomes the last event."""
+        request_id, seconds, started = uuid.uuid4().hex, self.seconds, time.monotonic()
         hide = build_redactor(list_secrets(request.context))
 
         def redact(text: str) -> str:
@@ -222,7 +176,7 @@ class Desk:
 async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterator[Event]:
     """Yield the plan, the result of each agent as it ends, and the response.
 
-    Details of errors, such as the stack, are left out: they are for whoever debugs.
+    Details of errors, such as the stack, are left out: they are for debugging.
     """
     async with aclosing(astream(request, program)) as chunks:
         async for chunk in chunks:
@@ -238,25 +192,10 @@ async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterat
 
 
 def _describe_result(result: AgentResult, request: AgentRequest) -> dict[str, object]:
-    executed = [event.data["query"] for event in result.trace if "query" in event.data and event.event_type == "TOOL"]
-    queries = executed if result.agent == "sql" else []
+    tools = [event for event in result.trace if event.event_type == "TOOL" and result.agent == "sql"]
     shown = result.model_dump(mode="json", exclude=None if request.trace else {"trace": True, "error": {"details"}})
-    return {**shown, "queries": queries} | ({} if request.include_data else {"tabular": None})
-
-
-async def _write_events(work: asyncio.Task[None], events: Events) -> AsyncIterator[str]:
-    try:
-        while True:
-            try:
-                event = await asyncio.wait_for(events.get(), KEEP_ALIVE_SECONDS)
-            except TimeoutError:
-                yield ": keep-alive\n\n"
-                continue
-            if event is None:
-                return
-            yield f"event: {event[0]}\ndata: {json.dumps(event[1])}\n\n"
-    finally:
-        work.cancel()
+    shown["queries"] = [event.data["query"] for event in tools if "query" in event.data]
+    return shown | ({} if request.include_data else {"tabular": None})
 
 
 async def _wait_until_gone(request: Request) -> None:
