@@ -13,7 +13,7 @@ A reply that cannot be read is asked for once more, as JSON; the server is given
 known to refuse one (`model.output`).
 
 A picture or sound is put next to the name of its file, once in a request: where the real conversation names it first.
-An example never has one, whatever the name of its file.
+An example never has one, even if its file has the same name.
 
     with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)): …
     ChatAdapter(files={"map.png": dspy.Image("data:image/png;base64,…").format()})

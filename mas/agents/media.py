@@ -66,7 +66,7 @@ class Media:
 
 
 async def read_media(lm: dspy.BaseLM) -> dict[str, Media]:
-    """Return the question's pictures and sounds by bare name, as far as the model takes them.
+    """Return the question's pictures and sounds that the model takes, by bare name.
 
     Args:
         lm: an `AgentLM`; any other LM is given neither.
@@ -95,48 +95,35 @@ def _read_file(path: Path) -> Media | None:
     try:
         status = path.stat()
         return _read_version(path, status.st_mtime_ns, status.st_size)
-    except OSError:  # it is gone: the tool that reads it reports that
+    except (OSError, ToolError):  # it is gone or damaged: the tool that reads it reports that
         return None
 
 
 @functools.lru_cache(_MAX_CACHED)
 def _read_version(path: Path, _modified_ns: int, size: int) -> Media | None:
-    """Read a file; time and size are part of the cache key, so that a changed file is read again."""
+    """Read a file; time and size are part of the cache key, so that a changed file is read again.
+
+    Raises:
+        ToolError: it is no sound in spite of its name.
+    """
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         kind = detect_kind(Source(path.name, head))
-        is_picture = kind in PICTURES or kind in OTHER_PICTURES
-        if not is_picture and kind not in SOUNDS and kind not in OTHER_SOUNDS:
+        is_picture = kind in (*PICTURES, *OTHER_PICTURES)
+        if not is_picture and kind not in (*SOUNDS, *OTHER_SOUNDS):
             return None
-        if why_not := _explain_unfit(kind, size, is_picture):
-            return Media(is_picture, why_not=why_not)
+        sent = PICTURES if is_picture else SOUNDS
+        if kind not in sent:
+            names = ", ".join(each.removeprefix(".") for each in sent)
+            return Media(is_picture, why_not=f"{names} are sent to models, {kind.removeprefix('.')} is not")
+        if size > MAX_BYTES:
+            return Media(is_picture, why_not=f"it has {size} bytes, and at most {MAX_BYTES} are sent")
         data = head + file.read()
-    return _encode_picture(kind, data) if is_picture else _encode_sound(kind, Source(path.name, data))
-
-
-def _explain_unfit(kind: str, size: int, is_picture: bool) -> str:
-    sent = PICTURES if is_picture else SOUNDS
-    if kind not in sent:
-        *names, last = (each.removeprefix(".") for each in sent)
-        return f"{', '.join(names)} and {last} are sent to models, {kind.removeprefix('.')} is not"
-    return f"it has {size} bytes, and at most {MAX_BYTES} are sent" if size > MAX_BYTES else ""
-
-
-def _encode_picture(kind: str, data: bytes) -> Media:
     if kind == ".gif" and len(list(itertools.islice(_GIF_FRAME.finditer(data), 2))) > 1:
         return Media(True, why_not="it is animated, and models take still pictures alone")
-    shown = dspy.Image(f"data:{PICTURES[kind]};base64,{_base64(data)}")
-    return Media(True, list(shown.format()))
-
-
-def _encode_sound(kind: str, source: Source) -> Media | None:
+    text = base64.b64encode(data).decode("ascii")
+    if is_picture:
+        return Media(True, list(dspy.Image(f"data:{PICTURES[kind]};base64,{text}").format()))
     read = read_wav if kind == ".wav" else read_mp3
-    try:
-        read(source)  # most mp3 files have no signature: a file is one if it can be read as one
-    except ToolError:  # damaged, or no sound in spite of its name: the tool that reads it reports that
-        return None
-    return Media(False, list(dspy.Audio(data=_base64(source.data), audio_format=SOUNDS[kind]).format()))
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
+    read(Source(path.name, data))  # most mp3 files have no signature: a file is one if it can be read as one
+    return Media(False, list(dspy.Audio(data=text, audio_format=SOUNDS[kind]).format()))

@@ -130,8 +130,8 @@ async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
     calls = _read_calls(prediction, state["steps"])
-    told = any(shown.endswith(NO_MORE_TOOLS) for _, shown in _list_calls(state["turns"][-1:]))
-    if calls.tool_calls and (told or state["steps"] >= toolbox.max_steps):
+    is_last = any(shown.endswith(NO_MORE_TOOLS) for _, shown in _list_calls(state["turns"][-1:]))
+    if calls.tool_calls and (is_last or state["steps"] >= toolbox.max_steps):
         raise StepLimitError(f"no answer after {state['steps']} steps of tool calls")
     changes: Changes = {"turns": [*state["turns"], _make_turn(state, prediction, calls)], "pending": {}}
     return changes | ({"steps": state["steps"] + 1} if calls.tool_calls else {"prediction": prediction})

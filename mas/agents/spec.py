@@ -13,7 +13,7 @@ Settings of an agent are its entry in the system's file:
       agents: {expert: {tools: [calculator], max_steps: 5}}
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -72,33 +72,25 @@ def check_agents(
         UserError: an unknown agent or tool, or a value that is out of range.
     """
     names = [agent.name for agent in agents]
-    if unknown := set(settings) - set(names):
+    if unknown := settings.keys() - set(names):
         raise UserError(
             f"system.agents names {_join_sorted(unknown)}; the {system} system's agents are {_join_sorted(names)}."
         )
     tool_users = [agent.name for agent in agents if agent.uses_tools]
-    for name in names:
-        if name in settings:
-            _check_agent(name, settings[name], tools, tool_users)
-
-
-def _check_agent(name: str, settings: ModelSettings, tools: Mapping[str, str], tool_users: Collection[str]) -> None:
-    if isinstance(settings, AgentSettings):
-        for key in ("retry_limit", "max_steps"):
-            if (value := getattr(settings, key)) < 1:
+    for name, own in settings.items():
+        for key, value in vars(own).items():
+            if key in ("retry_limit", "max_steps", "max_tokens") and value is not None and value < 1:
                 raise UserError(f"system.agents.{name}.{key}={value} is too small; at least 1 is needed.")
-    if settings.temperature is not None and not 0 <= settings.temperature <= 2:
-        raise UserError(f"system.agents.{name}.temperature={settings.temperature} is out of range; expected 0 to 2.")
-    if settings.max_tokens is not None and settings.max_tokens < 1:
-        raise UserError(f"system.agents.{name}.max_tokens={settings.max_tokens} is too small; at least 1 is needed.")
-    wanted = list_tools([settings])
-    if wanted and name not in tool_users:
-        raise UserError(f"system.agents.{name}.tools is set, but only {' and '.join(tool_users)} can use tools.")
-    if unknown := wanted - set(tools) - {BROWSER}:
-        raise UserError(
-            f"system.agents.{name}.tools names {_join_sorted(unknown)}; tools defined in system.tools: "
-            f"{_join_sorted(tools)}."
-        )
+        if own.temperature is not None and not 0 <= own.temperature <= 2:
+            raise UserError(f"system.agents.{name}.temperature={own.temperature} is out of range; expected 0 to 2.")
+        wanted = list_tools([own])
+        if wanted and name not in tool_users:
+            raise UserError(f"system.agents.{name}.tools is set, but only {' and '.join(tool_users)} can use tools.")
+        if unknown := wanted - set(tools) - {BROWSER}:
+            raise UserError(
+                f"system.agents.{name}.tools names {_join_sorted(unknown)}; tools defined in system.tools: "
+                f"{_join_sorted(tools)}."
+            )
 
 
 def list_tools(settings: Iterable[ModelSettings]) -> set[str]:

@@ -155,7 +155,7 @@ class ToolAdapter(ChatAdapter):
     def _find_calls(self, text: str, signature: Signature) -> list[Call]:
         if self._read_answer(text, signature):
             return []
-        # In the form that was asked for, a tool that does not exist is called as well: the model is told.
+        # In the form that was asked for, a tool that does not exist is called as well: the result says so.
         return find_calls(text, self.tools, any_name=not self.use_native_function_calling)
 
     def parse(self, signature: Signature, completion: str) -> dict[str, object]:

@@ -145,7 +145,7 @@ def _choose_column(asked: str, header: list[str], used: Collection[int] = ()) ->
 
 
 def _find_title(title: str, asked: str) -> int:
-    """Return where the first word of a column's title stands in the text; its end if it does not."""
+    """Return the position of the first word of a column's title in the text; the text's end if it is missing."""
     found = re.search(rf"\b{_stem(re.split(r'[^a-z]', title.lower())[0])}", asked)
     return found.start() if found else len(asked)
 

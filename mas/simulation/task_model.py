@@ -52,7 +52,7 @@ def _import_agents(role: str) -> ModuleType:
 
 
 def _add_epoch_to_seed(chat: Chat) -> Chat:
-    """Give each further epoch and attempt of a sample a seed of its own."""
+    """Give each further epoch and attempt of a sample a different seed."""
     context = current_context()
     if context is None or (context.key.epoch, context.key.attempt) == (1, 1):
         return chat

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import UTC, datetime
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,7 +23,13 @@ def send_message(
     Raises:
         ValueError: the message is not valid.
     """
-    fields = {"sender": sender, "receiver": receiver, "type": type, "content": content, "step_id": step_id}
+    fields: dict[str, Any] = {
+        "sender": sender,
+        "receiver": receiver,
+        "type": type,
+        "content": content,
+        "step_id": step_id,
+    }
     try:
         message = _MESSAGE.validate_python({"timestamp": datetime.now(UTC).isoformat(), **fields}, strict=True)
     except ValidationError as error:

@@ -151,7 +151,7 @@ async def researcher(state: GraphState, runtime: Context) -> GraphState:
     request, earlier = messages.open_request(state, "researcher", step_id=index), state["researcher_states"].get(index)
     with span("agent", "researcher", inputs={"request": request}, step_index=index) as current:
         try:
-            inputs = {"research_request": request, "file": state["file"]}
+            inputs: Turn = {"research_request": request, "file": state["file"]}
             turns, prediction = await _use_tools(runtime, "researcher", inputs, earlier)
         except UNUSABLE as error:
             return _reject_unusable(state, runtime, "researcher", error)
@@ -168,7 +168,7 @@ async def expert(state: GraphState, runtime: Context) -> GraphState:
     request = messages.open_request(state, "expert")
     with span("agent", "expert", inputs={"request": request}) as current:
         try:
-            inputs = {"expert_request": request, "file": state["file"]}
+            inputs: Turn = {"expert_request": request, "file": state["file"]}
             turns, prediction = await _use_tools(runtime, "expert", inputs, state["expert_state"])
         except UNUSABLE as error:
             return _reject_unusable(state, runtime, "expert", error)
@@ -176,20 +176,21 @@ async def expert(state: GraphState, runtime: Context) -> GraphState:
         current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
         if answer:
             keep_answer(answer)
-        changes = {"expert_answer": answer, "expert_reasoning": reasoning}
         expert_state = ExpertState(
             messages=turns,
             question=state["question"],
             research_steps=state["research_steps"],
             research_results=state["research_results"],
-            **changes,
+            expert_answer=answer,
+            expert_reasoning=reasoning,
         )
         content = f"Expert complete. Answer: {answer}, Reasoning: {reasoning}"
-        return _respond(state, "expert", content, expert_state=expert_state, **changes)
+        changes = {"expert_state": expert_state, "expert_answer": answer, "expert_reasoning": reasoning}
+        return _respond(state, "expert", content, None, **changes)
 
 
 async def _use_tools(
-    runtime: Context, worker: str, inputs: dict[str, object], earlier: ResearcherState | ExpertState | None
+    runtime: Context, worker: str, inputs: Turn, earlier: ResearcherState | ExpertState | None
 ) -> tuple[list[Turn], dspy.Prediction]:
     turns = earlier["messages"] if earlier else []
     return await react(runtime.context.predictors[worker], inputs, turns, runtime.context.toolboxes[worker])

@@ -1,6 +1,6 @@
 """The toy system's program: three LLM steps without tools, reviews or retries.
 
-Every step has input names of its own: GEPA tells predictors apart by their signatures. Instructions come from the
+Every step has different input names: GEPA tells predictors apart by their signatures. Instructions come from the
 prompt set.
 """
 
