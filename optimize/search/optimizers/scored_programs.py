@@ -47,7 +47,7 @@ class ScoredPrograms:
         def score_and_compile() -> None:
             with suppress(SearchOverError):
                 trials = self._student.answer_all(self._objective.val_ids)
-                self._best_score = fmean(self._objective.judge(trial).score for trial in trials)
+                self._best_score = fmean(trial.record.value for trial in trials)
                 self._spend_before = self._budget.spend()
                 self._check_over()
                 compile_student()
