@@ -1,7 +1,7 @@
 """Every optimizer's tuning run, killed at random moments and resumed, next to the same run that is left alone.
 
     python tests/bench/killed_tuning.py                       # ten kills of each, about a minute an optimizer
-    python tests/bench/killed_tuning.py --kills 3 --optimizers mipro
+    python tests/bench/killed_tuning.py --kills 3 --optimizers bootstrap
 
 The simulated model is behind a server of this process that counts requests. Checked are the verdict, the proposals,
 candidates, what is published, the requests' bodies, and what the run has paid; the printed table has the counts.

@@ -16,7 +16,6 @@ CALLS = 80
 WRONG = {
     "bootstrap": ("candidates", 0),
     "gepa": ("minibatch_size", 0),
-    "mipro": ("trials", 0),
 }  # a setting that `check` refuses
 
 
