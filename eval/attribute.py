@@ -51,8 +51,7 @@ def task(arguments: list[str]) -> int:
     run = find_run(given.run)
     from eval.execution.console import Output
     from eval.workflows.replayed_proof.plan import read_request
-    from eval.workflows.replayed_proof.proof import prove
-    from eval.workflows.replayed_proof.table import print_proof
+    from eval.workflows.replayed_proof.proof import print_proof, prove
 
     request = read_request(run, given.agents, given.limit, given.changes)
     output = Output()

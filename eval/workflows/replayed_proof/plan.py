@@ -70,7 +70,13 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     _check_overrides(overrides)
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
-    _check_own(original)
+    with refuse_unreadable(original):
+        is_own = is_own_run(read_run_info(original).run_id, original)
+    if not is_own:
+        raise UserError(
+            f"{format_path(original)} was made elsewhere, or moved since, and its command line is not used, so no "
+            f"agent can be corrected; resume it first, with its options typed again: python eval/run.py {RESUME}=…."
+        )
     arguments = read_original_arguments(str(original), [])
     unchanged = _compose(arguments)
     prompts = unchanged[0].check()
@@ -81,7 +87,12 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         if info.gold_informed:
             raise UserError(f"{original.name} was itself given the right answers; name the run that it was made of.")
         samples = select_samples(unchanged[0].data.load(unchanged[0].split).samples, unchanged[0].selection)
-        _check_same(info, unchanged, prompts, samples)
+        kept = unchanged[0].redact_tree(unchanged[1])
+        task = describe_task(samples, kept.get("scorer"), getattr(unchanged[0].data, "revision", None))
+        present = RunInfo(
+            prompts_sha256=digest(prompts), program_sha256=read_program_digest(unchanged[0].system), task=task
+        )
+        check_unchanged(info, kept, present, allow=False)
         wrong = [each for each in store.final_records() if each.target is not None and not each.correct]
         ids = list(dict.fromkeys(each.sample_id for each in wrong))[:limit]
         if not ids:
@@ -125,16 +136,6 @@ def _check_overrides(overrides: Sequence[str]) -> None:
             )
 
 
-def _check_own(folder: Path) -> None:
-    with refuse_unreadable(folder):
-        run_id = read_run_info(folder).run_id
-    if not is_own_run(run_id, folder):
-        raise UserError(
-            f"{format_path(folder)} was made elsewhere, or moved since, and its command line is not used, so no agent "
-            f"of it can be corrected; resume it first, with its options typed again: python eval/run.py {RESUME}=…."
-        )
-
-
 def _check_place(folder: Path) -> None:
     """Refuse a folder that has something in it, or is within a run: the arms are no part of any evaluation."""
     check_empty(folder)
@@ -146,16 +147,3 @@ def _compose(arguments: Sequence[str]) -> tuple[EvalConfig, dict[str, object]]:
     composed = compose_config(arguments)
     config = replace(read_config(composed), executor=LocalSettings())
     return config, cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
-
-
-def _check_same(
-    info: RunInfo, now: tuple[EvalConfig, dict[str, object]], prompts: PromptSet, samples: Sequence[Sample]
-) -> None:
-    config, stored = now
-    kept = config.redact_tree(stored)
-    present = RunInfo(
-        prompts_sha256=digest(prompts),
-        program_sha256=read_program_digest(config.system),
-        task=describe_task(samples, kept.get("scorer"), getattr(config.data, "revision", None)),
-    )
-    check_unchanged(info, kept, present, allow=False)

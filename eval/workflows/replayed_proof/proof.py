@@ -12,6 +12,7 @@ measurement and is left out; any other failure counts as wrong.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -27,16 +28,18 @@ from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.files import write_reports
-from eval.runs.folder import DATABASE, get_run_name, make_run_folder
+from eval.reports.formats import format_percent
+from eval.runs.folder import DATABASE, format_path, get_run_name, make_run_folder
 from eval.runs.logs import RunLogs, log_parts
 from eval.runs.record import NOT_RUN
-from eval.runs.run_info import CONTROL, RunInfo, describe_task
+from eval.runs.run_info import CONTROL, NO_MEASUREMENT, RunInfo, describe_task
 from eval.runs.store import RETRIED, RunStore, list_pending
 from eval.scorers.labels import find_labels
 from eval.workflows.estimate import format_estimate
 from eval.workflows.replayed_proof.correction import Correction, Kind
 from eval.workflows.replayed_proof.plan import Request
 from mas.prompt_sets.prompt_set import digest
+from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 
 PROOF_FILE = "attribution.json"
@@ -239,3 +242,61 @@ def _count_given_away(arm: Path, correction: Correction) -> int:
 def _mean(values: Iterable[Sequence[float]]) -> float:
     means = [sum(each) / len(each) for each in values]
     return sum(means) / len(means)
+
+
+_WHAT: dict[Kind, str] = {
+    "answer": "its answer is the right one",
+    "review": "it judges the answer rightly",
+    "approval": "it approves everything",
+    "hint": "it knows the right answer",
+}
+
+
+def print_proof(proof: Proof, output: Output) -> None:
+    """Print what each correction changed, whom that names, and where the files are."""
+    times = f", {proof.epochs} times each" if proof.epochs > 1 else ""
+    control = NO_MEASUREMENT if proof.control is None else f"{format_percent(proof.control)} of the points"
+    output.print(
+        f"{format_count(proof.n_samples, 'wrong question')} asked again{times}: without a correction {control}"
+    )
+    for each in proof.agents:
+        output.print(f"  {describe_agent(each, proof)}")
+    for agent, why in proof.skipped.items():
+        output.print(f"  {agent}: not corrected; {why}")
+    if proof.stopped:
+        output.print(f"stopped: {proof.stopped}; questions without an answer are left out", error=True)
+    if proof.named != proof.blamed:
+        output.print(f"by the record alone: {_count(proof.blamed)}; with this proof: {_count(proof.named)}")
+    output.print("the corrected agent was given the right answers: these runs measure no system")
+    output.print(f"results: {format_path(proof.folder)} ({PROOF_FILE}, and a report of each arm)")
+
+
+def describe_agent(proven: ProvenAgent, proof: Proof) -> str:
+    """Return one line: what was corrected, what it gained over the control, and what that says."""
+    result = proven.difference
+    if result is None or proven.recovered is None:
+        return f"{proven.agent}: {NO_MEASUREMENT}; no question was answered both with its correction and without"
+    interval = ""
+    if result.ci95 is not None:
+        low, high = (100 * bound for bound in result.ci95)
+        interval = f" ({low:+.1f} to {high:+.1f})"
+    over = f" of {format_count(result.n_questions, 'question')}" if result.n_questions < proof.n_samples else ""
+    gained = f"{100 * result.difference:+.1f}{interval} points more than without"
+    away = f"; in {format_count(proven.n_given_away, 'answer')} it passed the answer on itself"
+    return (
+        f"{proven.agent}: {format_percent(proven.recovered)}{over} where {_WHAT[proven.kind]}, {gained}"
+        f"{away if proven.n_given_away else ''}: {_describe_effect(proven)}"
+    )
+
+
+def _describe_effect(proven: ProvenAgent) -> str:
+    """Return what the difference proves, as one of all tested agents."""
+    if not proven.is_proven:
+        return "no effect is shown"
+    if proven.is_critic:
+        return "its reviews cost points"
+    return "points are lost here or before"
+
+
+def _count(names: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in Counter(names.values()).most_common())

@@ -13,11 +13,12 @@ from eval.workflows.replayed_proof.proof import (
     Proof,
     ProvenAgent,
     Scores,
+    describe_agent,
     judge_corrections,
     name_responsible,
+    print_proof,
     read_scores,
 )
-from eval.workflows.replayed_proof.table import describe_agent, print_proof
 from tests.eval.stored_run import answered, stored_run
 
 IDS = [f"q{number}" for number in range(12)]
