@@ -16,8 +16,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 import argparse
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
@@ -25,7 +24,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
 from eval.runs.folder import REPORT, format_path
 from eval.runs.foreign_run import refuse_unreadable
-from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, write_prompt_set
+from mas.prompt_sets.prompt_set import check_name_is_free, write_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 from mas.system import OwnProgramSystem, System, can_derive_prompts
@@ -83,7 +82,10 @@ def task(arguments: list[str], shelf: Path = SHELF) -> int:
     given = read_arguments(arguments)
     console = Console(highlight=False, markup=False)
     if given.run is None:
-        export_own_prompts(given.program, check_name_is_free(given.name, shelf), console)
+        folder = check_name_is_free(given.name, shelf)
+        write_prompt_set(folder, build_program_system(given.program).derive_prompts())
+        place = f"{folder.parent.name}/{folder.name}"
+        console.print(f"written: {place} (use it: prompts={folder.name}; edit its texts as you like)", soft_wrap=True)
         return FINISHED
     tuning = read_tuning(find_tuning_run(given.run))
     with refuse_unreadable(tuning.folder, is_own=lambda _: tuning.is_own):
@@ -117,14 +119,11 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
     tested = "not passed on" if provenance["scores"] else "not tested on"
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
-    console.print(_leak_line(leaks), soft_wrap=True)
-
-
-def export_own_prompts(options: list[str], folder: Path, console: Console) -> None:
-    """Write the instructions and demos of a program itself as the prompt set `folder`."""
-    write_prompt_set(folder, build_program_system(options).derive_prompts())
-    place = f"{folder.parent.name}/{folder.name}"
-    console.print(f"written: {place} (use it: prompts={folder.name}; edit its texts as you like)", soft_wrap=True)
+    checked = "warning: it was not checked for leaked answers: only candidates of the shortlist are."
+    if leaks is not None:
+        report = LeakReport.from_dict(leaks)
+        checked = f"{'warning: it leaks: ' if report.blocked else 'leak check: '}{report.summary()}."
+    console.print(checked, soft_wrap=True)
 
 
 def export_state(
@@ -135,7 +134,11 @@ def export_state(
     Raises:
         UserError: nothing was published, the run tuned no DSPy program, or one that is not to be imported.
     """
-    prompts = _read_published(tuning) if candidate_id is None else tuning.get_prompts(candidate_id)
+    if candidate_id is None and not (tuning.published and tuning.winner):
+        raise UserError(
+            f"{tuning.folder.name} has published nothing; choose a candidate with --candidate ID, which --list shows."
+        )
+    prompts = tuning.get_prompts(candidate_id or str(tuning.winner))
     system = build_program_system(options) if options else _build_tuned_system(tuning)
     system.save_state(prompts, path)
     console.print(f"written: {path} (load it: program.load({str(path)!r}))", soft_wrap=True)
@@ -170,15 +173,6 @@ def _build_system(node: "DictConfig") -> OwnProgramSystem:
     return system
 
 
-def _read_published(tuning: TuningSnapshot) -> PromptSet:
-    winner = (tuning.verdict.get("winner") or {}).get("candidate_id")
-    if not tuning.published or not winner:
-        raise UserError(
-            f"{tuning.folder.name} has published nothing; choose a candidate with --candidate ID, which --list shows."
-        )
-    return tuning.get_prompts(winner)
-
-
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
     """Print one line per proposal; parents and agents are left out where there is no room."""
     from rich.table import Table
@@ -206,13 +200,6 @@ def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
         table.add_row(*(Text(shorten_line(text, _CELL_CHARS), overflow="fold") for text in cells))
     console.print(table)
     console.print(f"reasons in full: {format_path(tuning.folder / REPORT)}", soft_wrap=True)
-
-
-def _leak_line(leaks: Mapping[str, Any] | None) -> str:
-    if leaks is None:
-        return "warning: it was not checked for leaked answers: only candidates of the shortlist are."
-    report = LeakReport.from_dict(leaks)
-    return f"{'warning: it leaks: ' if report.blocked else 'leak check: '}{report.summary()}."
 
 
 def _percent(share: object) -> str:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from eval.benchmarks.dataset import Sample
 from eval.runs.candidates import is_candidate, show_candidate
@@ -47,15 +47,6 @@ _PAGE_ROWS = 200  # of records without details, some KB each
 
 AttemptKey = tuple[str, int, int]  # sample id, epoch, attempt
 LastAttempts = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
-
-
-class CorrelationIds(TypedDict):
-    """Line of `correlation_ids.jsonl`."""
-
-    task_id: str
-    thread_id: str
-    epoch: int
-    attempt: int
 
 
 _Info = TypeVar("_Info", RunInfo, RunState)
@@ -161,17 +152,12 @@ class RunStore(RunDatabase):
         rows = self._all("SELECT sample_id, epoch, attempt FROM records")
         return {(unescape(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
 
-    def correlation_ids(self) -> Iterator[CorrelationIds]:
+    def correlation_ids(self) -> Iterator[dict[str, Any]]:
         """Yield `task_id, thread_id, epoch, attempt` of every row, in the order they were written."""
-        for sample_id, thread_id, epoch, attempt in self._all(
-            "SELECT sample_id, thread_id, epoch, attempt FROM records ORDER BY row"
-        ):
-            yield {
-                "task_id": unescape(sample_id),
-                "thread_id": unescape(thread_id),
-                "epoch": epoch,
-                "attempt": attempt,
-            }
+        query = "SELECT sample_id, thread_id, epoch, attempt FROM records ORDER BY row"
+        for sample_id, thread_id, epoch, attempt in self._all(query):
+            ids = {"task_id": unescape(sample_id), "thread_id": unescape(thread_id)}
+            yield {**ids, "epoch": epoch, "attempt": attempt}
 
     def cost_usd(self) -> float:
         """Return what all rows cost as far as it is known, earlier attempts and judging included."""
@@ -244,12 +230,10 @@ class RunStore(RunDatabase):
         query = "SELECT 1 FROM records WHERE (variant, sample_id, epoch, attempt) = (?, ?, ?, ?)"
         return bool(self._all(query, record.variant, escape(record.sample_id), record.epoch, record.attempt))
 
-    def count_answers(self, sample_ids: Iterable[str]) -> int:
-        """Return how many answers to these samples there are, by all variants; nothing else of them is read."""
-        each_once = "SELECT DISTINCT variant, sample_id, epoch FROM records"
-        rows = self._all(f"SELECT sample_id, count(*) FROM ({each_once}) GROUP BY sample_id")
-        wanted = set(map(escape, sample_ids))
-        return sum(n for escaped_id, n in rows if escaped_id in wanted)
+    def count_asked(self, sample_ids: Iterable[str]) -> int:
+        """Return how many of these samples have an answer by any variant; nothing else of the answers is read."""
+        asked = {escaped_id for (escaped_id,) in self._all("SELECT DISTINCT sample_id FROM records")}
+        return len(asked.intersection(map(escape, sample_ids)))
 
     def list_scores(self) -> list[float]:
         """Return the different scores of all answers."""

@@ -26,10 +26,10 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_fingerprint
@@ -59,21 +59,6 @@ class Judgement:
     p: float  # of its comparison
     answers_sha256: str  # of the scores of all its answers
     n_opened: int | None = None  # questions that were asked, the first of those listed; None: all
-
-
-@dataclass(frozen=True)
-class LoggedTest:
-    """A sealed test in the log."""
-
-    start: SealedTestStart
-    level: float
-    questions: tuple[str, ...]  # fingerprint of each one's text, in the order in which they are asked
-    judgement: Judgement | None = None  # None: not yet
-
-    @property
-    def used(self) -> tuple[str, ...]:
-        """The questions that were opened, or may be."""
-        return self.questions[: self.judgement.n_opened] if self.judgement else self.questions
 
 
 @dataclass(frozen=True)
@@ -121,9 +106,9 @@ def find_allowance(questions: Sequence[str], simulated: bool, file: Path | None 
     Raises:
         UserError: the log cannot be read or written, or is damaged.
     """
-    with _open_log(file or find_log()) as log:
-        log.check_writable()
-        return _compute_allowance(questions, simulated, log.tests)
+    with _open_log(file) as log:
+        log.path.open("ab").close()  # an entry could be written: checked before a run spends anything
+        return log.compute_allowance(questions, simulated)
 
 
 def begin_test(
@@ -141,19 +126,19 @@ def begin_test(
         UserError: the log cannot be read or written or is damaged, does not have the test, the draw is another test's,
             or nothing is left: the test must not begin.
     """
-    with _open_log(file or find_log()) as log:
-        known = next((each for each in log.tests if each.start.draw == start.draw), None)
-        if known is not None and (known.start, known.questions) != (start, tuple(questions)):
-            raise UserError(
-                "this sealed test was begun with other prompts or questions, or these in another order: start a new "
-                "tuning run, whose test counts as another one."
-            )
-        if known is None and has_begun:
-            _refuse_missing_test(log.path)
-        allowance = _compute_allowance(questions, start.simulated, log.before.get(start.draw, log.tests))
-        if start.draw not in log.before:
-            allowance.check()
-            log.append({"begun": asdict(start), "level": allowance.level, "questions": list(questions)})
+    with _open_log(file) as log:
+        if has_begun or start.draw in log.begun:
+            known = log.find(start.draw)
+            if (known["begun"], known["questions"]) != (asdict(start), list(questions)):
+                raise UserError(
+                    "this sealed test was begun with other prompts or questions, or these in another order: start a "
+                    "new tuning run, whose test counts as another one."
+                )
+            return Allowance(**known["allowance"])
+        allowance = log.compute_allowance(questions, start.simulated)
+        allowance.check()
+        entry = {"begun": asdict(start), "level": allowance.level, "questions": list(questions)}
+        log.append({**entry, "allowance": asdict(allowance)})
         return allowance
 
 
@@ -164,24 +149,15 @@ def record_judgement(draw: str, judgement: Judgement, file: Path | None = None) 
         UserError: the log cannot be written, is damaged or does not have the test, or the same draw was judged with
             other answers.
     """
-    with _open_log(file or find_log()) as log:
-        test = next((each for each in log.tests if each.start.draw == draw), None)
-        if test is None:
-            _refuse_missing_test(log.path)
-        if test.judgement is None:
+    with _open_log(file) as log:
+        log.find(draw)
+        if (before := log.judged.get(draw)) is None:
             log.append({"judged": draw, **asdict(judgement)})
-        elif test.judgement.answers_sha256 != judgement.answers_sha256:
+        elif before["answers_sha256"] != judgement.answers_sha256:
             raise UserError(
-                f"this sealed test was judged before, with other answers (p = {test.judgement.p:.3g}), and a second "
-                "draw is another test: start a new tuning run."
+                f"this sealed test was judged before, with other answers (p = {before['p']:.3g}), and a second draw is "
+                "another test: start a new tuning run."
             )
-
-
-def _refuse_missing_test(log: Path) -> NoReturn:
-    raise UserError(
-        f"{log} does not have the sealed test that this run has begun: an earlier state of it was put back, or the "
-        "test was begun on another machine; restore the newest log, or start a new tuning run."
-    )
 
 
 def describe_earlier_tests(questions: int, size: int, tests: int) -> str | None:
@@ -208,29 +184,56 @@ def find_log() -> Path:
     return find_state_folder() / "sealed_tests.jsonl"
 
 
-def _compute_allowance(questions: Sequence[str], simulated: bool, tests: Sequence[LoggedTest]) -> Allowance:
-    own = set(questions)
-    found = [each for each in tests if each.start.simulated == simulated and not own.isdisjoint(each.used)]
-    seen = {fingerprint for each in found for fingerprint in each.used}
-    spent = sum(each.level for each in found)
-    level = compute_level(len(found), spent)
-    n_used = sum(each in seen for each in questions)
-    return Allowance(level, len(found), n_used, max(ALPHA - spent - level, 0.0), len(questions))
-
-
 class _Log:
-    """The log's content; to append, its lock must be held."""
+    """The log's content; its lock must be held."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.tests: list[LoggedTest] = []
-        self.before: dict[str, list[LoggedTest]] = {}  # draw → the tests as they were when it began
-        self._size = 0  # bytes of its complete lines
+        """Read the file.
 
-    def append(self, entry: dict[str, object]) -> None:
+        Raises:
+            OSError: it cannot be read.
+            UserError: it is damaged.
+        """
+        self.path = path
+        self.begun: dict[str, dict[str, Any]] = {}  # draw → its first line
+        self.judged: dict[str, dict[str, Any]] = {}  # draw → its second line
+        self._size = 0  # bytes of the complete lines; what a crash cut off counts for nothing
+        *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        for number, line in enumerate(lines, start=1):
+            try:
+                entry = json.loads(line)
+                if "begun" in entry:
+                    self.begun[SealedTestStart(**entry["begun"]).draw] = entry
+                else:
+                    self.judged[self.begun[entry["judged"]]["begun"]["draw"]] = entry
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                raise UserError(
+                    f"{path}: line {number} is damaged, so nobody knows which questions were tested before: restore "
+                    "the file."
+                ) from error
+            self._size += len(line) + 1
+
+    def find(self, draw: str) -> dict[str, Any]:
+        if draw not in self.begun:
+            raise UserError(
+                f"{self.path} does not have the sealed test that this run has begun: an earlier state of it was put "
+                "back, or the test was begun on another machine; restore the newest log, or start a new tuning run."
+            )
+        return self.begun[draw]
+
+    def compute_allowance(self, questions: Sequence[str], simulated: bool) -> Allowance:
+        own, seen, spent, n_tests = set(questions), set[str](), 0.0, 0
+        for draw, test in self.begun.items():
+            used = test["questions"][: self.judged.get(draw, {}).get("n_opened")]
+            if test["begun"]["simulated"] == simulated and not own.isdisjoint(used):
+                seen, spent, n_tests = seen.union(used), spent + test["level"], n_tests + 1
+        level = compute_level(n_tests, spent)
+        n_used = sum(each in seen for each in questions)
+        return Allowance(level, n_tests, n_used, max(ALPHA - spent - level, 0.0), len(questions))
+
+    def append(self, entry: dict[str, Any]) -> None:
         """Write an entry to the disk; a line that a crash cut off is overwritten: nothing came after it."""
-        entry = {**entry, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        line = json.dumps(entry, separators=(",", ":"))
+        line = json.dumps({**entry, "at": datetime.now(UTC).isoformat(timespec="seconds")}, separators=(",", ":"))
         with self.path.open("r+b" if self.path.exists() else "w+b") as file:
             file.truncate(self._size)
             file.seek(self._size)
@@ -238,54 +241,18 @@ class _Log:
             file.flush()
             os.fsync(file.fileno())
 
-    def check_writable(self) -> None:
-        """Check that an entry could be written, before a run spends anything."""
-        self.path.open("ab").close()
-
-    def add(self, line: bytes) -> None:
-        """Take over a line of the file.
-
-        Raises:
-            ValueError, LookupError, TypeError: it is damaged, or not in its place.
-        """
-        entry = json.loads(line)
-        if "begun" in entry:
-            start = SealedTestStart(**entry["begun"])
-            self.before[start.draw] = list(self.tests)
-            self.tests.append(LoggedTest(start, entry["level"], tuple(entry["questions"])))
-        else:
-            place = next(place for place, each in enumerate(self.tests) if each.start.draw == entry["judged"])
-            judgement = Judgement(entry["p"], entry["answers_sha256"], entry.get("n_opened"))
-            self.tests[place] = replace(self.tests[place], judgement=judgement)
-        self._size += len(line) + 1
-
 
 @contextmanager
-def _open_log(path: Path) -> Iterator[_Log]:
+def _open_log(file: Path | None) -> Iterator[_Log]:
     from filelock import FileLock, Timeout
 
+    path = file or find_log()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS, fallback_to_soft=False):
-            yield _read_log(path)
+            yield _Log(path)
     except (OSError, Timeout) as error:
         raise UserError(
-            f"{path} cannot be written ({error}), and no sealed test runs unrecorded; check the folder, then resume."
+            f"{path} cannot be read or written ({error}), and no sealed test runs unrecorded; check the folder, then "
+            "resume."
         ) from error
-
-
-def _read_log(path: Path) -> _Log:
-    log = _Log(path)
-    try:
-        *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error}); check its permissions.") from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            log.add(line)
-        except (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError) as error:
-            raise UserError(
-                f"{path}: line {number} is damaged, so nobody knows which questions were tested before: restore the "
-                "file."
-            ) from error
-    return log

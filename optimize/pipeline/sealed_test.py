@@ -57,7 +57,7 @@ from optimize.gate.sealed_log import (
 )
 from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict
 from optimize.gate.words import describe_look
-from optimize.pipeline.cost_estimate import AnswerMeans, count_test_answers, format_amount
+from optimize.pipeline.preflight import AnswerMeans, count_test_answers, format_amount
 from optimize.publishing.leaks import LeakReport
 from optimize.questions.splits import Part, Splits
 from optimize.search.optimizer import PARENT
@@ -353,7 +353,7 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     }
     if begun := run.files.read(SEALED):
         allowance = _describe_allowance(run, Allowance(**begun), run.config.gate.looks)
-        n_asked = sum(run.store.count_answers([each.id]) > 0 for each in run.splits.sealed)
+        n_asked = run.store.count_asked(each.id for each in run.splits.sealed)
         verdict["sealed"] = {"n_questions": n_asked, **allowance}
     run.files.write_verdict(verdict)
 

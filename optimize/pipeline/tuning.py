@@ -26,8 +26,15 @@ from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
-from optimize.pipeline.cost_estimate import UNLIMITED, AnswerMeans, count_shortlist_answers, count_test_answers
-from optimize.pipeline.preflight import check_reflection_model, confirm_start, prepare_splits
+from optimize.pipeline.preflight import (
+    UNLIMITED,
+    AnswerMeans,
+    check_reflection_model,
+    confirm_start,
+    count_shortlist_answers,
+    count_test_answers,
+    prepare_splits,
+)
 from optimize.pipeline.sealed_test import (
     ApprovedSet,
     SealedTest,

@@ -23,6 +23,7 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -50,13 +51,13 @@ from mas.runtime.security.private_file import flush_to_disk
 from mas.runtime.text import to_jsonable
 from optimize.gate.words import describe_labels
 
-_PACKAGES = ("dspy", "gepa", "langgraph", "openai")
+_PACKAGES = ("mas-harness", "dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "gain_shrunken", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
 
 Redact = Callable[[str], str]
-Provenance = dict[str, Any]  # of provenance.yaml, without what `format_provenance` adds
+Provenance = dict[str, Any]  # of provenance.yaml, without what is known when the set is written
 
 
 def build_provenance(
@@ -90,6 +91,13 @@ def build_provenance(
     assert task is not None, "of a tuning run"
     tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
     judged = {name: value for name, value in (verdict.get("gate") or {}).items() if name != "settings"}
+    hits = Counter(f"{hit['status']} {hit['split']} {hit['kind']}" for hit in (leaks or {}).get("hits", ()))
+    agents = (info.part("system").get("agents")) or {}
+    own = {name: each["model"] for name, each in agents.items() if isinstance(each, Mapping) and each.get("model")}
+    models = {"task": info.model, "agents": own, "reflection": task.reflection_model}
+    versions = {"python": platform.python_version(), **{name: _read_version(name) for name in _PACKAGES}}
+    if commit := info.origin.get(_COMMIT):
+        versions["commit"] = commit + (" with changes" if info.origin.get(_DIRTY) == "true" else "")
     provenance: Provenance = {
         "system": parent.system,
         "gated": gated,  # False: exported by hand, or rejected
@@ -99,44 +107,35 @@ def build_provenance(
         "run": run,
         "optimizer": task.optimizer,
         "seed": task.seed,
-        "models": _models(info),
+        "models": {name: value for name, value in models.items() if value},
         "splits": {"digest": task.split_digest, "sealed_digest": task.sealed_digest},
         "scores": {name: verdict[name] for name in _SCORES if tested and name in verdict},
         "gate": {"settings": info.config.get("gate") or {}, "verdict": judged if tested else {}},
-        "leaks": None if leaks is None else count_leaks(leaks),
+        "leaks": leaks
+        and {"blocked": leaks["blocked"], "hits": dict(sorted(hits.items())), "checked": leaks["checked"]},
         "spend": dict(verdict.get("spend") or spend),
-        "versions": collect_versions(info.origin),
+        "versions": {name: value for name, value in versions.items() if value},
         "finish_reason": verdict.get("finish_reason"),
         "labels": list(labels),  # so that the prompts may name them
     }
-    portable: Provenance = _portable(provenance, redact)
+    portable: Provenance = _remove_paths(provenance, redact)
     return portable
 
 
-def count_leaks(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts of a leak report."""
-    hits = Counter(f"{hit['status']} {hit['split']} {hit['kind']}" for hit in report["hits"])
-    return {"blocked": report["blocked"], "hits": dict(sorted(hits.items())), "checked": dict(report["checked"])}
+def _read_version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
-def collect_versions(origin: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of the software that made the set.
-
-    Args:
-        origin: of the run's code, as `run_info.json` has it; only the commit is used.
-    """
-    found = {"python": platform.python_version(), "mas-harness": _version("mas-harness")}
-    found |= {name: _version(name) for name in _PACKAGES}
-    if commit := origin.get(_COMMIT):
-        found["commit"] = commit + (" with changes" if origin.get(_DIRTY) == "true" else "")
-    return {name: value for name, value in found.items() if value}
-
-
-def format_provenance(provenance: Provenance, prompts: PromptSet, checksums: Mapping[str, str]) -> dict[str, object]:
-    """Return the content of provenance.yaml for a set that is written now."""
-    head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
-    content: dict[str, object] = to_jsonable({**head, **provenance, "checksums": dict(checksums)})
-    return content
+def _remove_paths(value: Any, redact: Redact) -> Any:
+    """Remove secrets, and all but the last part of paths."""
+    if isinstance(value, str):
+        return _PATH.sub(r"\1", redact(remove_passwords(value)))
+    if isinstance(value, Mapping):
+        return {str(key): _remove_paths(item, redact) for key, item in value.items()}
+    return [_remove_paths(item, redact) for item in value] if isinstance(value, list | tuple) else value
 
 
 def build_headline(provenance: Mapping[str, Any]) -> str:
@@ -176,29 +175,6 @@ def describe_gain(scores: Mapping[str, Any]) -> str:
     return line if shrunken is None else f"{line}, estimated true gain {format_points(shrunken)}"
 
 
-def _models(info: RunInfo) -> dict[str, Any]:
-    agents = ((info.config.get("system") or {}).get("agents")) or {}
-    own = {name: each["model"] for name, each in agents.items() if isinstance(each, Mapping) and each.get("model")}
-    found = {"task": info.model, "agents": own, "reflection": info.tuning and info.tuning.reflection_model}
-    return {name: value for name, value in found.items() if value}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
-
-
-def _portable(value: Any, redact: Redact) -> Any:
-    """Remove secrets, and all but the last part of paths."""
-    if isinstance(value, str):
-        return _PATH.sub(r"\1", redact(remove_passwords(value)))
-    if isinstance(value, Mapping):
-        return {str(key): _portable(item, redact) for key, item in value.items()}
-    return [_portable(item, redact) for item in value] if isinstance(value, list | tuple) else value
-
-
 REJECTED = "rejected"
 
 
@@ -225,8 +201,12 @@ def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptS
         NameTakenError: something else has that name.
         UserError: the folder cannot be written; nothing is left behind then.
     """
-    if (mine := _find_published(prompts, folder, provenance)) is not None:
-        return mine
+    if (folder / PROVENANCE_FILE).is_file():
+        with suppress(UserError):  # it cannot be read
+            there = read_set_folder(folder)
+            same = all(there.provenance.get(name) == provenance[name] for name in ("run", "candidate_id", "gated"))
+            if same and not there.edited and digest(there) == digest(prompts):
+                return there
     check_name_is_free(folder.name, folder.parent)
     return _write_atomically(prompts, folder, provenance)
 
@@ -242,65 +222,40 @@ def reject(prompts: PromptSet, run_folder: Path, candidate_id: str, provenance: 
     return _write_atomically(prompts, folder, provenance)
 
 
-def _find_published(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet | None:
-    """Return the set in the folder if it is this one."""
-    if not (folder / PROVENANCE_FILE).is_file():
-        return None
-    try:
-        there = read_set_folder(folder)
-    except UserError:  # it cannot be read
-        return None
-    same_source = all(there.provenance.get(name) == provenance[name] for name in ("run", "candidate_id", "gated"))
-    return there if same_source and not there.edited and digest(there) == digest(prompts) else None
-
-
 def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
+    described = replace(prompts, description=build_headline(provenance))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as hidden:
             made = Path(hidden) / folder.name
-            _write(replace(prompts, description=build_headline(provenance)), made, provenance)
-            _share(made, folder.parent)
+            content = _write(described, made, provenance)
+            mode = stat.S_IMODE(folder.parent.stat().st_mode)  # unlike a run it is a source file, for all who read it
+            made.chmod(mode)
+            for path in made.iterdir():
+                path.chmod(mode & 0o666)
             _move(made, folder)
         flush_to_disk(folder.parent)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written ({_cause(error)}); check the folder and the disk.") from error
-    written = yaml.safe_load((folder / PROVENANCE_FILE).read_text("utf-8"))
-    return replace(
-        prompts,
-        name=folder.name,
-        folder=folder,
-        description=build_headline(provenance),
-        provenance=written,
-        edited=(),
-    )
+        cause = (error.strerror or type(error).__name__).lower()
+        raise UserError(f"{folder} cannot be written ({cause}); check the folder and the disk.") from error
+    return replace(described, name=folder.name, folder=folder, provenance=content, edited=())
 
 
-def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> None:
+def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> dict[str, Any]:
+    """Write a set and its provenance, and return the content of provenance.yaml."""
     prompts = write_prompt_set(folder, prompts)
     files = sorted(path for path in folder.iterdir() if path.is_file())
+    head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
     checksums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-    text = yaml.safe_dump(
-        format_provenance(provenance, prompts, checksums), sort_keys=False, allow_unicode=True, width=120
-    )
+    content: dict[str, Any] = to_jsonable({**head, **provenance, "checksums": checksums})
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
     (folder / PROVENANCE_FILE).write_text(text, encoding="utf-8", newline="\n")
     for path in (*files, folder / PROVENANCE_FILE, folder):
         flush_to_disk(path)
-
-
-def _share(made: Path, shelf: Path) -> None:
-    """Let whoever may read the shelf read the set: unlike a run it is a source file."""
-    mode = stat.S_IMODE(shelf.stat().st_mode)
-    made.chmod(mode)
-    for path in made.iterdir():
-        path.chmod(mode & 0o666)
+    return content
 
 
 def _move(made: Path, folder: Path) -> None:
     if folder.exists():  # created meanwhile; an empty folder would be replaced silently
         raise NameTakenError(folder)
     made.rename(folder)
-
-
-def _cause(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()

@@ -112,20 +112,12 @@ class Splits:
         """
         train, val, sealed = parts
         digests = [compute_dataset_digest(part, ordered=False) for part in parts]
-        marks = [_marks(part) for part in parts]
+        marks = [
+            frozenset(compute_fingerprint(each.question, compute_file_digest(each)) for each in part) for part in parts
+        ]
         digest = sha256("\n".join(digests).encode()).hexdigest()
-        return cls(
-            train,
-            val,
-            sealed,
-            digest,
-            digests[2],
-            tuple(warnings),
-            TunedOn(*marks[:2]),
-            marks[2],
-            sealed_option,
-            find_labels(train, val, labels),
-        )
+        known = TunedOn(*marks[:2]), marks[2], sealed_option, find_labels(train, val, labels)
+        return cls(train, val, sealed, digest, digests[2], tuple(warnings), *known)
 
     def to_dict(self) -> dict[str, Any]:
         """Return ids, digests and labels, without texts and other targets, so that an optimizer may read it."""
@@ -193,13 +185,20 @@ def make_splits(data: Dataset, settings: SplitSettings, split: str | None = None
         raise UserError(f"an attachment cannot be read ({error.filename}: {cause}); make it readable.") from error
 
 
-def _own(data: Dataset, names: Sequence[str]) -> Splits:
+def _load(data: Dataset, *names: str) -> tuple[list[Part], list[str]]:
+    """Return the questions with gold answers of each split, and warnings of what is left out."""
     loaded = [data.load(name) for name in names]
-    parts, warnings = [], _bad_rows(row for each in loaded for row in each.bad_rows)
-    for each in loaded:
-        part, unscored = _with_gold(each.samples)
-        parts.append(part)
-        warnings += unscored
+    parts = [tuple(each for each in split.samples if each.target is not None) for split in loaded]
+    warnings = []
+    if bad := [row for split in loaded for row in split.bad_rows]:
+        warnings.append(f"left out: {len(bad)} bad rows, the first being {bad[0]}")
+    if missing := sum(len(split.samples) for split in loaded) - sum(map(len, parts)):
+        warnings.append(f"left out: {format_count(missing, 'question')} without a gold answer")
+    return parts, warnings
+
+
+def _own(data: Dataset, names: Sequence[str]) -> Splits:
+    parts, warnings = _load(data, *names)
     _check_apart(dict(zip(names, parts, strict=True)))
     _check_sizes(parts, f"data={data.name}")
     warnings += _describe_apart(dict(zip(names, parts, strict=True)))
@@ -207,9 +206,7 @@ def _own(data: Dataset, names: Sequence[str]) -> Splits:
 
 
 def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
-    loaded = data.load(split)
-    samples, unscored = _with_gold(loaded.samples)
-    warnings = _bad_rows(loaded.bad_rows) + unscored
+    (samples,), warnings = _load(data, split)
     where, shares = f"data={data.name}, split {split}", [settings.train, settings.val]
     level, sealed, option = _level_to_seal(samples, data, settings), list[Part](), None
     pairs = find_near_duplicates(samples, COMMON_WORDS)
@@ -269,18 +266,6 @@ def _unsealed(samples: Part, data: Dataset, settings: SplitSettings) -> list[str
     ]
 
 
-def _with_gold(samples: Iterable[Sample]) -> tuple[Part, list[str]]:
-    samples = tuple(samples)
-    scored = tuple(each for each in samples if each.target is not None)
-    missing = len(samples) - len(scored)
-    return scored, [f"left out: {format_count(missing, 'question')} without a gold answer"] if missing else []
-
-
-def _bad_rows(rows: Iterable[str]) -> list[str]:
-    found = list(rows)
-    return [f"left out: {len(found)} bad rows, the first being {found[0]}"] if found else []
-
-
 def _without(samples: Part, sealed: Part, level: str, pairs: Pairs) -> tuple[Part, list[str]]:
     """Return the questions of other levels, except those that are sealed under another id, or nearly."""
     same, closed = build_identity_keys(samples), {each.id for each in sealed}
@@ -333,10 +318,6 @@ def _check_sizes(parts: Sequence[Part], where: str) -> None:
         f"{where}: the questions with gold answers make {sizes}, and each part needs {MIN_QUESTIONS} at least; add "
         "questions, or change splits.train and splits.val."
     )
-
-
-def _marks(part: Part) -> frozenset[str]:
-    return frozenset(compute_fingerprint(each.question, compute_file_digest(each)) for each in part)
 
 
 def split_by_hash(

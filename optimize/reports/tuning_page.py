@@ -7,7 +7,7 @@ Made from the run's files alone, and read by no command. It holds no question an
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -117,7 +117,7 @@ class Candidate:
     """A row of the page's list of candidates."""
 
     row: Proposal
-    marks: Sequence[str] = ()  # published, tested, on the shortlist
+    marks: list[str] = field(default_factory=list)  # published, tested, on the shortlist
     difference: Markup | None = None  # to the first parent; None: it is not shown
 
     @property
@@ -130,17 +130,17 @@ def _list_candidates(tuning: TuningSnapshot) -> list[Candidate]:
     """Return the parent and the proposals in their order, with the difference of those that were kept."""
     score = tuning.read_part("baseline").get("val_score")
     root = Candidate(Proposal(PARENT, None, "accepted", parent_ids=(), val_score=score))
-    found = [Candidate(row, _list_marks(tuning, row.candidate_id)) for row in tuning.proposals[:MAX_ROWS]]
+    found = [Candidate(row) for row in tuning.proposals[:MAX_ROWS]]
+    for each in found:
+        if each.row.candidate_id == tuning.winner:
+            each.marks.append("published" if tuning.published else "tested")
+        if each.row.candidate_id in tuning.shortlist:
+            each.marks.append("shortlist")
     kept = [each for each in found if each.marks or each.row.decision == "accepted"]
     for each in kept[:MAX_DIFFS]:
         parent = next(iter(each.row.parent_ids), PARENT)
         each.difference = _render_difference(tuning, parent, each.row.candidate_id)
     return [root, *found]
-
-
-def _list_marks(tuning: TuningSnapshot, candidate_id: str) -> list[str]:
-    marks = ["shortlist"] if candidate_id in tuning.shortlist else []
-    return ["published" if tuning.published else "tested", *marks] if candidate_id == tuning.winner else marks
 
 
 def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Markup | None:
@@ -256,12 +256,8 @@ def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
 
 def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:
     info, splits = tuning.info, tuning.read_part("splits")
-    parts = (
-        (splits.get("train"), "training"),
-        (splits.get("val"), "validation"),
-        (splits.get("sealed"), "sealed test"),
-    )
-    sizes = [f"{len(ids)} {name}" for ids, name in parts if ids]
+    parts = {"train": "training", "val": "validation", "sealed": "sealed test"}
+    sizes = [f"{len(splits[part])} {name}" for part, name in parts.items() if splits.get(part)]
     task = tuning.task
     reflection = task.reflection_model if task.reflection_model != info.model else ""
     facts = (

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from eval.config.evaluation import require
+from eval.runs.candidates import PARENT as PARENT  # id of the prompt set that the search starts from
 from mas.prompt_sets.prompt_set import PromptSet
 
 if TYPE_CHECKING:
     import dspy
 
     from optimize.search.student import Objective, Student
-
-PARENT = "parent"  # id of the prompt set that the search starts from
 
 Decision = Literal["accepted", "rejected", "cut_off"]
 

@@ -24,6 +24,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 
 import dspy
@@ -106,6 +107,12 @@ class Student(dspy.Module):
         copied._shows_last_only = True
         return copied
 
+    def copy_with(self, prompts: PromptSet) -> "Student":
+        """Return a copy with these prompts."""
+        copied: Student = copy.deepcopy(self)
+        apply_prompt_set(copied.program, prompts)
+        return copied
+
     def reset_copy(self) -> "Student":
         """Return a copy without demos of the tuned agents. DSPy's own method would remove their models as well."""
         copied: Student = copy.deepcopy(self)
@@ -126,7 +133,8 @@ class Student(dspy.Module):
         return [part for _, each in self.program.named_predictors() for part in (each.signature, each.demos)]
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Student":
-        copied = Student(_copy_program(self.program), self.initial_prompts, self.trials, self.agents)
+        program = copy.deepcopy(self.program, {id(value): value for value in _shared_values(self.program)})
+        copied = Student(program, self.initial_prompts, self.trials, self.agents)
         copied._shows_last_only = self._shows_last_only
         return copied
 
@@ -144,12 +152,8 @@ def _distinguish_signatures(program: Program) -> None:
         seen.append(predictor.signature)
 
 
-def _copy_program(program: Program) -> Program:
-    """Copy the predictors only: models, tools and other values are shared, and some of them cannot be copied."""
-    return copy.deepcopy(program, {id(value): value for value in _shared_values(program)})
-
-
 def _shared_values(program: Program) -> Iterator[object]:
+    """Yield what copies share, all but the predictors: models, tools and values, some of which cannot be copied."""
     for _, module in program.named_sub_modules():
         if isinstance(module, dspy.Predict):
             yield module.lm
@@ -255,21 +259,13 @@ class Objective:
             own = self._scorer.give_feedback(answered, agent, trace, own_trace)
         allowed = remove_quotes(own, expectation.matcher) if own else ""
         text = allowed or build_feedback(agent, trial.record, expectation, self._right_answers)
-        for value in self._list_secret_tags(sample):
-            text = remove_quotes(text, TargetMatcher(value))
+        # The user's metric reads values that no other sample has, and they may be part of the target; what a program is
+        # asked is no secret.
+        for name, value in sample.tags.items():
+            if self._tags[name, value] == 1 and value not in sample.question:
+                for secret in list_gold_texts(name, value):
+                    text = remove_quotes(text, TargetMatcher(secret))
         return text
-
-    def _list_secret_tags(self, sample: Sample) -> list[str]:
-        """Return the values that no other sample has: the user's metric reads them, and they may be part of the target.
-
-        What a program is asked is no secret.
-        """
-        return [
-            text
-            for name, value in sample.tags.items()
-            if self._tags[name, value] == 1 and value not in sample.question
-            for text in list_gold_texts(name, value)
-        ]
 
 
 def _score(trial: Trial) -> tuple[float, str | None]:
@@ -293,8 +289,9 @@ def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     scored = [sample for sample in samples if sample.target is not None]
     if not scored:
         return "No question has a target, so no answer can be scored; add targets to the data."
-    if _reads_outputs(scorer):
-        return None  # nobody but the program knows outputs that would be right
+    with suppress(UserError):  # it cannot be loaded: the first question says so
+        if isinstance(scorer, SampleScorer) and scorer.reads_outputs():
+            return None  # nobody but the program knows outputs that would be right
     is_async = inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(type(scorer).__call__)
     for sample in scored[: MAX_JUDGED if is_async else MAX_TESTED]:
         target = sample.target or ""
@@ -314,13 +311,6 @@ def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
                     f"{expected}. Fix the scorer or the question's target."
                 )
     return None
-
-
-def _reads_outputs(scorer: Scorer) -> bool:
-    try:
-        return isinstance(scorer, SampleScorer) and scorer.reads_outputs()
-    except UserError:  # it cannot be loaded: the first question says so
-        return False
 
 
 async def _value(scorer: Scorer, sample: Sample, answer: str) -> float:

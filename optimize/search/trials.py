@@ -168,11 +168,7 @@ class Trials:
     ) -> None:
         """Answer a question of the sealed test, unless the run is stopped; no metric call of the budget is counted.
 
-        Args:
-            program: the system with the prompts whose digest is `sample_key.variant`.
-            sample: the question.
-            sample_key: of the answer.
-            keep: stores the record; not called for an answer that was interrupted.
+        `keep` stores the record; it is not called for an answer that was interrupted.
         """
         if self.stop_reason is None and self.budget.refusal is None:
             with self._stop_at_defect():
@@ -211,9 +207,8 @@ class Trials:
             with self._stop_at_defect():
                 answered = self._answer(program, self.samples[sample_id], SampleKey(sample_id, epoch), candidate)
                 if answered is not None:
-                    record = answered.record
-                    self._keep(key, record)
-                    return Trial(record, select_steps(program, answered.calls, record.trajectory))
+                    self._keep(key, answered.record)
+                    return Trial(answered.record, select_steps(program, answered.calls, answered.record.trajectory))
         return self._build_unasked(key)
 
     @contextmanager
@@ -303,7 +298,11 @@ def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[S
         spans: the trajectory of the answer's record.
     """
     predictors = dict(program.named_predictors())
-    parsed: list[Step] = [call for call in calls if not (_calls_tools(call[2]) and _has_conversation(call[1]))]
+    parsed: list[Step] = [  # without a conversation, a tool call is what the predictor returns
+        (name, inputs, outputs)
+        for name, inputs, outputs in calls
+        if not (_calls_tools(outputs) and any(isinstance(value, dspy.History) for value in inputs.values()))
+    ]
     return parsed + [
         (span["name"], _request(predictors[span["name"]], span), dspy.Prediction(**{UNREADABLE: reply}))
         for span in spans
@@ -320,11 +319,6 @@ def keep_last_steps(steps: Sequence[Step]) -> list[Step]:
     readable = [step for step in steps if UNREADABLE not in step[2] and not _calls_tools(step[2])]
     last = {step[0]: step for step in readable}
     return [step for step in readable if last[step[0]] is step]
-
-
-def _has_conversation(inputs: Inputs) -> bool:
-    """Return whether the predictor goes on after a tool call; without a conversation, the call is what it returns."""
-    return any(isinstance(value, dspy.History) for value in inputs.values())
 
 
 def _calls_tools(outputs: dspy.Prediction) -> bool:
@@ -346,8 +340,5 @@ def _unreadable_replies(agent: Span, spans: Sequence[Span]) -> list[str]:
         moments.append(math.inf)
     calls = [span for span in spans if span["kind"] == "lm" and span["parent"] == agent["id"]]
     before = [[call for call in calls if call["start_seconds"] <= moment] for moment in moments]
-    return [_text(found[-1]) for found in before if found]
-
-
-def _text(call: Span) -> str:
-    return "".join(part.get("text", "") for part in call["outputs"].get("parts", ()))
+    replies = [found[-1]["outputs"].get("parts", ()) for found in before if found]
+    return ["".join(part.get("text", "") for part in parts) for parts in replies]

@@ -3,7 +3,7 @@
 config = read_config(composed)
 config.check()
 config.parent                         # the prompt set to start from
-config.build_evaluation()             # the configuration with which its questions are answered
+config.build_evaluation(epochs=5)     # the configuration of the sealed test
 """
 
 from collections.abc import Sequence
@@ -107,9 +107,10 @@ class TuneConfig(TuningOptions):
         self._check_places()
         self.parent = prompts
 
-    def build_evaluation(self) -> EvalConfig:
+    def build_evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
         """Return the configuration of an evaluation that answers questions as this run does."""
-        return replace(self.base, run=RunSettings(epochs=1, **{**vars(self.run), "dir": None}))
+        same = {"deadline_seconds": self.run.deadline_seconds, "drain_seconds": self.run.drain_seconds}
+        return replace(self.base, run=RunSettings(epochs=epochs, concurrency=concurrency, **same))
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)

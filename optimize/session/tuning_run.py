@@ -8,7 +8,7 @@ with open_tuning_run(config, splits, folder, console) as run:
 import functools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -56,23 +56,25 @@ class TuningRun:
     """State of one session of a run. Created by `open_tuning_run`."""
 
     def __init__(self, config: TuneConfig, splits: Splits, store: RunStore, console: Console, stack: ExitStack) -> None:
-        self.config, self.splits, self.console, self.store = config, splits, console, store
-        self.files, folder, base = TuningStore(store, config.redact), store.path.parent, config.base
-        self.recorder = begin_tuning(config, splits, self.files)
+        self.config, self.splits, self.console = config, splits, console
+        self.store, folder = store, store.path.parent
+        self.files = TuningStore(store, config.redact)
+        self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
+        self.recorder = begin_tuning(config, splits, self.files, self.origin)
         self.run_id = self.recorder.info.run_id
         self.stopped: str | None = None  # why it ends without a verdict
         self.parent = self.read_prompts(PARENT)
-        logs = stack.enter_context(RunLogs(folder, base.secrets(), base.log))
-        self.stop = StopController(config.run.drain_seconds)
+        logs = stack.enter_context(RunLogs(folder, config.base.secrets(), config.base.log))
         self.answers = AnswerLog(logs, self._stop_for_logs)
         self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
         search = self.files.read("search") or {}  # answers count only if their search is finished, and not repeated
         earlier = read_earlier_spend(self.call_log, self.recorder.state.wall_seconds)
-        self.budget = Budget(config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
-        missing = MissingServices(base.simulated)
+        self.budget = Budget(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
+        base, missing = self.config.base, MissingServices(self.config.base.simulated)
         resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
+        self.stop = StopController(self.config.run.drain_seconds)
         samples = [*splits.train, *splits.val, *splits.sealed]
-        evaluation = config.build_evaluation()
+        evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
         executor = create_executor(evaluation, self.parent, resources, config.worker_config, samples, stack)
         self._program = executor.program
         self.recorder.info = replace(self.recorder.info, tools=list_offered_tools(self._program))
@@ -80,17 +82,18 @@ class TuningRun:
         missing.note_broken(resources.broken)
         missing.note_server(base.model)
         missing.print_notes()
-        log_parts(logs.entry_point, base.system.name, config.stored_config, self.parent, self._program)
+        log_parts(logs.entry_point, config.base.system.name, config.stored_config, self.parent, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
+        task = self.recorder.info
         hooks = SampleHooks(folder, self.answers, self.call_log.read_replies, is_search=True)
         self.trials = Trials(
-            executor.open(self.recorder.info, hooks, self.stop),
+            executor.open(task, hooks, self.stop),
             self.run_id,
             self._create_context,
             self.objective.samples,
             self.budget,
             store,
-            config.run.concurrency,
+            self.config.run.concurrency,
             self.stop,
             self.answers,
         )
@@ -277,7 +280,7 @@ def open_tuning_run(config: TuneConfig, splits: Splits, folder: Path, console: C
         yield TuningRun(config, splits, store, console, stack)
 
 
-def begin_tuning(config: TuneConfig, splits: Splits, files: TuningStore) -> SessionRecorder:
+def begin_tuning(config: TuneConfig, splits: Splits, files: TuningStore, origin: Mapping[str, str]) -> SessionRecorder:
     """Check a resumed run, or write the files of a new one, and begin a session.
 
     Raises:
@@ -306,7 +309,7 @@ def begin_tuning(config: TuneConfig, splits: Splits, files: TuningStore) -> Sess
         model=base.model_name,
         simulated=base.simulated,
         critics=list_critics(base.system),
-        origin={**read_origin(), "mlflow.source.name": "optimize/run.py"},
+        origin=dict(origin),
         prompts_sha256=digest(prompts),
         program_sha256=read_program_digest(base.system),
         tuning=TuningTask(

@@ -221,13 +221,13 @@ class TuningSnapshot:
         inside = self.folder.is_relative_to(PROJECT_ROOT)
         return self.folder.relative_to(PROJECT_ROOT).as_posix() if inside else self.folder.name
 
-    @property
-    def name(self) -> str:
-        return self.mark_simulated(self.task.name or self.folder.name)
-
     def mark_simulated(self, name: str) -> str:
         """Mark the name of a simulation: lists of runs show nothing else of it."""
         return f"{name} (simulated)" if self.info.simulated else name
+
+    @property
+    def name(self) -> str:
+        return self.mark_simulated(self.task.name or self.folder.name)
 
     def read_part(self, name: str) -> JsonObject:
         """Return a result, such as `baseline`; empty if there is none yet."""
@@ -345,13 +345,9 @@ def check_unchanged(before: RunInfo, base: EvalConfig, now: Mapping[str, object]
         UserError: an option that belongs to the run differs, or the source of program or scorer was changed.
     """
     check_sources(before, base)
-    found = {
-        key: change
-        for key, change in find_changes(before.config, now).items()
-        if not any(key == each or key.startswith(f"{each}.") for each in OF_THE_SESSION)
-    }
-    if found:
-        listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:10])
+    changes = find_changes(before.config, now)
+    if found := [f"{key}: {changes[key]}" for key in changes if key.partition(".")[0] not in OF_THE_SESSION]:
+        listed = "; ".join(found[:10])
         raise UserError(f"the tuning run has other options ({listed}); resume it with its own, or start a new run.")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from eval.execution.budget import Spend
 from mas.runtime.errors import UserError
-from optimize.pipeline.cost_estimate import AnswerMeans
+from optimize.pipeline.preflight import AnswerMeans
 from tests.command import read_side
 from tests.optimize.tuned import MINI_GEPA, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
 
