@@ -185,9 +185,7 @@ class MaskedReplies:
 
     def get(self, key: str) -> str | None:
         reply = self.replies.get(key)
-        if reply is None or "\x00" not in reply:
-            return reply
-        for mask, form in self._list_masks():
+        for mask, form in self._list_masks() if reply and "\x00" in reply else ():
             reply = reply.replace(mask, form)
         return reply
 
@@ -269,14 +267,7 @@ class Caches:
 
 @contextmanager
 def open_caches(settings: CacheSettings, folder: Path, run_id: str, redact: Callable[[str], str]) -> Iterator[Caches]:
-    """Open the caches that a run is to use.
-
-    Args:
-        settings: the part `cache` of the configuration.
-        folder: of the run.
-        run_id: noted with each result that is added.
-        redact: takes secrets out of results.
-    """
+    """Open the caches that a run is to use; `redact` takes secrets out of results."""
     with ExitStack() as stack:
         replies = results = None
         if settings.lm == "shared":

@@ -199,7 +199,13 @@ def _find_by_name(run: str, parent: Path, marker: str, started_by: str) -> Path:
             f"sealed test are {run}:parent and {run}:ID."
         )
     if not named:
-        raise UserError(f"{run} is no run: neither a folder with a {marker} nor one of {_listed(runs, parent)}.")
+        more = f" and {len(runs) - _SHOWN} older ones" if len(runs) > _SHOWN else ""
+        listed = (
+            f": {LATEST}, {', '.join(each.name for each in runs[:_SHOWN])}{more}" if runs else ", for there are none"
+        )
+        raise UserError(
+            f"{run} is no run: neither a folder with a {marker} nor one of the runs under {parent}{listed}."
+        )
     if len(named) > 1:
         names = ", ".join(folder.name for folder in named[:_SHOWN])
         raise UserError(f"{len(named)} runs are named {run}; give the folder's whole name, such as {names}.")
@@ -235,13 +241,6 @@ def _started(folder: Path, marker: str) -> tuple[str, float]:
     return (found[1] if found else datetime.fromtimestamp(written).strftime(_TIME_FORMAT)), written
 
 
-def _listed(runs: list[Path], parent: Path) -> str:
-    if not runs:
-        return f"the runs under {parent}, for there are none"
-    more = f" and {len(runs) - _SHOWN} older ones" if len(runs) > _SHOWN else ""
-    return f"the runs under {parent}: {LATEST}, {', '.join(folder.name for folder in runs[:_SHOWN])}{more}"
-
-
 def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> dict[str, str]:
     """Copy this session's prompt set into the run's folder, unless it is there: the set itself may be edited later.
 
@@ -258,7 +257,8 @@ def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> 
     known = read_kept_prompts(folder, names)
     place = next((name for name, kept in known.items() if digest(kept) == digest(prompts)), None)
     if place is None:
-        place = next(name for number in range(1, len(names) + 2) if (name := _place(number)) not in known)
+        places = [FIRST, *(f"{FIRST}_{number}" for number in range(2, len(names) + 2))]
+        place = next(each for each in places if each not in known)
         write_prompt_set(folder / place, prompts)
     elif prompts.tuned_on and (marks := prompts.tuned_on | known[place].tuned_on) != known[place].tuned_on:
         with write_atomically(folder / place / TUNED_ON_FILE, "ascii") as file:  # restored since
@@ -268,13 +268,11 @@ def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> 
 
 def read_kept_prompts(folder: Path, names: Mapping[str, str]) -> dict[str, PromptSet]:
     """Return the sets in a run's folder that `RunInfo.prompts` names, by the folder they are in; the last used last."""
-    known = {place: name for place, name in names.items() if _PLACE.fullmatch(place)}
-    there = {place: name for place, name in known.items() if (folder / place / SET_FILE).is_file()}
-    return {place: replace(read_set_folder(folder / place), name=name) for place, name in there.items()}
-
-
-def _place(number: int) -> str:
-    return FIRST if number == 1 else f"{FIRST}_{number}"
+    return {
+        place: replace(read_set_folder(folder / place), name=name)
+        for place, name in names.items()
+        if _PLACE.fullmatch(place) and (folder / place / SET_FILE).is_file()
+    }
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -366,14 +364,12 @@ class RunLock:
 
 def is_in_use(database: Path) -> bool:
     """Return whether a process writes to this run now; False also where that cannot be found out."""
-    if not database.with_suffix(".lock").exists():
-        return False
-    lock = RunLock(database)
-    try:
-        lock.take(wait_seconds=0)
-    except RunInUseError:
-        return True
-    except OSError:
-        return False
-    lock.release()
+    if database.with_suffix(".lock").exists():
+        lock = RunLock(database)
+        try:
+            with suppress(OSError):
+                lock.take(wait_seconds=0)
+                lock.release()
+        except RunInUseError:
+            return True
     return False

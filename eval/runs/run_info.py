@@ -176,9 +176,8 @@ class RunState:
     wall_seconds: float = 0.0  # of all sessions that ended
     finished: bool | None = None  # None: no session began
     unfinished: dict[str, Any] | None = None  # usage that was paid for samples without a record
-    phase: str = ""  # of a tuning run, as the next two
+    phase: str = ""  # of a tuning run, as is the next
     spend: dict[str, float] = field(default_factory=dict)  # `eval.execution.budget.Spend`, of all sessions
-    spend_by_phase: dict[str, dict[str, float]] = field(default_factory=dict)  # the same when each phase first began
 
     @property
     def last_session(self) -> SessionInfo:

@@ -16,6 +16,7 @@ from eval.runs.store import read_run_info
 from mas.agents.in_memory import is_in_memory
 from mas.llm.prices import Price
 from mas.runtime.errors import UserError
+from mas.runtime.text import format_count
 from mas.system import read_program_digest
 
 _NEWEST = 20  # runs that are looked at
@@ -51,17 +52,11 @@ def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None
     typical = find_typical_answer(config, runs_folder)
     if typical is None:
         return f"estimate: {n_answers} answers; what each takes is not known of system={config.system.name} yet"
-    return _format(config, typical, "1 answer" if n_answers == 1 else f"{n_answers} answers", n_answers)
+    return _format(config, typical, format_count(n_answers, "answer"), n_answers)
 
 
 def format_measured(config: EvalConfig, first: Usage, n_answers: int) -> str:
-    """Return the line once the first sample has been answered.
-
-    Args:
-        config: of the run.
-        first: what the first sample took.
-        n_answers: that are remaining.
-    """
+    """Return the line once the first sample has been answered, and `n_answers` remain."""
     typical = Typical(first.lm_calls, first.input_tokens, first.output_tokens, "measured: the first question alone")
     return _format(config, typical, f"{n_answers} more answers", n_answers)
 

@@ -1,7 +1,7 @@
 """One evaluation from a checked configuration to its exit code: a new run, or a run that is resumed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -112,7 +112,10 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
                 summary, tracked = run.answer(executor, info, changes, split.notes)
                 ended = run.show(summary, tracked)
             except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
-                if not run.has_begun():
+                begun = True
+                with suppress(StoreError):
+                    begun = store.read_info().has_begun
+                if not begun:
                     raise UserError(
                         f"{error}; nothing was begun: free space, then give the same command again."
                     ) from error
@@ -245,13 +248,6 @@ class _Evaluation:
         samples = list(self.samples.values())
         return begin_session(self.folder, self.store, info, samples, self.request.prompts, changes)
 
-    def has_begun(self) -> bool:
-        """Return whether a later session can resume the run."""
-        try:
-            return self.store.read_info().has_begun
-        except StoreError:
-            return True
-
     def list_pending(self, retry_errors: bool) -> list[PendingSample]:
         """Return the samples without a final record."""
         keys = list_pending(list(self.samples), self.config.run.epochs, self.store.read_last_attempts(), retry_errors)
@@ -274,16 +270,12 @@ class _Evaluation:
 
             estimate = format_estimate(config, n_pending)
             self.output.print(f"{estimate}; the first question shows it" if self.begin_alone(n_pending) else estimate)
-        info = self.store.read_info()
-        if info.tuning_use:
-            self._warn_of_tuning(info)
+        if (info := self.store.read_info()).tuning_use:
+            from eval.analysis.tuned_on import read_tuning_use  # for prompts that were tuned
 
-    def _warn_of_tuning(self, info: RunInfo) -> None:
-        from eval.analysis.tuned_on import read_tuning_use  # for prompts that were tuned
-
-        if used := read_tuning_use(info):
             scored = {each.id for each in self.samples.values() if each.target is not None}
-            if warning := used.among(scored).describe_warning(len(scored), len(self.samples) - len(scored)):
+            used = read_tuning_use(info)
+            if used and (warning := used.among(scored).describe_warning(len(scored), len(self.samples) - len(scored))):
                 self.output.print(f"warning: {warning}")
 
     @property

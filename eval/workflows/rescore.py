@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from eval.analysis.human_review.labels import (
     LabelBook,
@@ -73,7 +73,6 @@ _SHOWN_LINES = 5
 _NO_TARGETS: dict[str, Any] = {"dataset_sha256": "", "labels": []}  # of a TaskInfo whose targets are others now
 _TARGET_FIELD = "target_field"  # of a function that is a DSPy metric
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
-Gold = Mapping[str, str | None]  # sample id → gold answer; None: unscored
 
 
 def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path | None, command: Sequence[str]) -> int:
@@ -93,14 +92,10 @@ def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path 
             if is_in_use(original / DATABASE):
                 print_line(f"{original.name}: it is still running; score it again when it has ended", error=True)
                 continue
-            if labels is not None:
-                ids = _list_applying(original, labels)
-                if not ids:
-                    n_without += 1
-                    continue
-                if ids in known.get(original.name, ()):
-                    n_done += 1
-                    continue
+            ids = set[str]() if labels is None else _list_applying(original, labels)
+            if labels is not None and (not ids or ids in known.get(original.name, ())):
+                n_without, n_done = n_without + (not ids), n_done + bool(ids)
+                continue
             codes.append(rescore_and_report(original, overrides, gold, command, is_one_of_many=True))
             rescored.append(original)
         except MISTAKES as error:
@@ -117,12 +112,11 @@ def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path 
 def _list_rescored(originals: Sequence[Path]) -> dict[str, list[set[str]]]:
     """Return, by the name of the original run, the ids of the labels in each run that was made of it."""
     found: dict[str, list[set[str]]] = {}
-    for parent in {each.parent for each in originals}:
-        for folder in list_runs(parent):
-            with suppress(UserError, ValueError, TypeError), open_run(folder) as store:  # one from elsewhere: anything
-                if name := store.read_info().rescored_from:
-                    records = store.records(without_trajectory=True)
-                    found.setdefault(name, []).append({each.id for record in records for each in record.human})
+    for folder in (each for parent in {each.parent for each in originals} for each in list_runs(parent)):
+        with suppress(UserError, ValueError, TypeError), open_run(folder) as store:  # one from elsewhere: anything
+            if name := store.read_info().rescored_from:
+                records = store.records(without_trajectory=True)
+                found.setdefault(name, []).append({each.id for record in records for each in record.human})
     return found
 
 
@@ -140,11 +134,7 @@ def _list_applying(original: Path, labels: LabelIndex) -> set[str]:
 
 
 def rescore_and_report(
-    original: Path,
-    overrides: Sequence[str],
-    gold: Path | None,
-    command: Sequence[str],
-    is_one_of_many: bool = False,
+    original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str], is_one_of_many: bool = False
 ) -> int:
     """Rescore a run, write the files of the new one and show its results; return the exit code.
 
@@ -171,7 +161,6 @@ def rescore_and_report(
         return STOPPED
     if is_tuned:
         print_line(TUNING_NOTE, error=True)
-    console = Console()
     if is_one_of_many:
         before = summary.human_review.score_before if summary.human_review else None
         shares = f"{format_percent(before)} → " if before is not None else ""
@@ -179,6 +168,7 @@ def rescore_and_report(
         line = f"{original.name}: {summary.metric} {shares}{format_percent(summary.score)}{changes}, in {folder.name}"
         print_line(line)
         return choose_exit_code(summary, None, Console(quiet=True))
+    console = Console()
     print_summary(summary, console)
     for name, path in (("scored again from", original), ("results", folder)):
         console.print(f"{name}: {format_path(path)}", markup=False, highlight=False, soft_wrap=True)
@@ -211,32 +201,25 @@ def rescore_run(
     """
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; score it again when it has ended.")
-    info = read_run_info(original)
+    info, chosen = read_run_info(original), compose_config(overrides)
+    if why := info.describe_gold():
+        raise UserError(f"{format_path(original)} is not scored again: {why}.")
+    by_labels = gold is not None and _is_of_labels(gold)
+    if by_labels and info.rescored_from:
+        raise UserError(f"{original.name} was scored again from {info.rescored_from}; apply the labels to that run.")
+    config, is_own = dict(info.config), is_own_run(info.run_id, original)
+    is_named = any(override.startswith(("scorer=", "scorer.")) for override in overrides)
+    if is_named:
+        config["scorer"] = _choose_scorer(config, OmegaConf.to_container(chosen.scorer, resolve=True))
+    elif not is_own:
+        raise UserError(
+            f"{format_path(original)} was made elsewhere, or moved since, so its scorer is not used; name one: "
+            "scorer=…."
+        )
+    extra = cast(dict[str, dict[str, object]], config.get("extra_scorers") or {}) if is_own else {}
+    config["extra_scorers"] = {name: node for name, node in extra.items() if "judge" not in node}
     with RunStore(original / DATABASE, read_only=True) as source:
-        chosen = compose_config(overrides)
-        if why := info.describe_gold():
-            raise UserError(f"{format_path(original)} is not scored again: {why}.")
-        config = dict(info.config)
-        is_named = any(override.startswith(("scorer=", "scorer.")) for override in overrides)
-        by_labels = gold is not None and _is_of_labels(gold)
-        if by_labels and info.rescored_from:
-            raise UserError(
-                f"{original.name} was scored again from {info.rescored_from}; apply the labels to that run."
-            )
-        is_own = is_own_run(info.run_id, original)
-        if is_named:
-            config["scorer"] = _choose_scorer(config, chosen)
-        elif not is_own:
-            raise UserError(
-                f"{format_path(original)} was made elsewhere, or moved since, so its scorer is not used; name one: "
-                "scorer=…."
-            )
-        extra_scorers = _choose_extra_scorers(config, chosen, overrides, is_own)
         changes = _Changes(only_labelled=by_labels and not is_named)
-        if changes.only_labelled and "judge" in cast(Mapping[str, object], config.get("scorer") or {}):
-            scorer: Scorer = CorrectedRule()
-        else:
-            scorer = _build_scorer(config.get("scorer"), "scorer")
         if gold and by_labels:
             labels, files = LabelIndex(_read_label_book(gold)), info.task.file_sha256
             corrected = {each.id: labels.find(each, files.get(each.id)).corrected_target for each in source.read_plan()}
@@ -244,6 +227,14 @@ def rescore_run(
             changes = replace(changes, labels=labels, targets=targets)
         elif gold:
             changes = replace(changes, targets=_read_targets(gold, {each.id for each in source.read_plan()}))
+        if changes.only_labelled and "judge" in cast(Mapping[str, object], config.get("scorer") or {}):
+            scorer: Scorer = CorrectedRule()
+        else:
+            scorer = _build_scorer(config.get("scorer"), "scorer")
+        scorers = {
+            None: scorer,
+            **{name: _build_scorer(node, f"extra_scorers.{name}") for name, node in config["extra_scorers"].items()},
+        }
         if chosen.run.dir:
             check_free(Path(chosen.run.dir))
         name = chosen.run.name or f"{get_run_name(original)}_rescored"
@@ -266,7 +257,7 @@ def rescore_run(
         if is_own:  # else its configuration is somebody else's
             note_run(info.run_id, folder)
         with RunStore(folder / DATABASE) as target:
-            run_blocking(_copy(source, target, [(None, scorer), *extra_scorers.items()], changes, info))
+            run_blocking(_copy(source, target, scorers, changes, info))
     return folder
 
 
@@ -292,7 +283,7 @@ def _read_label_book(place: Path) -> LabelBook:
 class _Changes:
     """Differences from the original run besides the scorer."""
 
-    targets: Gold = field(default_factory=dict)
+    targets: Mapping[str, str | None] = field(default_factory=dict)  # by sample id; None: unscored
     labels: LabelIndex = field(default_factory=LabelIndex)
     only_labelled: bool = False  # all other answers keep their scores
 
@@ -305,36 +296,16 @@ class CorrectedRule(Scorer):
         return Score(value, "by GAIA's rule and the corrected target; the judge was not asked again")
 
 
-def _choose_extra_scorers(
-    config: dict[str, object], chosen: DictConfig, overrides: Sequence[str], is_own: bool
-) -> dict[str, Scorer]:
-    """Put the extra scorers of the new run into its configuration, and return them.
-
-    Those of the original are kept if it is ours, without the ones that call a model.
-    """
-    nodes = cast(dict[str, dict[str, object]], OmegaConf.to_container(chosen.extra_scorers, resolve=True))
-    if any("extra_scorers" in override.partition("=")[0] for override in overrides):
-        for name, node in nodes.items():
-            if "judge" in node:
-                raise UserError(f"extra_scorers.{name} calls a model, and rescoring calls none; leave it out.")
-    else:
-        kept = cast(dict[str, dict[str, object]], config.get("extra_scorers") or {}) if is_own else {}
-        nodes = {name: node for name, node in kept.items() if "judge" not in node}
-    config["extra_scorers"] = nodes
-    return {name: _build_scorer(node, f"extra_scorers.{name}") for name, node in nodes.items()}
-
-
-def _choose_scorer(config: Mapping[str, object], chosen: DictConfig) -> dict[str, object]:
+def _choose_scorer(config: Mapping[str, object], scorer: Any) -> dict[str, object]:
     """Return the scorer that was named; the target keeps the name that it has in the run's data.
 
     The run may be from elsewhere: a name that is more than a text would be resolved, or imported.
     """
-    scorer = cast(dict[str, object], OmegaConf.to_container(chosen.scorer, resolve=True))
     data = config.get("data")
     name = data.get("target_column") if isinstance(data, Mapping) else None
     if scorer.get(_TARGET_FIELD, "") is None and isinstance(name, str) and name != "???" and "${" not in name:
         scorer[_TARGET_FIELD] = name
-    return scorer
+    return cast(dict[str, object], scorer)
 
 
 def _build_scorer(node: object, key: str) -> Scorer:
@@ -378,7 +349,7 @@ def _check_row(row: Row, ids: Collection[str]) -> Row:
     return Row(row.place, {**named, _QUESTION: "?", _ANSWER: answer})
 
 
-Scorers = Sequence[tuple[str | None, Scorer]]  # name among the extra ones; None: the one that decides
+Scorers = Mapping[str | None, Scorer]  # by name among the extra ones; None: the one that decides
 
 
 async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _Changes, info: RunInfo) -> None:
@@ -391,17 +362,14 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _
         info = replace(info, task=replace(info.task, labels=list(labels.names)))
     target.write_info(info)
     target.write_state(source.read_state())
-    scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers]
+    scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers.items()]
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         found = [changes.labels.find(record, files.get(record.sample_id)) for record in some]
         again = [record for record in some if not changes.only_labelled or record.sample_id in gold]
         for record, labelled in zip(some, found, strict=True):
-            record.human = list_verdicts(record, labelled, is_applied=True) or [
-                each
-                for each in record.human
-                if each.is_of_question  # of a run that was itself scored again
-            ]
+            of_question = [each for each in record.human if each.is_of_question]  # of a run that was scored again
+            record.human = list_verdicts(record, labelled, is_applied=True) or of_question
             record.run_id, record.target = info.run_id, gold.get(record.sample_id, record.target)
             if record in again:
                 _forget_score(record)

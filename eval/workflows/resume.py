@@ -10,6 +10,7 @@ Nothing heavy is imported here: a finished run is shown again in a moment, howev
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from eval.analysis.summary.summary import read_summary
@@ -91,16 +92,12 @@ def find_run_to_resume(run: str) -> Path:
     Raises:
         UserError: as `find_run`.
     """
-    if run == LATEST and (folder := next((each for each in list_runs() if not _is_rescored(each)), None)):
+    for folder in list_runs() if run == LATEST else ():
+        with suppress(UserError):  # it cannot be read: reported when it is opened
+            if read_run_info(folder).rescored_from:
+                continue
         return find_run(folder)
     return find_run(run)
-
-
-def _is_rescored(folder: Path) -> bool:
-    try:
-        return bool(read_run_info(folder).rescored_from)
-    except UserError:  # reported when it is opened
-        return False
 
 
 def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo, allow: bool) -> dict[str, str]:

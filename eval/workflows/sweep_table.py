@@ -110,14 +110,13 @@ def _read_job(job: Job, run: Path | None) -> tuple[JobResult, Answers | None]:
 
 def _compare_jobs(answers: Sequence[Answers | None]) -> list[JobComparison]:
     """Return each job after the first compared with the first."""
-    made = [_compare(job, answers[0], other) for job, other in enumerate(answers[1:], start=1)]
+    made, first = list[JobComparison](), answers[0]
+    for job, second in enumerate(answers[1:], start=1):
+        if first is None or second is None:
+            made.append(JobComparison(job=job, reason=f"{'job 0' if first is None else 'it'} has no answers"))
+        elif reason := find_obstacle(first, second):
+            made.append(JobComparison(job=job, reason=reason))
+        else:
+            made.append(JobComparison(job=job, result=run_paired_test(pair_scores(first, second))))
     adjusted = iter(adjust_p_values([each.result.p for each in made if each.result]))
     return [replace(each, p_holm=next(adjusted)) if each.result else each for each in made]
-
-
-def _compare(job: int, first: Answers | None, second: Answers | None) -> JobComparison:
-    if first is None or second is None:
-        return JobComparison(job=job, reason=f"{'job 0' if first is None else 'it'} has no answers")
-    if reason := find_obstacle(first, second):
-        return JobComparison(job=job, reason=reason)
-    return JobComparison(job=job, result=run_paired_test(pair_scores(first, second)))

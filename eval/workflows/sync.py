@@ -183,12 +183,8 @@ def _lock_run(folder: Path) -> Iterator[None]:
     if is_in_use(folder / DATABASE):
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
     lock = RunLock(folder / STATE)
-    try:
-        try:
-            lock.take()
-        except RunInUseError:  # a run whose time for MLflow was over leaves its exporter behind, which ends in a moment
-            print_line(f"waiting for the process that is just sending {folder.name} to MLflow …")
-            lock.take(EXPORTER_SECONDS)
+    try:  # a run whose time for MLflow was over leaves its exporter behind, which ends in a moment
+        lock.take(EXPORTER_SECONDS)
     except RunInUseError as error:
         raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
     except OSError as error:

@@ -174,9 +174,7 @@ def run_phases(run: TuningRun) -> None:
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
     check_sources(run.recorder.info, run.config.base)
-    run.save_spend(
-        phase=phase, spend_by_phase={phase: run.budget.spend().to_dict(), **run.recorder.state.spend_by_phase}
-    )
+    run.save_spend(phase=phase)
     run.answers.note("phase started", phase=phase)
     run.show(line)
 

@@ -36,9 +36,6 @@ def store_tuning(folder: Path, info: RunInfo, results: Mapping[str, object] | No
 
 
 def make_tuning(folder: Path, phase: str = "search", results: Mapping[str, object] | None = None, **state: Any) -> Path:
-    begun = {
-        name: {"lm_calls": n, "seconds": 1.0 * n, "cost_usd": 0.1 * n} for n, name in enumerate(("baseline", phase))
-    }
     config = {"budget": {"metric_calls": 600, "usd": 5.0}, "gate": {"epochs": 2}, "run": {"concurrency": 4}}
     info = RunInfo(run_id="r", system="toy", model="small", simulated=True, config=config, tuning=TASK)
     spent = {"lm_calls": 7, "metric_calls": 30, "cost_usd": 0.5, "seconds": 60.0}
@@ -47,5 +44,5 @@ def make_tuning(folder: Path, phase: str = "search", results: Mapping[str, objec
         "baseline": {"val_score": 0.4, "ci95": [0.3, 0.5]},
         **(results or {}),
     }
-    known = {"phase": phase, "wall_seconds": 5.0, "spend_by_phase": begun, "spend": spent, **state}
+    known = {"phase": phase, "wall_seconds": 5.0, "spend": spent, **state}
     return store_tuning(folder, info, found, **known)
