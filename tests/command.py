@@ -13,9 +13,11 @@ import io
 import json
 import os
 import re
+import shutil
+import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
@@ -23,37 +25,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import DictConfig
 
 from eval.cli.command import run_cli
 from eval.runs.record import Record
-from eval.runs.store import PROPOSAL, RunStore, open_run
+from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
-from optimize.session.config import read_config
+from optimize.session.config import TuneConfig, read_config
 
 SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
 NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; wikipedia_tool searches Wikipedia.\n"
 CONTACT = "tools.web.contact=tests@example.org"  # without one each run asks for it
 NO_BROWSER = "tools.browser.url=null"  # not one that happens to run on this machine
+SEALED_LOG = Path("state", "mas-harness", "sealed_tests.jsonl")  # below the place of a tuning run
 TUNED_SET = f"tuned_in_a_test_{os.getpid()}"  # the command also looks for it among the checkout's own sets
 _OF_THIS_MACHINE = re.compile(  # it has no isolation for Python code
     r"^note: the tool python_repl_tool will refuse every call: .*\n", re.MULTILINE
 )
 
 
-@dataclass(frozen=True)
-class Finished:
-    """One command that has ended, and its run's folder (which it may not have made)."""
+class RunFolder:
+    """What a run has left behind, or has so far."""
 
-    code: int
-    out: str
-    err: str
     folder: Path
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
     def read(self, name: str) -> Any:
-        """Return a result of a tuning run, or the content of `<name>.json`."""
-        if (self.folder / "splits.json").is_file():
+        """Return a result of a tuning run, or the content of `<name>.json`; None: there is none yet."""
+        if self.is_tuning:
             return read_result(self.folder, name)
-        return json.loads((self.folder / f"{name}.json").read_text("utf-8"))
+        path = self.folder / f"{name}.json"
+        return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """Return the objects of a file of JSON lines."""
@@ -77,20 +81,61 @@ class Finished:
     def system_log(self) -> list[dict[str, Any]]:
         return self.lines("logs/multi_agent_system.log")
 
+    # Of a tuning run:
+
+    @property
+    def is_tuning(self) -> bool:
+        return (self.folder / "splits.json").is_file()
+
     @property
     def verdict(self) -> dict[str, Any]:
-        """The verdict of a tuning run."""
         verdict: dict[str, Any] = self.read("verdict")
         return verdict
 
     @property
+    def phase(self) -> str | None:
+        """By the copy of the run's facts: it is asked for every few milliseconds."""
+        try:
+            facts = json.loads((self.folder / "run.jsonl").read_text("ascii").partition("\n")[0])
+            return str(json.loads(facts["state"])["phase"]) or None
+        except (OSError, KeyError):
+            return None
+
+    @property
     def proposals(self) -> list[dict[str, Any]]:
-        return read_proposals(self.folder)
+        return read_proposals(self.folder) if self.is_tuning else []
+
+    def candidates(self) -> dict[str, str]:
+        """Id → digest of its prompts."""
+        if not self.is_tuning:
+            return {}
+        parent = {"parent": read_run_info(self.folder).prompts_sha256}
+        return {**parent, **{each["candidate_id"]: each["prompts_sha256"] for each in self.proposals}}
+
+    def paid(self) -> int:
+        """Requests, by the run's own ledger."""
+        if not (self.folder / "calls.db").is_file():
+            return 0
+        with closing(sqlite3.connect(self.folder / "calls.db")) as database:
+            return int(database.execute("SELECT total(lm_calls) FROM payments").fetchone()[0])
+
+    def sealed_rows(self) -> int:
+        """Answers to sealed questions that are kept, of both sides."""
+        return sum(len(read_side(self.folder, side)) for side in ("parent", "winner"))
 
     @property
     def shelf(self) -> Path:
         """The folder of prompt sets into which a tuning run publishes."""
         return self.folder.with_name("prompts")
+
+    @property
+    def sealed_log(self) -> Path:
+        """The list of sealed tests next to the run."""
+        return self.folder.parent / SEALED_LOG
+
+    def openings(self) -> int:
+        """Sealed tests in that list."""
+        return self.sealed_log.read_text("utf-8").count('{"begun":') if self.sealed_log.is_file() else 0
 
     @property
     def kept_folder(self) -> Path:
@@ -102,6 +147,25 @@ class Finished:
     @property
     def kept(self) -> PromptSet:
         return read_set_folder(self.kept_folder)
+
+
+@dataclass(frozen=True)
+class Finished(RunFolder):
+    """One command that has ended, and its run's folder (which it may not have made)."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+
+
+def copy_run(run: RunFolder, place: Path) -> RunFolder:
+    """Copy a tuning run with its shelf, its log of sealed tests and its line in the list of one's own runs."""
+    shutil.copytree(run.folder.parent, place)
+    copied = RunFolder(place / run.folder.name)
+    own_runs = copied.sealed_log.with_name("runs.jsonl")
+    own_runs.write_text(own_runs.read_text("utf-8").replace(str(run.folder), str(copied.folder)), "utf-8")
+    return copied
 
 
 def read_result(folder: Path, name: str) -> Any:
@@ -148,10 +212,13 @@ def keep_result(folder: Path, name: str, content: object) -> None:
 Command = Callable[..., Finished]
 
 
-def run_command(place: Path, name: str, *options: str | Path) -> Finished:
+def run_command(
+    place: Path, name: str, *options: str | Path, change: Callable[[TuneConfig], None] = lambda config: None
+) -> Finished:
     """Run `eval/run.py` ("eval"), `optimize/run.py` ("optimize") or another command ("compare", "optimize/diff").
 
     Of an option that comes twice the last one counts. Folders of runs and published prompt sets are below `place`.
+    `change`: of a tuning run's configuration, before it is checked.
     """
     given = [str(option) for option in options]
     if name == "eval":
@@ -163,7 +230,7 @@ def run_command(place: Path, name: str, *options: str | Path) -> Finished:
     else:
         folder = place
     out, err = io.StringIO(), io.StringIO()
-    with _as_script(place, [f"{name}.py", *given]), redirect_stdout(out), redirect_stderr(err):
+    with _as_script(place, [f"{name}.py", *given], change), redirect_stdout(out), redirect_stderr(err):
         code = _start(name, given, place)
     return Finished(code, out.getvalue(), without_notes(err.getvalue()), folder)
 
@@ -190,10 +257,15 @@ def _find_task(module: Any) -> Callable[[list[str]], int]:
 
 
 @contextmanager
-def _as_script(place: Path, argv: list[str]) -> Iterator[None]:
+def _as_script(place: Path, argv: list[str], change: Callable[[TuneConfig], None]) -> Iterator[None]:
+    def read_changed(composed: DictConfig, overrides: Sequence[str]) -> TuneConfig:
+        config = read_config(composed, overrides, place / "prompts")
+        change(config)
+        return config
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", argv)
-        patch.setattr("optimize.run.read_config", partial(read_config, shelf=place / "prompts"))
+        patch.setattr("optimize.run.read_config", read_changed)
         yield
 
 
@@ -209,10 +281,22 @@ def surroundings(place: Path, current: str = "current") -> Iterator[None]:
         yield
 
 
-def tuning_command(place: Path, *options: str) -> Finished:
+def tuning_command(place: Path, *options: str, **how: Any) -> Finished:
     """Run `optimize/run.py` in a folder of its own, which is the current folder."""
     with surroundings(place, current="."):
-        return run_command(place, "optimize", *options)
+        return run_command(place, "optimize", *options, **how)
+
+
+def check_mistake(finished: Finished, words: Sequence[str], said: bool = False) -> None:
+    """Check all that holds for every mistake. `said`: something may be on stdout, such as how questions were split."""
+    assert finished.code == 1, finished.out
+    assert said or finished.out == ""
+    assert finished.err.startswith("error: ") and finished.err.endswith("\n"), finished.err
+    assert len(finished.err.splitlines()) == 1, f"nothing but the mistake is told: {finished.err}"
+    for word in [*words, " "]:
+        assert word in finished.err
+    for noise in ("Traceback", "hydra.cc", "full_key", "object_type", "HYDRA_FULL_ERROR"):
+        assert noise not in finished.err
 
 
 def without_notes(err: str) -> str:

@@ -1,135 +1,104 @@
-"""A run of the real command that is killed with `kill -9`, resumed, killed again, and looked into each time.
+"""Runs of the real commands that are killed with `kill -9`, resumed, killed again, and looked into each time.
 
 with fault_server(latency_seconds=0.05) as server:
-    run = KilledRun(folder, options, environment, server)
-    run.session(Moment(requests=7, then_seconds=0.02))     # None: killed after 7 more requests and 20 ms
+    run = KilledRun(folder, options, server)           # eval/run.py; tests/optimize/tuned.py has optimize/run.py
+    run.session(Moment(requests=7, then_seconds=0.02))     # None: killed 20 ms after the server's 7th request
+    killed(run, [Moment(2.0), Moment(requests=20)])        # 2: so often
     run.session()                                          # 2: it ended by itself, with that exit code
 """
 
 import hashlib
 import json
-import os
-import random
 import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import RunInfo
 from eval.runs.store import AttemptKey, RunStore, StoreError
-from tests.eval.command_line import SCRIPT
+from tests.command import RunFolder
+from tests.process import SCRIPT, SECONDS, Running, started
 from tests.servers.faults import FaultServer
 
-SESSION_SECONDS = 240.0  # a session that takes longer hangs
-ALL_DONE = re.compile(rb"\b(\d+)/\1 done")
+ALL_DONE = re.compile(r"\b(\d+)/\1 done")
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a session is killed: so many seconds after its start, its requests, or its last answer."""
+    """When a session is killed: so many seconds after all of the others have come."""
 
-    then_seconds: float
-    requests: int | None = None  # that the server has had of this session
+    then_seconds: float = 0.0
+    requests: int | None = None  # that the server has had, of all sessions
+    phase: str | None = None  # of a tuning run
     after_the_last_answer: bool = False  # while the run's files are made
 
 
-def moments(seed: int, number: int, max_requests: int, latency_seconds: float) -> list[Moment]:
-    """A fifth of them while the command starts, the others in the middle of the questions."""
-    draw = random.Random(seed)
-    return [
-        Moment(draw.uniform(0.1, 2.5))
-        if draw.random() < 0.2
-        else Moment(draw.uniform(0.0, 2 * latency_seconds), requests=draw.randint(1, max_requests))
-        for _ in range(number)
-    ]
-
-
 @dataclass
-class KilledRun:
+class KilledRun(RunFolder):
     """One run's folder, and the command that works on it."""
 
     folder: Path
     options: Sequence[str]
-    environment: dict[str, str]
     server: FaultServer
     wrapper: Sequence[str] = ()  # put before the command
-    printed: Path | None = None  # where what it prints goes; None: beside the folder
+    printed: list[str] = field(default_factory=list)  # by each session
 
-    def session(self, moment: Moment | None = None) -> int | None:
-        """Start the run or go on with it; the exit code, or None if it was killed at that moment.
+    def session(self, moment: Moment | None = None, *more: str, dies: str | None = None) -> int | None:
+        """Start the run or go on with it; return the exit code, or None if it was killed at that moment.
 
-        Asserts that what it acknowledged, and what was there before, is in the store when it is over.
+        Args:
+            moment: None: it is left alone.
+            more: options of this session.
+            dies: a place in a tuning run at which it kills itself.
         """
-        before, output = self.lines(), self._output
-        requests_before = len(self.server.requests())
-        until_it_ends, held = os.pipe()  # by the command, which may be the wrapper's child: nobody else waits for it
-        with output.open("wb") as file, os.fdopen(until_it_ends, "rb") as end:
-            process = subprocess.Popen(
-                [*self.wrapper, sys.executable, str(SCRIPT), *self._arguments()],
-                env={**self.environment, "PYTHONPATH": str(PROJECT_ROOT)},
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=[held],
-            )
-            os.close(held)
-            try:
-                self._wait(process, moment, requests_before, output)
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                end.read()  # a killed process that is writing keeps the run's lock until the disk has answered
-                for name in (f"faketime_shm_{process.pid}", f"sem.faketime_sem_{process.pid}"):
-                    Path("/dev/shm", name).unlink(missing_ok=True)  # else the wrapper fails where this number returns
-        self._check(before, output.read_bytes())
-        return None if process.returncode == -signal.SIGKILL else process.returncode
+        with self.started(*more, dies=dies) as running:
+            if moment is not None and running.wait_until(lambda: self.has_come(moment, running)):
+                time.sleep(moment.then_seconds)
+                running.process.kill()
+            code = running.end().code
+        return None if code == -signal.SIGKILL else code
 
-    @property
-    def _output(self) -> Path:
-        return self.printed or self.folder.with_suffix(".out")
+    @contextmanager
+    def started(self, *more: str, dies: str | None = None) -> Iterator[Running]:
+        """The command at work; waited for at the end, with what it prints in `printed`."""
+        before = self.rows()
+        with started(self.folder, *self.arguments(dies), *more, wrapper=self.wrapper, **self.how(dies)) as running:
+            yield running
+            running.process.wait(SECONDS)
+            self.printed.append(running.out + running.err)
+        for name in (f"faketime_shm_{running.process.pid}", f"sem.faketime_sem_{running.process.pid}"):
+            Path("/dev/shm", name).unlink(missing_ok=True)  # else the wrapper fails where this number returns
+        assert "Traceback" not in self.printed[-1], self.printed[-1]
+        self.check(before)
 
-    def output(self) -> str:
-        """What the newest session printed."""
-        return self._output.read_text("utf-8")
+    def has_come(self, moment: Moment, running: Running) -> bool:
+        return (
+            (moment.requests is None or self.server.asked >= moment.requests)
+            and (moment.phase is None or self.phase == moment.phase)
+            and (not moment.after_the_last_answer or ALL_DONE.search(running.out) is not None)
+        )
 
-    def _arguments(self) -> list[str]:
+    def arguments(self, dies: str | None) -> list[str]:
         if self.info().command is not None:
             return [f"run.resume={self.folder}"]
-        return [*self.options, "tracking=off", f"run.dir={self.folder}"]
+        return [*self.options, "tracking=off"]
 
-    def _wait(self, process: "subprocess.Popen[bytes]", moment: Moment | None, before: int, output: Path) -> None:
-        """Until the moment has come or the process has ended."""
-        over = time.monotonic() + SESSION_SECONDS
-        while process.poll() is None and (moment is None or not self._has_come(moment, before, output)):
-            assert time.monotonic() < over, output.read_text("utf-8")
-            time.sleep(0.005)
-        if moment is not None and process.poll() is None:
-            time.sleep(moment.then_seconds)
+    def how(self, dies: str | None) -> Mapping[str, object]:
+        return {"script": SCRIPT}
 
-    def _has_come(self, moment: Moment, before: int, output: Path) -> bool:
-        if moment.after_the_last_answer:
-            return ALL_DONE.search(output.read_bytes()) is not None
-        return moment.requests is None or len(self.server.requests()) - before >= moment.requests
-
-    def _check(self, before: list[str], output: bytes) -> None:
+    def check(self, before: list[str]) -> None:
         """Rows only come on top, each once, and all that was said to be finished is among them."""
-        after = self.lines()
+        after = self.rows()
         assert after[: len(before)] == before
-        assert b"Traceback" not in output, output.decode()
         if after:
             with RunStore(self.folder / "run.db", read_only=True) as store:
                 keys = store.list_finished_keys()
             assert len(keys) == len(after)
             assert self.acknowledged() <= keys
-        shown = [int(count) for count in re.findall(rb"^(\d+)/\d+ done", output, re.MULTILINE)]
+        shown = [int(count) for count in re.findall(r"^(\d+)/\d+ done", self.printed[-1], re.MULTILINE)]
         assert len(after) - len(before) >= max(shown, default=0)
 
     def acknowledged(self) -> set[AttemptKey]:
@@ -140,11 +109,11 @@ class KilledRun:
         finished = [each for each in entries if each["event"] == "question finished"]
         return {(each["task_id"], each["epoch"], each["attempt"]) for each in finished}
 
-    def lines(self) -> list[str]:
-        """A digest of each row, in the order in which they were written."""
-        return [hashlib.sha256(line.encode()).hexdigest() for line in self.records()]
+    def rows(self) -> list[str]:
+        """A digest of each record, in the order in which they were written."""
+        return [hashlib.sha256(line.encode()).hexdigest() for line in self.stored()]
 
-    def records(self) -> list[str]:
+    def stored(self) -> list[str]:
         try:
             with RunStore(self.folder / "run.db", read_only=True) as store:
                 return list(store.lines())
@@ -158,6 +127,7 @@ class KilledRun:
         except StoreError:
             return RunInfo()
 
-    def summary(self) -> dict[str, Any]:
-        summary: dict[str, Any] = json.loads((self.folder / "summary.json").read_text("utf-8"))
-        return summary
+
+def killed(run: KilledRun, moments: Iterable[Moment]) -> int:
+    """Kill a run at each of the moments; return how often it had not ended before."""
+    return [run.session(moment) for moment in moments].count(None)

@@ -1,68 +1,30 @@
 """Whole commands against a real MLflow, and what MLflow then has of them: for the tests that start servers.
 
-run = Evaluation.started(tmp_path / "run", llm_url, *tracking, environment=server.environment)
-run.ended()                                   # the command's exit code, output and folder
+run = finish(tmp_path / "run", *model(llm_url), *tracking, environment=server.environment)
 copy = CopyInMlflow.of(run.folder)            # read through MLflow's public client
 copy.counts, counts_in_store(run.folder)      # (64, 1536, 256), (64, 1536, 256)
 """
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.cli.paths import PROJECT_ROOT
 from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
 from eval.runs.store import RunStore
-from tests.eval.command_line import Finished, question, without_notes, without_secrets, write_questions
-
-SECONDS = 300.0  # for a command, on a busy machine
-_LM = ("model=openai_compatible", "model.name=fixed")
+from tests.eval.command_line import Finished, question, write_questions
+from tests.process import finish
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """One `eval/run.py` in a process of its own."""
-
-    process: subprocess.Popen[str]
-    folder: Path
-
-    @classmethod
-    def started(
-        cls, folder: Path, llm_url: str, *options: str, environment: Mapping[str, str] | None = None
-    ) -> "Evaluation":
-        """With the model that the server at `llm_url` is."""
-        return cls.of_options(folder, *_LM, f"model.base_url={llm_url}", *options, environment=environment)
-
-    @classmethod
-    def of_options(cls, folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> "Evaluation":
-        return cls(_command("run.py", f"run.dir={folder}", *options, environment=environment), folder)
-
-    def ended(self) -> Finished:
-        out, err = self.process.communicate(timeout=SECONDS)
-        return Finished(self.process.returncode, out, without_notes(err), self.folder)
+def model(llm_url: str) -> list[str]:
+    """Options for the model that the server at `llm_url` is."""
+    return ["model=openai_compatible", "model.name=fixed", f"model.base_url={llm_url}"]
 
 
 def sync(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> Finished:
-    process = _command("sync.py", str(folder), *options, environment=environment)
-    out, err = process.communicate(timeout=SECONDS)
-    return Finished(process.returncode, out, without_notes(err), folder)
-
-
-def _command(script: str, *arguments: str, environment: Mapping[str, str] | None) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(PROJECT_ROOT / "eval" / script), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        env={**without_secrets(os.environ), **(environment or {})},
-    )
+    return finish(folder, folder, *options, script="eval/sync.py", environment=environment)
 
 
 def many_questions(folder: Path, number: int) -> list[str]:

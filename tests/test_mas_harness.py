@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,11 +13,11 @@ import pytest
 from dspy.utils import DummyLM
 
 import mas_harness
-from eval.cli.paths import PROJECT_ROOT
 from eval.runs.own_runs import read_command
 from eval.runs.store import RunStore
 from optimize.session.tuning_store import read_original_arguments
 from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand
+from tests.process import finish
 
 ROWS = [{"question": f"{n} is?", "answer": str(n if n % 2 else -n), "level": f"level {n % 2}"} for n in range(6)]
 Evaluate = Callable[..., mas_harness.Run]
@@ -182,10 +181,9 @@ def test_a_run_of_files_is_resumed_by_the_command_and_one_of_memory_is_refused(
     assert refused.code == 1 and "only its memory held its system and data" in refused.err
 
 
-def test_importing_it_imports_nothing_heavy() -> None:
+def test_importing_it_imports_nothing_heavy(tmp_path: Path) -> None:
     code = "import sys, mas_harness; print([m for m in ('dspy', 'pandas', 'mlflow', 'scipy') if m in sys.modules])"
-    ended = subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT_ROOT, capture_output=True, text=True)
-    assert ended.stdout == "[]\n"
+    assert finish(tmp_path, "-c", code, script="").out == "[]\n"
 
 
 @pytest.mark.slow

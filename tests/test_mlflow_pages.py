@@ -16,8 +16,9 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from eval.mlflow_export.values import derive_trace_id, get_record_key
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH
-from tests.mlflow_runs import Evaluation, records_in_store
+from tests.mlflow_runs import records_in_store
 from tests.pages.browser import browser, picture, see, why_not
+from tests.process import finish
 from tests.servers.mlflow_server import running_mlflow
 from tests.servers.running import running_llm
 
@@ -73,7 +74,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
             "priced": (*priced, f"model.base_url={llm.base_url}", f"limit={PRICED}", *tracking),
         }
         for name, given in options.items():
-            finished = Evaluation.of_options(folders[name], f"run.name={name}", *given).ended()
+            finished = finish(folders[name], f"run.name={name}", *given)
             assert finished.code in (0, 2), finished.err
             assert finished.err == (NO_SEARCH if name == "priced" else ""), finished.err
     backend = f"sqlite:///{folder / 'store' / 'mlflow.db'}"

@@ -7,7 +7,6 @@ disk fills up, its database is locked.
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -20,16 +19,9 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
 from tests.eval.command_line import Finished
-from tests.mlflow_runs import (
-    CopyInMlflow,
-    Evaluation,
-    counts_in_store,
-    many_questions,
-    records_in_store,
-    sync,
-    texts,
-)
+from tests.mlflow_runs import CopyInMlflow, counts_in_store, many_questions, model, records_in_store, sync, texts
 from tests.needs import needs
+from tests.process import finish, started
 from tests.servers.mlflow_server import MlflowServer, running_mlflow
 from tests.servers.playwright_mcp import listens
 from tests.servers.postgres import RunningPostgres, free_port, running_postgres, why_not
@@ -121,11 +113,9 @@ def check_spans(copy: CopyInMlflow, folder: Path) -> None:
 def two_at_once(folder: Path, options: Sequence[str]) -> list[Finished]:
     questions = many_questions(folder / "questions", QUESTIONS)
     with llm() as url:
-        both = [
-            Evaluation.started(folder / name, url, *questions, *options, f"run.concurrency={QUESTIONS}")
-            for name in ("one", "two")
-        ]
-        return [each.ended() for each in both]
+        given = [*model(url), *questions, *options, f"run.concurrency={QUESTIONS}"]
+        with started(folder / "one", *given) as one, started(folder / "two", *given) as two:
+            return [one.end(), two.end()]
 
 
 def test_two_runs_at_once_arrive_whole_on_the_server(as_user: MlflowServer, tmp_path: Path) -> None:
@@ -140,7 +130,7 @@ def test_the_server_lets_nobody_in_without_an_account(as_user: MlflowServer, tmp
     with llm() as url:
         stranger = {"MLFLOW_TRACKING_PASSWORD": "not-the-password"}
         options = [*many_questions(tmp_path / "questions", 2), "tracking=server", "++tracking.wait_seconds=5"]
-        finished = Evaluation.started(tmp_path / "run", url, *options, environment=stranger).ended()
+        finished = finish(tmp_path / "run", *model(url), *options, environment=stranger)
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
     assert "not written to MLflow" in finished.err or "eval/sync.py" in finished.err
 
@@ -150,14 +140,13 @@ def test_a_server_killed_and_restarted_in_mid_run_costs_nothing(
 ) -> None:
     options = ["tracking=server", "tracking.experiment=killed", "run.concurrency=8"]
     with llm(latency_seconds=0.3) as url:
-        started = Evaluation.started(
-            tmp_path / "run", url, *many_questions(tmp_path / "questions", QUESTIONS), *options
-        )
-        wait_for_records(started.folder, 8)
-        as_user.kill()
-        wait_for_records(started.folder, 16)
-        as_user.start()
-        finished = started.ended()
+        questions = many_questions(tmp_path / "questions", QUESTIONS)
+        with started(tmp_path / "run", *model(url), *questions, *options) as running:
+            assert running.wait_until(lambda: count_records(running.folder) >= 8)
+            as_user.kill()
+            assert running.wait_until(lambda: count_records(running.folder) >= 16)
+            as_user.start()
+            finished = running.end()
     check_sync_completes(finished)
     before = postgres.dump("mlflow")
     second = sync(finished.folder)
@@ -173,21 +162,9 @@ def check_sync_completes(finished: Finished) -> None:
     check_complete(finished)
 
 
-def wait_for_records(folder: Path, number: int) -> None:
-    deadline = time.monotonic() + 120.0
-    while time.monotonic() < deadline:
-        if (folder / "run.db").exists() and len(_rows(folder / "run.db")) >= number:
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"{folder} never had {number} records")
-
-
-def _rows(database: Path) -> list[object]:
-    try:
-        with sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True) as connection:
-            return connection.execute("SELECT row FROM records").fetchall()
-    except sqlite3.OperationalError:  # it is just being made
-        return []
+def count_records(folder: Path) -> int:
+    copies = folder / "records.jsonl"
+    return copies.read_bytes().count(b"\n") if copies.exists() else 0
 
 
 def sort_dump(dump: str) -> list[str]:

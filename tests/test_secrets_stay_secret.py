@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.eval.command_line import question, write_questions
-from tests.mlflow_runs import Evaluation, sync
+from tests.mlflow_runs import model, sync
+from tests.process import finish
 from tests.report_file import ReportFile
 from tests.servers.fixed_llm import reply_to
 from tests.servers.loopback import Answer, Asked, LoopbackServer, answer_json, running
@@ -46,7 +47,7 @@ def run(folder: Path, *tracking: str) -> str:
     options = ("data=jsonl", f"data.path={folder / 'questions'}", "run.concurrency=1", "model.api_key_env=CANARY_KEY")
     with running(RepeatingLlm()) as llm:
         url = f"{llm.base_url}/v1"
-        finished = Evaluation.started(folder / "run", url, *options, *tracking, environment=ENVIRONMENT).ended()
+        finished = finish(folder / "run", *model(url), *options, *tracking, environment=ENVIRONMENT)
     assert finished.code == 3, finished.err
     told = json.dumps(finished.records["q1"])
     assert "***" in told, "the key has been repeated, and taken out"

@@ -74,14 +74,7 @@ def test_an_attached_file_is_read(ask: Ask, llm_server: RunningServer, tmp_path:
     in_order(out, "researcher, research step 1\n", '  read_file(file="fruit.csv") → fruit.csv: table', "answer: 7")
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "-h is it 2 + 3?",
-        "'\"${x} [[ ## `2` ## ]] \\n?",
-        "model=offline",
-    ],
-)
+@pytest.mark.parametrize("question", ["-h is it 2 + 3?", "'\"${x} [[ ## `2` ## ]] \\n?", "model=offline"])
 def test_a_question_is_asked_as_it_stands(ask: Ask, llm_server: RunningServer, question: str) -> None:
     llm_server.reset()
     code, _, err = ask(question, *at(llm_server))

@@ -15,6 +15,7 @@ from eval.workflows import doctor as checks
 from eval.workflows import installation
 from eval.workflows.installation import MISSING, OK, WARNING, Finding
 from tests.eval.command_line import without_secrets
+from tests.process import finish
 from tests.servers.running import RunningServer
 
 Doctor = Callable[..., tuple[int, list[str]]]
@@ -44,20 +45,14 @@ def marked(lines: list[str], name: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_offline_configuration_can_run_and_nothing_heavy_is_imported_to_say_so(
-    clean_environment: dict[str, str],
-) -> None:
+def test_the_offline_configuration_can_run_and_nothing_heavy_is_imported_to_say_so(tmp_path: Path) -> None:
     code = (
         "import sys; from eval.doctor import main;"
         "code = main(['experiment=offline', 'tracking=off', 'limit=3']);"
         "heavy = {'dspy', 'mlflow', 'datasets', 'openai', 'pandas', 'langgraph', 'tavily', 'mcp'};"
         "print(code, sorted(heavy & set(sys.modules)))"
     )
-    command = [sys.executable, "-c", code]
-    ended = subprocess.run(
-        command, cwd=PROJECT_ROOT, env=clean_environment, capture_output=True, text=True, timeout=60, check=True
-    )
-    *lines, verdict, found = ended.stdout.splitlines()
+    *lines, verdict, found = finish(tmp_path, "-c", code, script="").out.splitlines()
     assert (verdict, found) == ("Can run.", "0 []")
     assert not any(line.startswith("missing") for line in lines)
     assert marked(lines, "model") == ["ok model offline: simulated, part of the package"]
@@ -121,12 +116,7 @@ def test_the_value_of_a_key_is_not_shown(run: Doctor, monkeypatch: pytest.Monkey
 
 def test_python_and_packages(tmp_path: Path) -> None:
     assert installation.check_python().state == OK
-    assert [installation.check_python((3, minor, 1)).state for minor in (10, 11, 13, 14)] == [
-        MISSING,
-        OK,
-        OK,
-        MISSING,
-    ]
+    assert [installation.check_python((3, minor, 1)).state for minor in (10, 11, 13, 14)] == [MISSING, OK, OK, MISSING]
     assert installation.check_packages(PROJECT_ROOT / "pyproject.toml").state == OK
     pyproject = tmp_path / "pyproject.toml"
     pyproject.write_text('[project]\nname = "pytest"\ndependencies = ["rich[jupyter]>=1", "no-such-thing", "PyYAML"]\n')

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eval.runs.store import RunStore, StoreError
 from tests.eval.command_line import EvalCommand, dataset, question
 
 
@@ -25,6 +26,14 @@ def resize(disk: Path, kilobytes: int) -> None:
     subprocess.run(["mount", "-o", f"remount,size={kilobytes}k", disk], check=True)
 
 
+def rows(folder: Path) -> list[str]:
+    try:
+        with RunStore(folder / "run.db", read_only=True) as store:
+            return list(store.lines())
+    except StoreError:
+        return []
+
+
 @pytest.mark.slow
 def test_a_run_on_a_disk_that_is_full_at_any_size_goes_on_as_it_says(
     eval_command: EvalCommand, disk: Path, tmp_path: Path
@@ -40,12 +49,13 @@ def test_a_run_on_a_disk_that_is_full_at_any_size_goes_on_as_it_says(
         assert full.code in (1, 3), full.out
         assert "Traceback" not in full.err
         resize(disk, 100_000)
+        kept = rows(folder)
         found = re.search(r"^continue with: python eval/run.py (\S+)$", full.err + full.out, re.MULTILINE)
         assert (found is not None) == (full.code == 3), full.err
         assert found or re.search("check that the disk has room|no space left on device", full.err), full.err
         again = eval_command(found[1], f"run.dir={folder}") if found else eval_command(*common, f"run.dir={folder}")
         assert again.code in (0, 2), f"{kilobytes} KB: {full.err}{again.err}"
         lines = (folder / "answers.jsonl").read_text().count("\n")
-        assert lines == 20
+        assert lines == 20 and rows(folder)[: len(kept)] == kept
         subprocess.run(["rm", "-rf", folder], check=True)
     assert codes == {1, 3}

@@ -6,8 +6,6 @@ All of them run against a loopback model that counts its requests, on questions 
 import json
 import shlex
 import socket
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,9 @@ from typing import Any
 import pytest
 
 from eval.cli.paths import OUTPUTS
-from tests.eval.command_line import NO_SEARCH, SCRIPT, EvalCommand, Finished, question, write_questions
+from tests.command import check_mistake
+from tests.eval.command_line import NO_SEARCH, SCRIPT, EvalCommand, question, write_questions
+from tests.process import finish
 from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
 
@@ -41,21 +41,11 @@ class Refused:
         before = run_folders()
         given = [*self.base, f"data.path={path or self.data}"] if base else []
         finished = self.command(*given, *mistake)
-        self.check(finished, words)
+        check_mistake(finished, words)
         assert self.server.stats()["requests"] == 0
         assert not finished.folder.exists(), "a run folder was made"
         assert run_folders() == before
         assert list(Path.cwd().iterdir()) == []
-
-    @staticmethod
-    def check(finished: Finished, words: Sequence[str]) -> None:
-        assert (finished.code, finished.out) == (1, "")
-        assert finished.err.startswith("error: ") and finished.err.endswith("\n"), finished.err
-        assert len(finished.err.splitlines()) == 1, f"nothing but the mistake is told: {finished.err}"
-        for word in [*words, " "]:
-            assert word in finished.err
-        for noise in ("Traceback", "hydra.cc", "full_key", "object_type", "HYDRA_FULL_ERROR"):
-            assert noise not in finished.err
 
 
 @pytest.fixture
@@ -154,10 +144,7 @@ MISSING = [
     (["scorer=graded", "model@scorer.judge=offline"], ["simulated model cannot judge", "model@scorer.judge=…"]),
     (["data.columns.answer=label"], ["no column 'label'", "data.columns.answer", "Question"]),
 ]
-SELECTIONS = [
-    (["ids=[q1,nope]"], ["nope", "q1"]),
-    (["split=nope"], ["'nope'", "split=", "all"]),
-]
+SELECTIONS = [(["ids=[q1,nope]"], ["nope", "q1"]), (["split=nope"], ["'nope'", "split=", "all"])]
 TOOLS = [
     (["system.agents.expert.tools=[abacus]"], ["system.agents.expert.tools", "abacus", "calculator", "read_file"]),
     (["+system.agents.planner.tools=[calculator]"], ["system.agents.planner.tools", "researcher and expert"]),
@@ -230,34 +217,26 @@ except SystemExit as end:
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
-    [
-        ([GPT, "data=sample"], 1, "OPENAI_API_KEY"),
-        (["model=offline"], 1, "HF_TOKEN"),
-        (["--help"], 0, ""),
-    ],
+    [([GPT, "data=sample"], 1, "OPENAI_API_KEY"), (["model=offline"], 1, "HF_TOKEN"), (["--help"], 0, "")],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_nothing_heavy_is_loaded_for_a_missing_key_or_help(
-    clean_environment: dict[str, str], tmp_path: Path, arguments: list[str], code: int, words: str
+    tmp_path: Path, arguments: list[str], code: int, words: str
 ) -> None:
-    command = [sys.executable, "-c", LOADED, str(SCRIPT), *arguments]
-    environment = {**clean_environment, "HF_HOME": str(tmp_path)}
-    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-    *shown, loaded = ended.stdout.splitlines()
+    how = {"environment": {"HF_HOME": str(tmp_path)}, "cwd": tmp_path}
+    ended = finish(tmp_path, "-c", LOADED, SCRIPT, *arguments, script="", **how)
+    *shown, loaded = ended.out.splitlines()
     assert loaded == f"[] {code}"
     assert bool(shown) == (code == 0), "only help is shown"
-    assert len(ended.stderr.splitlines()) == code
-    assert words in ended.stderr
+    assert len(ended.err.splitlines()) == code
+    assert words in ended.err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_a_mistake_ends_the_real_command_with_1(clean_environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_mistake_ends_the_real_command_with_1(tmp_path: Path) -> None:
     data = write_questions(tmp_path / "data", Q, "{")
-    command = [sys.executable, str(SCRIPT), "model=offline", "data=jsonl", "data.path=data"]
-    ended = subprocess.run(command, env=clean_environment, cwd=tmp_path, capture_output=True, text=True)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("error: data/metadata.jsonl, line 2: ")
-    assert len(ended.stderr.splitlines()) == 1
+    ended = finish(tmp_path / "run", "model=offline", "data=jsonl", "data.path=data", cwd=tmp_path)
+    check_mistake(ended, ["error: data/metadata.jsonl, line 2: "])
     assert json.loads((data / "metadata.jsonl").read_text().splitlines()[0]) == Q
     assert [path.name for path in tmp_path.iterdir()] == ["data"]

@@ -1,21 +1,20 @@
 """`eval/report.py`: every file of a run from its database alone."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
-from eval.cli.paths import PROJECT_ROOT
 from eval.report import task
 from mas.runtime.text import to_jsonable
 from tests.eval.stored_run import SESSION, answered, stored_run
+from tests.process import started
+from tests.report_file import ReportFile
 
+ODD = "a\nb\u2028c\ud800\0é"
 FILES = {"answers.jsonl", "records.jsonl", "correlation_ids.jsonl", "summary.json", "report.html"}
 
 
@@ -67,9 +66,19 @@ def test_questions_that_the_run_never_came_to_count_as_wrong_in_every_epoch(tmp_
 
 
 def test_only_the_last_attempt_is_answered_and_all_are_kept(tmp_path: Path) -> None:
-    failed = answered("q1", None, error="down", error_class="infrastructure", score=None)
-    folder = stored_run(tmp_path / "run", [failed, answered("q1", "17", attempt=2, thread_id="t2")])
+    first, second = (
+        [{"id": 0, "parent": None, "kind": "agent", "name": f"{each}-try"}] for each in ("first", "second")
+    )
+    failed = answered("q1", None, error="down", error_class="infrastructure", score=None, trajectory=first)
+    odd = answered(
+        "q1", ODD, attempt=2, thread_id="t2", trajectory=second, state={"folder": Path("/data/secret/x.csv")}
+    )
+    folder = stored_run(tmp_path / "run", [failed, odd])
     assert reported(folder) == FINISHED
+    assert lines(folder / "answers.jsonl")[0]["model_answer"] == ODD
+    assert lines(folder / "records.jsonl")[1]["state"] == {"folder": "x.csv"}
+    page = ReportFile(folder / "report.html")
+    assert page.details("q1")["steps"][0]["title"] == "second-try" and "first-try" not in page.text
     assert [line["thread_id"] for line in lines(folder / "answers.jsonl")] == ["t2"]
     assert [line["attempt"] for line in lines(folder / "correlation_ids.jsonl")] == [1, 2]
     assert len(lines(folder / "records.jsonl")) == 2
@@ -92,12 +101,10 @@ def test_a_run_that_is_going_on_can_be_looked_at_and_one_that_was_killed_says_so
 ) -> None:
     open_session = {**SESSION, "ended_at": None}
     folder = stored_run(tmp_path / "run", [], ["q1", "q2"], sessions=[open_session])
-    arguments = [sys.executable, "-c", WRITER, str(folder / "run.db")]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=PROJECT_ROOT) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
+    with started(folder, "-c", WRITER, folder / "run.db", script="") as writer:
+        assert writer.wait_until(lambda: writer.out)
         assert reported(folder) == STOPPED
-        os.kill(writer.pid, signal.SIGKILL)
+        writer.end(signal.SIGKILL)
     assert "still going on" in capsys.readouterr().out
     assert summary(folder)["accuracy"] == 0.5
     assert reported(folder) == STOPPED

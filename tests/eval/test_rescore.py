@@ -170,12 +170,7 @@ def test_a_scorer_that_fails_puts_the_question_in_error_without_its_gold_answer(
     ],
 )
 def test_a_mistake_is_told_and_nothing_is_made(
-    tmp_path: Path,
-    new: Path,
-    rescore: Rescore,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    expected: str,
+    tmp_path: Path, new: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
 ) -> None:
     stored_run(tmp_path / "old", [answered("q1", "17")])
     assert rescore(*arguments) == USER_ERROR

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,18 +13,18 @@ import pytest
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.cli.command import add_original_arguments
-from eval.cli.paths import PROJECT_ROOT
-from eval.config.measured import RESUME, find_changes
+from eval.config.measured import RESUME
 from eval.execution.run_session import SessionRecorder
 from eval.runs.own_runs import note_run
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo, select_run_overrides
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, list_pending
 from eval.workflows.resume import check_unchanged, read_original_arguments
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
-from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset, question
+from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
+from tests.process import finish, started
 from tests.servers.faults import fault_server
 
 
@@ -86,18 +84,6 @@ def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> No
     (tmp_path / "broken" / "run.db").write_bytes(b"no database at all, but long enough to look like one" * 40)
     with pytest.raises(UserError, match="is damaged"):
         add_original([f"run.resume={tmp_path / 'broken'}"])
-
-
-def test_what_belongs_to_one_session_is_not_kept() -> None:
-    command = ["model=offline", "run.dir=x", "+run.resume=y", "run.retry_errors=true", "run.concurrency=3"]
-    assert select_run_overrides(command) == ["model=offline", "run.concurrency=3"]
-
-
-def test_only_options_that_change_what_is_measured_are_compared() -> None:
-    before = {"limit": 1, "run": {"concurrency": 1, "deadline_seconds": 5, "dir": "a"}, "tracking": {"x": 1}}
-    after = {"limit": 2, "run": {"concurrency": 9, "deadline_seconds": 6, "dir": "b"}, "tracking": {}, "new": True}
-    assert find_changes(before, after) == {"limit": "1 → 2", "run.deadline_seconds": "5 → 6", "new": "None → True"}
-    assert find_changes(before, before) == {}
 
 
 def test_what_is_left_comes_epoch_by_epoch() -> None:
@@ -197,7 +183,7 @@ def test_resuming_runs_exactly_what_is_missing(eval_command: EvalCommand, half: 
 def test_a_complete_run_is_shown_again(eval_command: EvalCommand, half: Path) -> None:
     eval_command(f"run.resume={half}", "run.max_errors=null")
     written = (half / "run.db").stat().st_mtime_ns
-    again = eval_command(f"run.resume={half}")
+    again = eval_command(f"run.resume={half}", "run.concurrency=9")  # it changes no answer
     assert (again.code, again.err) == (2, "")
     assert "nothing is left to run" in again.out and "accuracy" in again.out
     assert (half / "run.db").stat().st_mtime_ns == written
@@ -270,26 +256,21 @@ def test_infrastructure_errors_are_run_again_if_wanted(eval_command: EvalCommand
         again = eval_command(f"run.resume={failed.folder}", "run.retry_errors=true")
     assert again.code == 0
     assert keys(failed.folder) == [("a", 1, 1), ("a", 1, 2)]
+    with RunStore(failed.folder / "run.db", read_only=True) as store:
+        assert "run.retry_errors=true" not in (store.read_info().command or []), "it was for one session"
     after = summary(failed.folder)
     assert (after["n"], after["accuracy"], after["retried"]["recovered"]) == (1, 1.0, 1)
 
 
 @pytest.mark.slow
-def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(
-    eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
+def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(eval_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", question("a", "What is 6 * 7?", "42"))
     folder = tmp_path / "run"
     with fault_server(["ok", "ok", "hang"]) as server:
         model = ["system=toy", "model=openai_compatible", f"model.base_url={server.base_url}"]
-        command = [sys.executable, str(SCRIPT), *model, *data, "tracking=off", NO_BROWSER, CONTACT, f"run.dir={folder}"]
-        state = os.environ["XDG_STATE_HOME"]
-        environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT), "XDG_STATE_HOME": state}
-        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-            while len(server.requests()) < 3:
-                assert process.poll() is None
-                time.sleep(0.05)
-            process.send_signal(signal.SIGKILL)
+        with started(folder, *model, *data, "tracking=off", NO_BROWSER, CONTACT) as running:
+            assert running.wait_until(lambda: server.asked >= 3)
+            running.end(signal.SIGKILL)
         finished = eval_command(f"run.resume={folder}")
         assert len(server.requests()) == 4, "two replies are the call log's"
     assert finished.code == 0
@@ -301,9 +282,7 @@ def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(
 HEAVY = ("dspy", "langgraph", "litellm", "openai", "pandas", "mlflow", "datasets", "scipy")
 
 
-def test_nothing_heavy_is_loaded_for_a_complete_run(
-    eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
+def test_nothing_heavy_is_loaded_for_a_complete_run(eval_command: EvalCommand, tmp_path: Path) -> None:
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")))
     code = (
         "import sys; from eval.cli.command import run_command; from eval.run import task\n"
@@ -311,8 +290,5 @@ def test_nothing_heavy_is_loaded_for_a_complete_run(
         "code = run_command(task, 'eval', 'run.resume', read_original_arguments)\n"
         f"print([name for name in {HEAVY} if name in sys.modules], code)"
     )
-    command = [sys.executable, "-c", code, f"run.resume={finished.folder}"]
-    state = os.environ["XDG_STATE_HOME"]
-    environment = {**clean_environment, "PYTHONPATH": str(PROJECT_ROOT), "XDG_STATE_HOME": state}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == "[] 0", ended.stderr
+    ended = finish(finished.folder, "-c", code, f"run.resume={finished.folder}", script="")
+    assert ended.out.splitlines()[-1] == "[] 0", ended.err

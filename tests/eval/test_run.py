@@ -1,8 +1,6 @@
 """`eval/run.py` from the command line to what a run leaves behind, with the simulated model or one over loopback."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,16 +11,8 @@ from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.simulation import SIMULATED_NOTICE
 from mas.systems.gaia.agents import AGENTS
-from tests.eval.command_line import (
-    NO_SEARCH,
-    SCRIPT,
-    SUM,
-    EvalCommand,
-    Finished,
-    dataset,
-    question,
-    write_questions,
-)
+from tests.eval.command_line import NO_SEARCH, SUM, EvalCommand, Finished, dataset, question, write_questions
+from tests.process import finish
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer
 
@@ -209,21 +199,13 @@ def test_relative_paths_hang_from_the_current_folder(eval_command: EvalCommand) 
 
 
 @pytest.mark.slow
-def test_a_tool_that_hangs_does_not_keep_the_command_from_ending(
-    tmp_path: Path, clean_environment: dict[str, str], llm_server: RunningServer
-) -> None:
+def test_a_tool_that_hangs_does_not_keep_the_command_from_ending(tmp_path: Path, llm_server: RunningServer) -> None:
     folder = write_questions(tmp_path / "questions", question("q1", "What does the note say?", file_name="note.txt"))
     (folder / "note.txt").write_text("The code is 7.\n")
     tool = "system.tools.read_file=tests.eval.failing_tools.never_returns"
-    where = [f"data.path={folder}", f"run.dir={tmp_path / 'run'}", "tracking=off"]
-    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}"]
-    ended = subprocess.run(
-        [sys.executable, SCRIPT, *model, "data=jsonl", *where, tool, "run.deadline_seconds=2"],
-        env={**clean_environment, "PYTHONPATH": str(PROJECT_ROOT)},
-        capture_output=True,
-        timeout=120,  # the tool would keep it for an hour
-        check=False,
-    )
-    assert ended.returncode == 2
-    record = json.loads((tmp_path / "run" / "records.jsonl").read_text())
-    assert record["limit"] == "deadline_seconds"
+    model = ["model=openai_compatible", f"model.base_url={llm_server.base_url}", "tracking=off"]
+    data = ["data=jsonl", f"data.path={folder}"]
+    ended = finish(
+        tmp_path / "run", *model, *data, tool, "run.deadline_seconds=2"
+    )  # the tool would keep it for an hour
+    assert (ended.code, ended.records["q1"]["limit"]) == (2, "deadline_seconds")

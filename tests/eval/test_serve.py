@@ -4,11 +4,8 @@ import asyncio
 import json
 import os
 import re
-import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from eval.cli.paths import PROJECT_ROOT
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
+from tests.process import Running, started
 from tests.servers.bos_model import BosModel
 from tests.servers.loopback import running
 
@@ -32,8 +29,7 @@ SECONDS, N_CLIENTS = float(os.environ.get("BOS_SERVICE_SECONDS", "5")), int(os.e
 @dataclass
 class RunningService:
     url: str
-    process: subprocess.Popen[str]
-    log: Path
+    running: Running
 
     def post(self, path: str, question: str, **options: Any) -> httpx.Response:
         return httpx.post(
@@ -44,44 +40,26 @@ class RunningService:
         return int(httpx.get(f"{self.url}/health").json()["open_requests"])
 
     def read_memory_mb(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        status = Path(f"/proc/{self.running.process.pid}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
 
 
 @contextmanager
 def running_service(folder: Path, *options: str) -> Iterator[RunningService]:
-    database, log = make_sqlite(folder / "shop.sqlite"), folder / "service.log"
-    with running(BosModel()) as model, log.open("w") as errors:
-        command = [
-            *(
-                sys.executable,
-                "eval/serve.py",
-                "system=bos",
-                "model=openai_compatible",
-                f"model.base_url={model.base_url}",
-            ),
-            *("system.service.port=0", f"+system.sql.databases.shop.path={database}"),
-            *("+system.sql.databases.shop.tables=[customers]", *options),
-        ]
-        environment = {**os.environ, "BOS_SERVICE_TOKEN": TOKEN}
-        with subprocess.Popen(
-            command, cwd=PROJECT_ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
-        ) as process:
-            assert process.stdout is not None
-            try:
-                ready, _, _ = select.select([process.stdout], [], [], 60)
-                found = re.search(r"http://\S+", process.stdout.readline() if ready else "")
-                assert found, log.read_text()
-                yield RunningService(found[0], process, log)
-            finally:
-                process.kill()
+    database = make_sqlite(folder / "shop.sqlite")
+    tables = [f"+system.sql.databases.shop.path={database}", "+system.sql.databases.shop.tables=[customers]"]
+    with running(BosModel()) as model:
+        asked = ["system=bos", "model=openai_compatible", f"model.base_url={model.base_url}", "system.service.port=0"]
+        how = {"script": "eval/serve.py", "environment": {"BOS_SERVICE_TOKEN": TOKEN}}
+        with started(folder, *asked, *tables, *options, **how) as service:
+            yield RunningService(service.address(), service)
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     folder = tmp_path_factory.mktemp("service")
-    with running_service(folder, f"system.service.max_requests={N_CLIENTS}") as started:
-        yield started
+    with running_service(folder, f"system.service.max_requests={N_CLIENTS}") as service:
+        yield service
 
 
 def read_events(text: str) -> list[tuple[str, Any]]:
@@ -96,11 +74,9 @@ def test_streams_of_many_clients_are_complete_and_never_mixed_up(service: Runnin
     before = service.read_memory_mb()
 
     async def ask(client: httpx.AsyncClient, marker: str) -> None:
-        started = time.monotonic()
+        began = time.monotonic()
         response = await client.post(
-            f"{service.url}/stream",
-            json={"question": f"List the {marker} table"},
-            headers=HEADERS,
+            f"{service.url}/stream", json={"question": f"List the {marker} table"}, headers=HEADERS
         )
         events = read_events(response.text)
         assert [name for name, _ in events] == ["plan", "agent", "answer"], (response.status_code, response.text)
@@ -108,7 +84,7 @@ def test_streams_of_many_clients_are_complete_and_never_mixed_up(service: Runnin
         assert events[-1][1]["answer"] == f"answer to {marker}"
         assert set(re.findall(r"marker-[\w-]+", response.text)) == {marker}
         assert {row["marker"] for row in events[1][1]["tabular"]["rows"]} == {marker}
-        done.append(time.monotonic() - started)
+        done.append(time.monotonic() - began)
 
     async def run_client(client: httpx.AsyncClient, number: int, until: float) -> None:
         n = 0
@@ -136,22 +112,22 @@ def test_sigterm_lets_requests_end_in_their_time(tmp_path: Path) -> None:
         async with httpx.AsyncClient(timeout=60) as client:
             return (await client.post(f"{url}/stream", json={"question": question}, headers=HEADERS)).text
 
-    async def stop_while_asked(running: RunningService) -> str:
-        asked = asyncio.create_task(ask(running.url, "slow 2 marker-a"))
+    async def stop_while_asked(service: RunningService) -> str:
+        asked = asyncio.create_task(ask(service.url, "slow 2 marker-a"))
         await asyncio.sleep(1)
-        running.process.send_signal(signal.SIGTERM)
+        service.running.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.5)
         with pytest.raises(httpx.ConnectError):
-            await ask(running.url, "marker-late")
+            await ask(service.url, "marker-late")
         return await asked
 
-    with running_service(tmp_path) as running:
-        started = time.monotonic()
-        answered = asyncio.run(stop_while_asked(running))
-        assert running.process.wait(20) == 0
-        assert time.monotonic() - started < 20
+    with running_service(tmp_path) as service:
+        began = time.monotonic()
+        answered = asyncio.run(stop_while_asked(service))
+        ended = service.running.end()
+        assert ended.code == 0 and time.monotonic() - began < 20
     assert read_events(answered)[-1][1]["answer"] == "answer to marker-a"
-    assert "stopped by SIGTERM" in running.log.read_text()
+    assert "stopped by SIGTERM" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,8 @@
 """`cache.tools` through the command: how often the service is asked, what is counted, and what is left on the disk."""
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from eval.cli.paths import PROJECT_ROOT
-from tests.eval.command_line import CONTACT, NO_BROWSER, SCRIPT, EvalCommand, dataset
+from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand, dataset
+from tests.process import started
 from tests.servers.loopback import running
 from tests.servers.tavily import KEY, TavilyServer
 from tests.servers.tool_user import ToolUser, calling
@@ -64,23 +60,14 @@ def test_a_replayed_call_still_counts_against_the_questions_limit(
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_asks_for_no_search_twice(
-    eval_command: EvalCommand, tmp_path: Path, clean_environment: dict[str, str]
-) -> None:
+def test_a_run_that_was_killed_asks_for_no_search_twice(eval_command: EvalCommand, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     with running(TavilyServer()) as search, running(ToolUser(schedule=["ok", "hang", "ok"])) as model:
         common = options(model, search, tmp_path / "data", calling("q1", LIGHT, PEAK))
-        own = {"PYTHONPATH": str(PROJECT_ROOT), "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"], "TAVILY_API_KEY": KEY}
-        process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *common, "tracking=off", NO_BROWSER, CONTACT, f"run.dir={folder}"],
-            env={**clean_environment, **own},
-            stdout=subprocess.DEVNULL,
-        )
-        over = time.monotonic() + 60
-        while len(model.requests) < 2 and time.monotonic() < over and process.poll() is None:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        key = {"TAVILY_API_KEY": KEY}
+        with started(folder, *common, "tracking=off", NO_BROWSER, CONTACT, environment=key) as running_command:
+            assert running_command.wait_until(lambda: len(model.requests) >= 2)
+            running_command.end(signal.SIGKILL)
         assert (len(model.requests), len(search.requests)) == (2, 2)
         with closing(sqlite3.connect(folder / "tools.db")) as database:
             kept = "".join(str(row) for row in database.execute("SELECT returned, events FROM tool_results"))

@@ -2,12 +2,8 @@
 
 import json
 import os
-import re
-import select
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -36,6 +32,7 @@ from tests.pages.browser import (
     small_picture,
     why_not,
 )
+from tests.process import Running, finish, started
 
 DATA = "d" * 64
 EVIL = "</script><img src=x onerror=alert(1)><svg onload=alert(2)><script>alert(3)</script>'\"&{{7*7}}"
@@ -67,7 +64,7 @@ def test_a_port_that_is_taken_is_a_mistake(tmp_path: Path, capsys: pytest.Captur
 @dataclass
 class RunningViewer:
     url: str  # with its token
-    process: subprocess.Popen[str]
+    running: Running
 
     @property
     def base(self) -> str:
@@ -82,16 +79,8 @@ class RunningViewer:
 
 @contextmanager
 def running_viewer(folder: Path, *options: str) -> Iterator[RunningViewer]:
-    command = [sys.executable, "eval/view.py", str(folder), "port=0", *options]
-    with subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            ready, _, _ = select.select([process.stdout], [], [], 60)
-            found = re.search(r"http://\S+", process.stdout.readline() if ready else "")
-            assert found
-            yield RunningViewer(found[0], process)
-        finally:
-            process.kill()
+    with started(folder, folder, "port=0", *options, script="eval/view.py") as running:
+        yield RunningViewer(running.address(), running)
 
 
 @contextmanager
@@ -123,8 +112,7 @@ def log_step(folder: Path, **fields: object) -> None:
 def test_ctrl_c_ends_the_viewer(tmp_path: Path) -> None:
     with live_run(tmp_path / "eval" / "live"), running_viewer(tmp_path) as viewer, viewer.connect() as client:
         assert client.get("/runs/eval~live/state").json()["title"] == "0/20 live"
-        viewer.process.send_signal(signal.SIGINT)
-        assert viewer.process.wait(timeout=30) == 0
+        assert viewer.running.end(signal.SIGINT).code == 0
 
 
 @pytest.mark.slow
@@ -211,8 +199,7 @@ def test_twenty_failures_are_reviewed_in_the_browser_and_all_runs_scored_again(t
         press("b")
         page.wait_for_function("() => document.querySelector('#count').textContent.startsWith('20 of')")
         assert [each for each in errors if not each.startswith("http")] == []
-    command = [sys.executable, "eval/rescore.py", str(tmp_path), f"gold={tmp_path / 'gold'}"]
-    said = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False).stdout
+    said = finish(tmp_path, tmp_path, f"gold={tmp_path / 'gold'}", script="eval/rescore.py").out
     assert "first: accuracy 50.0% → 80.0% (8 targets corrected, 4 answers accepted, 0 rejected)" in said
     assert "second: accuracy 50.0% → 80.0% (8 targets corrected, 4 answers accepted, 0 rejected)" in said
     assert "third: accuracy 50.0% → 50.0% (8 targets corrected, 0 answers accepted, 0 rejected)" in said
@@ -241,10 +228,7 @@ def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: 
     (run / "report.html").write_text(
         f"<h1>theirs</h1><script>fetch('/')</script>{EVIL}<script>document.title='evil'</script>"
     )
-    with (
-        running_viewer(tmp_path, f"user={EVIL[:90]}") as viewer,
-        browser(width=1440) as page,
-    ):
+    with running_viewer(tmp_path, f"user={EVIL[:90]}") as viewer, browser(width=1440) as page:
         errors = collect_errors(page)
         page.goto(viewer.url)
         page.wait_for_selector("a.row")

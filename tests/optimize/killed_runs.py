@@ -9,7 +9,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from tests.optimize.tuned import Moment, SimulatedServer, TunedRun
+from tests.killed_run import Moment, killed
+from tests.optimize.tuned import SimulatedServer, TunedRun
 
 CONCURRENCY = 8
 IN_FLIGHT = CONCURRENCY + 1  # a reflection beside them
@@ -32,11 +33,11 @@ def requests_by_phase(run: TunedRun, server: SimulatedServer) -> dict[str, int]:
     """An undisturbed run, and how many requests the server had had when each of its phases began."""
     server.counted.clear()
     began: dict[str, int] = {}
-    with run.started() as process:
-        while process.poll() is None:
+    with run.started() as running:
+        while running.process.poll() is None:
             if (phase := run.phase) and phase not in began:
                 began[phase] = server.asked
-    assert process.returncode == 0, run.printed[-1]
+    assert running.process.returncode == 0, run.printed[-1]
     return began
 
 
@@ -54,11 +55,7 @@ def compare_killed(left_alone: TunedRun, run: TunedRun, began: dict[str, int], k
     server = left_alone.server
     sent = dict(server.counted)
     server.counted.clear()
-    killed = 0
-    for moment in moments(seed, kills, began, sum(sent.values())):
-        killed += run.session(moment) is None
-        assert run.read("verdict") is None
-    assert killed == kills
+    assert killed(run, moments(seed, kills, began, sum(sent.values()))) == kills
     assert run.session() == 0, run.printed[-1]
     check_killed_run(run, kills, left_alone, sent)
     total = sum(sent.values())
@@ -77,7 +74,7 @@ def same(verdict: dict[str, Any], left_alone: dict[str, Any]) -> None:
 
 def told(run: TunedRun) -> list[dict[str, Any]]:
     """The proposals, as far as they are the same each time."""
-    return [{name: value for name, value in each.items() if name != "spend"} for each in run.proposals()]
+    return [{name: value for name, value in each.items() if name != "spend"} for each in run.proposals]
 
 
 def check_killed_run(run: TunedRun, kills: int, left_alone: TunedRun, sent: dict[bytes, int]) -> None:

@@ -13,37 +13,22 @@ The model knows the gold answers, and what the finalizer's prompt says decides w
     tuned.verdict["finish_reason"]      # "improved"
 """
 
-import io
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from dspy.lm15 import Request as LMRequest
 from dspy.lm15 import Response, Usage
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from eval.cli.command import run_cli
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.llm.agent_lm import AgentLM
 from mas.llm.call_policy import CallPolicy
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
-from optimize.pipeline.tuning import tune
-from optimize.reports.tuning_page import show_finished_run
-from optimize.search.optimizer import (
-    Proposal,
-    ReportProposal,
-    SearchContext,
-    SearchCost,
-    SearchOutcome,
-)
+from optimize.search.optimizer import Proposal, ReportProposal, SearchContext, SearchCost, SearchOutcome
 from optimize.search.student import Objective, Student
-from optimize.session.config import TuneConfig, read_config
-from tests.command import TUNED_SET, Finished
+from optimize.session.config import TuneConfig
+from tests.command import Finished, tuning_command
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _response, all_text, system_text
 
 SMALL = (
@@ -152,27 +137,11 @@ def planted_run(
         optimizer: in place of the planted one.
         change: of the configuration, before it is checked.
     """
-    shelf, folder = place / "prompts", place / "run"
-    given = [*SMALL, "model=offline", f"name={TUNED_SET}", "yes=true", "tracking=off", f"run.dir={folder}", *overrides]
-    place.mkdir(exist_ok=True)
-    OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
-    with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
-        composed = compose("optimize", given)
-    out, err = io.StringIO(), io.StringIO()
 
-    def command() -> int:
-        config = read_config(composed, given, shelf)
+    def plant(config: TuneConfig) -> None:
         config.base.model = model or Obedient()
         config.base.model.learn(config.base.data)
         config.optimizer = optimizer or Planted([texts] if isinstance(texts, Mapping) else texts)
         change(config)
-        if config.resume and (code := show_finished_run(config.resume)) is not None:
-            return code
-        config.check()
-        return tune(config)
 
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr("optimize.gate.sealed_log.find_log", lambda: place / "sealed_tests.jsonl")
-        patch.chdir(place)
-        code = run_cli(command)
-    return Finished(code, out.getvalue(), err.getvalue(), folder)
+    return tuning_command(place, *SMALL, "model=offline", *overrides, change=plant)

@@ -12,23 +12,15 @@ from typing import Any
 import pytest
 
 from eval.execution.budget import Spend
-from mas.runtime.errors import UserError
 from optimize.pipeline.preflight import AnswerMeans
-from tests.command import read_side
-from tests.optimize.tuned import MINI_GEPA, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
+from tests.command import Finished, read_side, tuning_command
+from tests.optimize.tuned import MINI_GEPA, SimulatedServer, over_http, simulated_server
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
 
 CONCURRENCY = 8
 LARGE = ("budget.lm_calls=100000", "budget.tokens=100000000", "budget.usd=1000", "budget.seconds=100000")
 GOING_ON = re.compile(r"raise that budget and continue with: python \S*optimize/run\.py resume=\S+\n")
-
-
-@pytest.fixture(autouse=True)
-def openings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where it is noted that a sealed set was opened."""
-    monkeypatch.setattr("optimize.gate.sealed_log.find_log", lambda: tmp_path / "sealed_tests.jsonl")
-    return tmp_path / "sealed_tests.jsonl"
 
 
 @pytest.fixture
@@ -55,11 +47,10 @@ class LeftAlone:
 
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory: pytest.TempPathFactory) -> LeftAlone:
-    folder = tmp_path_factory.mktemp("left-alone")
-    with simulated_server() as server, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("optimize.gate.sealed_log.find_log", lambda: folder / "sealed_tests.jsonl")
-        assert tuned_here(folder / "run", over_http(server, *MINI_GEPA), folder / "shelf") == 0
-        return LeftAlone(TunedFolder(folder / "run").verdict, server.counted)
+    with simulated_server() as server:
+        run = tuning_command(tmp_path_factory.mktemp("left-alone"), *over_http(server, *MINI_GEPA))
+        assert run.code == 0, run.err
+        return LeftAlone(run.verdict, server.counted)
 
 
 def dearest(folder: Path) -> tuple[int, float]:
@@ -73,33 +64,26 @@ def dearest(folder: Path) -> tuple[int, float]:
 @pytest.mark.parametrize("share", [0.55, 0.97])
 @pytest.mark.parametrize("option", ["lm_calls", "tokens", "usd"])
 def test_a_budget_is_exceeded_by_no_more_than_what_is_in_flight_and_a_larger_one_ends_in_a_verdict(
-    option: str,
-    share: float,
-    left_alone: LeftAlone,
-    server: SimulatedServer,
-    openings: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    option: str, share: float, left_alone: LeftAlone, server: SimulatedServer, tmp_path: Path
 ) -> None:
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
     budget = left_alone.taken(option) * share
     given = f"budget.{option}={budget if option == 'usd' else int(budget)}"
-    code = tuned_here(run.folder, [*asked, given], tmp_path / "shelf")
-    spend, first = Spend(**run.verdict["spend"]), capsys.readouterr()
+    run = tuning_command(tmp_path, *over_http(server, *MINI_GEPA, given))
+    spend = Spend(**run.verdict["spend"])
     tokens, usd = dearest(run.folder)
     beyond = {"lm_calls": 0, "tokens": CONCURRENCY * tokens, "usd": CONCURRENCY * usd}[option]
     assert server.asked == spend.lm_calls == run.paid()
     assert {"lm_calls": spend.lm_calls, "tokens": spend.tokens, "usd": spend.cost_usd}[option] <= budget + beyond
-    if code == 0:
+    if run.code == 0:
         assert run.verdict["finish_reason"] in ("not_significant", "improved", "no_accepted_candidate")
         return
-    assert (code, run.verdict["finish_reason"], run.verdict["resumable"]) == (3, "budget", True)
+    assert (run.code, run.verdict["finish_reason"], run.verdict["resumable"]) == (3, "budget", True)
     assert f"budget.{option}=" in run.verdict["reasons"][0]
-    assert GOING_ON.fullmatch(first.err), first.err
-    assert "not published: budget" in first.out
+    assert GOING_ON.search(run.err), run.err
+    assert "not published: budget" in run.out
     assert run.sealed_rows() == 0
-    assert not openings.read_bytes(), "no sealed test is counted"
-    assert tuned_here(run.folder, [*asked, *LARGE], tmp_path / "shelf") == 0
+    assert run.openings() == 0, "no sealed test is counted"
+    assert tuning_command(tmp_path, f"resume={run.folder}", *LARGE).code == 0
     assert run.verdict["finish_reason"] in ("not_significant", "no_accepted_candidate")
     assert not server.counted - _at_most(left_alone.sent, server.counted), "nothing was asked twice"
 
@@ -112,36 +96,39 @@ def _at_most(sent: Counter[bytes], now: Counter[bytes]) -> Counter[bytes]:
 def test_a_budget_that_not_even_the_sealed_test_fits_into_is_refused_before_anything_is_asked(
     server: SimulatedServer, tmp_path: Path
 ) -> None:
-    with pytest.raises(UserError, match=r"budget\.lm_calls=60 .*"):
-        tuned_here(tmp_path / "run", [*over_http(server, *MINI_GEPA), "budget.lm_calls=60"], tmp_path / "shelf")
+    refused = tuning_command(tmp_path, *over_http(server, *MINI_GEPA, "budget.lm_calls=60"))
+    assert refused.code == 1 and "budget.lm_calls=60 " in refused.err
     assert server.asked == 0
 
 
 # ---------------------------------------------------------------- in the sealed test
 
 
-def test_a_budget_that_runs_out_in_the_sealed_test_scores_nothing_wrong_and_goes_on_there(
-    left_alone: LeftAlone,
-    server: SimulatedServer,
-    openings: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
-    budget = left_alone.spend.lm_calls - 40
+@pytest.fixture
+def stopped_in_the_test(
+    left_alone: LeftAlone, server: SimulatedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Finished:
+    """A run whose estimate was far too low, so that its budget runs out there."""
     with monkeypatch.context() as patched:
-        patched.setattr(
-            AnswerMeans, "estimate_spend", lambda self, n_answers, concurrency: Spend()
-        )  # an estimate that is far too low
-        assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget}"], tmp_path / "shelf") == 3
+        patched.setattr(AnswerMeans, "estimate_spend", lambda self, n_answers, concurrency: Spend())
+        budget = f"budget.lm_calls={left_alone.spend.lm_calls - 40}"
+        run = tuning_command(tmp_path, *over_http(server, *MINI_GEPA, budget))
+    assert run.code == 3, run.err
+    return run
+
+
+def test_a_budget_that_runs_out_in_the_sealed_test_scores_nothing_wrong_and_goes_on_there(
+    left_alone: LeftAlone, stopped_in_the_test: Finished, server: SimulatedServer, tmp_path: Path
+) -> None:
+    run = stopped_in_the_test
+    budget = left_alone.spend.lm_calls - 40
     assert server.asked == budget
     assert run.verdict["finish_reason"] == "budget"
     assert run.verdict["resumable"]
     assert run.verdict["reasons"] == [
         f"the run has used its {budget} requests (budget.lm_calls={budget}), in the middle of the sealed test"
     ]
-    assert GOING_ON.search(capsys.readouterr().err)
+    assert GOING_ON.search(run.err)
     rows = run.sealed_rows()
     assert 0 < rows < 32
     assert run.verdict["sealed"]["n_questions"] == len(asked_questions(run.folder)) < 16
@@ -149,25 +136,21 @@ def test_a_budget_that_runs_out_in_the_sealed_test_scores_nothing_wrong_and_goes
     assert errors(run.folder) == []
     # A budget for the rest of the test is enough, if not for a whole one.
     enough = f"budget.lm_calls={left_alone.spend.lm_calls + 40}"
-    assert tuned_here(run.folder, [*asked, enough], tmp_path / "shelf") == 0
+    assert tuning_command(tmp_path, f"resume={run.folder}", enough).code == 0
     assert run.sealed_rows() == 32
     assert errors(run.folder) == []
     assert server.counted == left_alone.sent
     for name in ("finish_reason", "gain", "p", "winner", "baseline", "reasons"):
         assert run.verdict[name] == left_alone.verdict[name]
     assert run.verdict["sealed"]["opened_before"] == 0
-    assert openings.read_text("utf-8").count('"begun"') == 1
+    assert run.openings() == 1
 
 
 def test_a_sealed_test_that_was_begun_is_not_gone_on_with_if_the_rest_does_not_fit(
-    left_alone: LeftAlone, server: SimulatedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    left_alone: LeftAlone, stopped_in_the_test: Finished, server: SimulatedServer, tmp_path: Path
 ) -> None:
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *MINI_GEPA)
-    budget = left_alone.spend.lm_calls - 40
-    with monkeypatch.context() as patched:
-        patched.setattr(AnswerMeans, "estimate_spend", lambda self, n_answers, concurrency: Spend())
-        assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget}"], tmp_path / "shelf") == 3
-    assert tuned_here(run.folder, [*asked, f"budget.lm_calls={budget + 10}"], tmp_path / "shelf") == 3
+    run, budget = stopped_in_the_test, left_alone.spend.lm_calls - 40
+    assert tuning_command(tmp_path, f"resume={run.folder}", f"budget.lm_calls={budget + 10}").code == 3
     assert "requests more, and" in run.verdict["reasons"][0]
     assert run.verdict["reasons"][0].endswith("are spent; it was not continued")
     assert server.asked == budget

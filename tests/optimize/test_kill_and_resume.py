@@ -1,6 +1,5 @@
 """Nothing is paid for twice: tuning runs under `kill -9` come to the verdict of one that is left alone."""
 
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -8,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.own_runs import note_run
-from eval.runs.store import read_run_info
+from tests.command import copy_run
 from tests.optimize.killed_runs import (
     CONCURRENCY,
     check_killed_run,
@@ -32,10 +30,9 @@ def server() -> Iterator[SimulatedServer]:
 
 
 @pytest.fixture
-def new_run(tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]) -> NewRun:
+def new_run(tmp_path: Path, server: SimulatedServer) -> NewRun:
     def made(name: str, *options: str) -> TunedRun:
-        asked = over_http(server, f"run.concurrency={CONCURRENCY}", *options)
-        return TunedRun(tmp_path / name, asked, clean_environment, server)
+        return TunedRun(tmp_path / name / "run", over_http(server, f"run.concurrency={CONCURRENCY}", *options), server)
 
     return made
 
@@ -51,7 +48,7 @@ def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server:
         end = began[others] if others else sum(sent.values())
         assert run.session(Moment(requests=(began[phase] + end) // 2)) is None
         assert run.phase == phase
-        assert run.proposals(), "the best so far is kept"
+        assert run.proposals, "the best so far is kept"
     assert 0 < run.sealed_rows() < 60
     assert run.session() == 0, run.printed[-1]
     check_killed_run(run, 2, left_alone, sent)
@@ -69,11 +66,11 @@ PUBLISHING = (
 
 
 @pytest.fixture(scope="module")
-def tested(tmp_path_factory: pytest.TempPathFactory, clean_environment: dict[str, str]) -> Iterator[TunedRun]:
+def tested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TunedRun]:
     """A run that was killed after its sealed test, and is about to publish."""
     with simulated_server() as server:
         asked = over_http(server, f"run.concurrency={CONCURRENCY}", *PUBLISHES)
-        run = TunedRun(tmp_path_factory.mktemp("tested") / "run", asked, clean_environment, server)
+        run = TunedRun(tmp_path_factory.mktemp("tested") / "run", asked, server)
         assert run.session(dies="before optimize.pipeline.sealed_test judge") is None
         assert run.sealed_rows() == 2 * run.read("looks")[-1]["n_questions"]
         yield run
@@ -83,11 +80,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory, clean_environment: dict[str
 def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
     dies: str, tested: TunedRun, tmp_path: Path
 ) -> None:
-    run = TunedRun(tmp_path / "run", tested.options, tested.environment, tested.server)
-    shutil.copytree(tested.folder, run.folder)
-    shutil.copytree(tested.outputs, run.outputs)  # with the log of sealed tests
-    info = read_run_info(run.folder)
-    note_run(info.run_id, run.folder, info.command or ())  # else it would count as made elsewhere
+    run = TunedRun(copy_run(tested, tmp_path / "copy").folder, tested.options, tested.server)
     sent = run.server.asked
     assert run.session(dies=dies) is None
     assert run.read("verdict") is None
@@ -108,11 +101,7 @@ def test_a_sealed_test_that_is_complete_comes_to_its_verdict_although_it_took_mo
 ) -> None:
     with closing(sqlite3.connect(tested.folder / "calls.db")) as database:
         (usd,) = database.execute("SELECT total(known_cost_usd) FROM payments").fetchone()
-    run = TunedRun(tmp_path / "run", tested.options, tested.environment, tested.server)
-    shutil.copytree(tested.folder, run.folder)
-    shutil.copytree(tested.outputs, run.outputs)
-    info = read_run_info(run.folder)
-    note_run(info.run_id, run.folder, info.command or ())
+    run = TunedRun(copy_run(tested, tmp_path / "copy").folder, tested.options, tested.server)
     # As if the requests in flight at its end had cost more than was expected.
     assert run.session(None, f"budget.usd={0.999 * usd}") == 0, run.printed[-1]
     assert run.verdict["published"]

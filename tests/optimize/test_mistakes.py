@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
-from tests.command import TUNED_SET, Finished, tuning_command
+from tests.command import TUNED_SET, Finished, check_mistake, tuning_command
 from tests.eval.command_line import question, write_questions
 from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
@@ -49,22 +49,11 @@ class Refused:
         others = [each for each in mistake if each not in flags]
         data = [f"data.path={path or self.data}"]
         tuned = tuning_command(self.place, *self.base, *data, *others, *flags)
-        self.check(tuned, words, said)
+        check_mistake(tuned, words, said)
         assert self.server.stats()["requests"] == 0
         assert folders() == before
         assert not tuned.shelf.exists()
         return tuned
-
-    @staticmethod
-    def check(tuned: Finished, words: Sequence[str], said: bool) -> None:
-        assert tuned.code == 1, tuned.out
-        assert said or tuned.out == ""
-        assert tuned.err.startswith("error: ") and tuned.err.endswith("\n")
-        assert len(tuned.err.splitlines()) == 1, tuned.err
-        for word in [*words, " "]:
-            assert word in tuned.err
-        for noise in ("Traceback", "hydra.cc", "full_key", "object_type", "HYDRA_FULL_ERROR"):
-            assert noise not in tuned.err
 
 
 @pytest.fixture
@@ -161,7 +150,7 @@ def test_a_mistake_on_the_command_line_is_one_sentence(refused: Refused, mistake
 
 def test_a_simulated_reflection_is_not_passed_off_as_anothers(tmp_path: Path) -> None:
     tuned = tuning_command(tmp_path, *TOY, "reflection_model=gpt-4o")
-    Refused.check(tuned, ["reflection_model=gpt-4o would not be used", "model=offline", "leave it out"], said=False)
+    check_mistake(tuned, ["reflection_model=gpt-4o would not be used", "model=offline", "leave it out"])
     assert not tuned.folder.exists()
 
 

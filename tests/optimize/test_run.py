@@ -47,18 +47,18 @@ def ended(tuned: Finished, finish_reason: str, *words: str, simulated: bool = Tr
     return verdict
 
 
-def test_a_better_set_is_published_with_all_that_is_known_about_it(tmp_path: Path) -> None:
-    tuned = planted_run(tmp_path, texts={"finalize": ALWAYS})
+def test_a_better_set_is_published_with_all_that_is_known_about_it(published: Finished, tmp_path: Path) -> None:
+    tuned = published
     verdict = ended(tuned, "improved")
     assert (tuned.code, tuned.err) == (0, "")
     assert verdict["gain"] == pytest.approx(0.8) and verdict["p"] < 0.001
     assert verdict["gain_ci95"][0] > 0
     assert 0.7 < verdict["gain_shrunken"] <= verdict["gain"] and "  estimated true gain: +" in tuned.out
     assert (verdict["baseline"]["accuracy"], verdict["winner"]["accuracy"]) == (0.2, 1.0)
-    published = read_prompt_set(str(tuned.shelf / TUNED_SET), ("plan", "solve", "finalize"), "toy", tmp_path)
-    assert published.texts["finalize"].endswith(ALWAYS)
-    assert published.description.endswith("passed the gate, SIMULATED model")
-    told = published.provenance
+    found = read_prompt_set(str(tuned.shelf / TUNED_SET), ("plan", "solve", "finalize"), "toy", tmp_path)
+    assert found.texts["finalize"].endswith(ALWAYS)
+    assert found.description.endswith("passed the gate, SIMULATED model")
+    told = found.provenance
     assert (told["gated"], told["simulated"], told["finish_reason"]) == (True, True, "improved")
     assert f"published: prompts/{TUNED_SET}" in tuned.out
     phases = [line[0] for line in tuned.out.splitlines() if re.match(r"\d/8 ", line)]
@@ -105,7 +105,7 @@ def test_luck_on_validation_does_not_open_the_sealed_questions(tmp_path: Path) -
     verdict = ended(tuned, "no_accepted_candidate", "after re-evaluation", "sealed test was not run")
     assert verdict["best_val"] == {"candidate_id": "c001", "val_gain": pytest.approx(0.8)}
     assert "picking on validation alone would have shipped c001 (+80.0 points there)" in tuned.out
-    assert (tmp_path / "sealed_tests.jsonl").read_bytes() == b""
+    assert tuned.sealed_log.read_bytes() == b""
 
 
 def test_a_prompt_with_a_validation_question_in_it_is_blocked_and_named(tmp_path: Path) -> None:

@@ -43,19 +43,17 @@ def wait_for_answers(run: TunedRun, server: SimulatedServer, number: int) -> lis
     return ready_workers(run)
 
 
-def test_tuning_comes_to_the_same_verdict_as_in_one_process(
-    tmp_path: Path, server: SimulatedServer, clean_environment: dict[str, str]
-) -> None:
+def test_tuning_comes_to_the_same_verdict_as_in_one_process(tmp_path: Path, server: SimulatedServer) -> None:
     """Also if a worker is killed in the search: then nothing is paid for twice but what it had in flight."""
-    left_alone = TunedRun(tmp_path / "local", over_http(server, *OPTIONS), clean_environment, server)
+    left_alone = TunedRun(tmp_path / "local" / "run", over_http(server, *OPTIONS), server)
     began = requests_by_phase(left_alone, server)
     sent = dict(server.counted)
     server.counted.clear()
     asked = over_http(server, *OPTIONS, "executor=ray", "executor.workers=2")
-    run = TunedRun(tmp_path / "workers", asked, clean_environment, server)
-    with run.started() as process:
+    run = TunedRun(tmp_path / "workers" / "run", asked, server)
+    with run.started() as running:
         os.kill(wait_for_answers(run, server, began["search"] + 8)[0], signal.SIGKILL)
-    assert process.returncode == 0, run.printed[-1]
+    assert running.process.returncode == 0, run.printed[-1]
     same(run.verdict, left_alone.verdict)
     assert told(run) == told(left_alone)
     check_killed_run(run, 1, left_alone, sent)

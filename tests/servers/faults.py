@@ -53,6 +53,11 @@ class FaultServer(LoopbackServer):
         with self._lock:
             return list(self._entries)
 
+    @property
+    def asked(self) -> int:
+        """Requests so far."""
+        return len(self.requests())
+
     def faults(self) -> list[str]:  # type: ignore[override]
         return [entry["fault"] for entry in self.requests()]
 

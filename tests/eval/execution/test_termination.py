@@ -1,10 +1,9 @@
 """Runs that end before their questions do: the mechanism by itself, then real processes that are sent signals."""
 
 import asyncio
-import json
+import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,18 +14,13 @@ from pathlib import Path
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.cli.paths import PROJECT_ROOT
-from eval.execution.termination import (
-    MIN_FAILURES,
-    FailuresInARow,
-    SameErrors,
-    StopController,
-    exceeds_errors,
-)
+from eval.execution.termination import MIN_FAILURES, FailuresInARow, SameErrors, StopController, exceeds_errors
 from eval.runs.record import Record, build_blank_record
 from mas.runtime.sample_context import SampleKey
-from tests.eval.command_line import SCRIPT, EvalCommand, dataset, without_notes
+from tests.command import Finished
+from tests.eval.command_line import EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told
+from tests.process import Running, started
 
 
 @pytest.mark.parametrize(
@@ -147,51 +141,20 @@ def test_stopping_now_from_the_loop_lets_no_worker_take_another_step() -> None:
     assert len(steps) == 10
 
 
-@dataclass
-class Ended:
-    code: int
-    out: str
-    err: str
-    seconds: float  # since the last signal
-    folder: Path
-
-    @property
-    def answered(self) -> dict[str, str]:
-        lines = (self.folder / "answers.jsonl").read_text("utf-8").splitlines()
-        return {each["task_id"]: each["model_answer"] for each in map(json.loads, lines)}
-
-    @property
-    def stopped(self) -> str:
-        return str(json.loads((self.folder / "summary.json").read_text("utf-8"))["stopped"])
-
-
 @contextmanager
-def started(
-    tmp_path: Path, environment: dict[str, str], rows: list[dict[str, object]], *options: str
-) -> Iterator[subprocess.Popen[str]]:
+def begun(tmp_path: Path, rows: list[dict[str, object]], *options: str) -> Iterator[Running]:
     """The real command, at the moment when its first question has ended."""
-    data = dataset(tmp_path / "data", *rows)
-    command = [sys.executable, str(SCRIPT), *AGENT, *data, "tracking=off", f"run.dir={tmp_path / 'run'}", *options]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    environment = {**environment, "PYTHONPATH": str(PROJECT_ROOT)}
-    with subprocess.Popen(command, env=environment, cwd=tmp_path, text=True, **pipes) as process:  # type: ignore[call-overload]
-        try:
-            for line in process.stdout:
-                if line.startswith("1/"):
-                    break
-            yield process
-        finally:
-            process.kill()
+    given = [*AGENT, *dataset(tmp_path / "data", *rows), "tracking=off", *options]
+    with started(Path("run"), *given, cwd=tmp_path) as running:
+        assert running.wait_until(lambda: re.search("^1/", running.out, re.MULTILINE))
+        yield replace(running, folder=tmp_path / "run")
 
 
-def ending(process: subprocess.Popen[str], tmp_path: Path) -> Ended:
-    began = time.monotonic()
-    out, err = process.communicate(timeout=60)
-    return Ended(process.returncode, out, err, time.monotonic() - began, tmp_path / "run")
+def list_answered(finished: Finished) -> dict[str, str]:
+    return {each["task_id"]: each["model_answer"] for each in finished.answers}
 
 
 QUICK = told("quick", "sleep 0 say 7")
-TWO = "run.concurrency=2"
 
 
 @pytest.mark.slow
@@ -204,46 +167,45 @@ TWO = "run.concurrency=2"
     ],
     ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )
-def test_one_signal_drains(tmp_path: Path, clean_environment: dict[str, str], number: int, reason: str) -> None:
+def test_one_signal_drains(tmp_path: Path, number: int, reason: str) -> None:
     rows = [QUICK, *(told(name, "await released say 7") for name in ("slow", *(f"later {n}" for n in range(20))))]
-    with started(tmp_path, clean_environment, rows, TWO) as process:
-        process.send_signal(number)
-        assert process.stderr is not None
-        line = next(filter(without_notes, process.stderr))
+    with begun(tmp_path, rows, "run.concurrency=2") as running:
+        running.process.send_signal(number)
+        assert running.wait_until(lambda: running.err.endswith("\n"))
         (tmp_path / "released").touch()
-        ended = ending(process, tmp_path)
-    assert (ended.code, ended.stopped) == (3, reason)
-    assert ended.answered["slow"] == "7", "in flight, and it could finish"
-    assert len(ended.answered) <= 4, "the later ones were not begun"
+        ended = running.end()
+    assert (ended.code, ended.summary["stopped"]) == (3, reason)
+    assert list_answered(ended)["slow"] == "7", "in flight, and it could finish"
+    assert len(ended.answers) <= 4, "the later ones were not begun"
+    (line,) = ended.err.splitlines()
     assert line.startswith(f"stopping ({reason}): nothing new is started; what is in flight has 30 s to finish.")
-    assert line.endswith("To stop now: Ctrl-C again\n") and without_notes(ended.err) == ""
+    assert line.endswith("To stop now: Ctrl-C again")
     assert ended.out.splitlines()[-1] == "continue with: python eval/run.py run.resume=run"
 
 
 @pytest.mark.slow
-def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(tmp_path: Path) -> None:
     rows = [QUICK, *(told(f"later {n}", "sleep 0.2 say 7") for n in range(4))]
-    with started(tmp_path, clean_environment, rows, "run.concurrency=1") as process:
-        assert process.stdout is not None
-        process.stdout.close()  # as `| head` and a pager that is quit do
-        code = process.wait(timeout=60)
-    ended = Ended(code, "", "", 0.0, tmp_path / "run")
-    assert (ended.code, len(ended.answered)) == (0, 5)
+    given = [*AGENT, *dataset(tmp_path / "data", *rows), "tracking=off", "run.concurrency=1"]
+    with started(tmp_path / "run", *given, stdout=subprocess.PIPE) as running:
+        assert running.process.stdout is not None
+        running.process.stdout.readline()
+        running.process.stdout.close()  # as `| head` and a pager that is quit do
+        ended = running.end()
+    assert (ended.code, len(ended.answers)) == (0, 5)
     assert (tmp_path / "run" / "report.html").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_signal_ends_a_run_whose_event_loop_is_blocked(
-    tmp_path: Path, clean_environment: dict[str, str], number: int
-) -> None:
+def test_one_signal_ends_a_run_whose_event_loop_is_blocked(tmp_path: Path, number: int) -> None:
     rows = [QUICK, told("blocking", "block 600 say 7")]
-    with started(tmp_path, clean_environment, rows, "run.concurrency=1", "run.drain_seconds=0.5") as process:
+    with begun(tmp_path, rows, "run.concurrency=1", "run.drain_seconds=0.5") as running:
         time.sleep(1.0)  # the second question begins
-        process.send_signal(number)
-        ended = ending(process, tmp_path)
-    assert (ended.code, list(ended.answered)) == (3, ["quick"])
-    assert ended.seconds < 30
+        began = time.monotonic()
+        ended = running.end(number)
+    assert (ended.code, list(list_answered(ended))) == (3, ["quick"])
+    assert time.monotonic() - began < 30
     assert "Traceback" not in ended.err + ended.out
 
 

@@ -1,29 +1,24 @@
 """The whole command with its exporter process, and everything that can go wrong between the two and MLflow."""
 
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.cli.command import run_cli as told_code
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.paths import OUTPUTS
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
-from eval.mlflow_export.exporter_launcher import (
-    ExporterLauncher,
-    ExportOutcome,
-    format_view_line,
-)
+from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome, format_view_line
 from eval.runs.mlflow_state import ExportState, read_state, write_state
 from eval.sync import sync
-from tests.eval.command_line import SCRIPT, EvalCommand, dataset, tracked_in
+from tests.eval.command_line import EvalCommand, dataset, tracked_in
 from tests.eval.mlflow_export.exporting import in_mlflow
 from tests.eval.obedient_agent import AGENT, told
+from tests.process import started
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
 QUICK = [told(f"q{number}", "sleep 0 say 7") for number in range(6)]
@@ -132,33 +127,17 @@ def test_a_place_that_is_none_costs_a_warning(eval_command: EvalCommand, tmp_pat
     assert completed(finished.folder, *tracked_in(local)).counts["traces"] == {"store": 6, "mlflow": 6}
 
 
-@contextmanager
-def running(tmp_path: Path, environment: dict[str, str], settings: LocalTracking) -> Iterator[subprocess.Popen[str]]:
-    """The real command, at the moment when its first question is in MLflow and its others are not answered."""
-    data = dataset(tmp_path / "data", *HELD)
-    options = [*tracked_in(settings), "run.drain_seconds=0"]
-    command = [sys.executable, str(SCRIPT), *AGENT, *data, *options, f"run.dir={tmp_path / 'run'}"]
-    environment = {**environment, "PYTHONPATH": str(PROJECT_ROOT)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=environment, cwd=tmp_path, text=True, **pipes) as process:  # type: ignore[call-overload]
-        try:
-            run = in_mlflow(settings, until(lambda: read_state(tmp_path / "run")))
-            until(lambda: run.count().traces)
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.mark.slow
-def test_a_killed_run_shows_as_killed_with_what_it_had(
-    tmp_path: Path, clean_environment: dict[str, str], local: LocalTracking
-) -> None:
+def test_a_killed_run_shows_as_killed_with_what_it_had(tmp_path: Path, local: LocalTracking) -> None:
+    """Its first question is in MLflow, and its others are not answered."""
     folder = tmp_path / "run"
-    with running(tmp_path, clean_environment, local) as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    until(lambda: state_of(folder).status == "KILLED")
-    until(lambda: not _is_sending(folder))
+    given = [*AGENT, *dataset(tmp_path / "data", *HELD), *tracked_in(local), "run.drain_seconds=0"]
+    with started(folder, *given, cwd=tmp_path) as running:
+        run = in_mlflow(local, until(lambda: read_state(folder)))
+        until(lambda: run.count().traces)
+        running.process.kill()
+        until(lambda: state_of(folder).status == "KILLED")
+        until(lambda: not _is_sending(folder))
     state = state_of(folder)
     assert state.counts["traces"] == {"store": 1, "mlflow": 1}
     run = in_mlflow(local, state)
@@ -184,10 +163,7 @@ def test_where_to_look() -> None:
         (LocalTracking(), {"MLFLOW_TRACKING_URI"}),
         (
             ServerTracking(uri="http://127.0.0.1:1"),
-            {
-                *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_TOKEN"),
-                *("AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"),
-            },
+            {*("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_TOKEN"), *("AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY")},
         ),
     ],
 )

@@ -20,8 +20,8 @@ from optimize.gate.gate import (
     impute_failures,
     max_failing_questions,
 )
-from tests.command import read_side
-from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, TunedFolder, over_http, simulated_server, tuned_here
+from tests.command import read_side, tuning_command
+from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, over_http, simulated_server
 
 FAILED = None  # in place of whether an answer is right
 
@@ -86,8 +86,7 @@ Right = dict[str, dict[str, int]]  # side → question → right answers
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedServer]:
-    monkeypatch.setattr("optimize.gate.sealed_log.find_log", lambda: tmp_path / "sealed_tests.jsonl")
+def server() -> Iterator[SimulatedServer]:
     with simulated_server() as server:
         yield server
 
@@ -96,9 +95,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulate
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Right:
     """What both sides answer where nothing fails: a request has the same reply each time."""
     place = tmp_path_factory.mktemp("alone")
-    with simulated_server() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("optimize.gate.sealed_log.find_log", lambda: place / "sealed_tests.jsonl")
-        assert tuned_here(place / "run", over_http(server, *OPTIONS), place / "shelf") == 0
+    with simulated_server() as server:
+        assert tuning_command(place, *over_http(server, *OPTIONS)).code == 0
     return {name: right(place / "run", name) for name in ("parent", "winner")}
 
 
@@ -129,8 +127,8 @@ def test_answers_that_fail_on_one_side_alone_count_against_the_new_prompts(
 ) -> None:
     one = next(each for each in QUESTIONS if alone["winner"][each] > alone["parent"][each])
     server.always_fails = lambda messages: about(one)(messages) and has_examples(messages) == (fails == "winner")
-    run, asked = TunedFolder(tmp_path / "run"), over_http(server, *OPTIONS)
-    assert tuned_here(run.folder, asked, tmp_path / "shelf") == 0
+    run = tuning_command(tmp_path, *over_http(server, *OPTIONS))
+    assert run.code == 0, run.err
     verdict, failed = run.verdict, {"parent": 0, "winner": 0, fails: EPOCHS}
     assert verdict["sealed"]["failed_answers"] == {**failed, "as_right": failed["parent"]}
     assert verdict["failed_questions"] == [one]

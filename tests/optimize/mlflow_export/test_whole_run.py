@@ -1,17 +1,15 @@
 """One tuning run from its command line to its pages in MLflow, a local store."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from tests.command import TUNED_SET
 from tests.optimize.mlflow_export.tuning_folder import client
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
+from tests.process import finish
 
 
 @pytest.mark.slow
@@ -38,11 +36,8 @@ def test_a_published_run_is_in_mlflow_with_its_proposals_its_gate_and_its_set(tm
     assert published.template == tuned.kept.texts["finalize"]
 
     before = [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in runs]
-    synced = subprocess.run(
-        [sys.executable, str(PROJECT_ROOT / "optimize" / "sync.py"), str(tuned.folder), *where[:2]],
-        cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
-    assert (synced.returncode, synced.stderr) == (0, "")
+    synced = finish(tuned.folder, tuned.folder, *where[:2], script="optimize/sync.py", cwd=tmp_path)
+    assert (synced.code, synced.err) == (0, "")
     again = store.search_runs([each.experiment_id for each in store.search_experiments()])
     assert [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in again] == before
     assert store.get_prompt_version_by_alias("toy.finalize", TUNED_SET).version == published.version

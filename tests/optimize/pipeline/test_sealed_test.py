@@ -21,7 +21,17 @@ from eval.workflows.python_api import compare, open_run
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
 from optimize.gate.sealed_log import SealedTestStart, begin_test
-from tests.command import TUNED_SET, forget_answers, forget_results, keep_result, read_side, run_command
+from tests.command import (
+    SEALED_LOG,
+    TUNED_SET,
+    Finished,
+    copy_run,
+    forget_answers,
+    forget_results,
+    keep_result,
+    read_side,
+    run_command,
+)
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Obedient, planted_run
 from tests.scripted_model import all_text
 
@@ -78,7 +88,7 @@ def test_answers_that_the_server_failed_are_asked_once_more(tmp_path: Path) -> N
 
 
 def read_log(place: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (place / "sealed_tests.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (place / SEALED_LOG).read_text().splitlines()]
 
 
 def read_levels(place: Path) -> list[float]:
@@ -86,7 +96,7 @@ def read_levels(place: Path) -> list[float]:
 
 
 def test_no_sealed_question_is_asked_before_the_test_is_in_the_log(tmp_path: Path) -> None:
-    log, logged = tmp_path / "sealed_tests.jsonl", list[bool]()
+    log, logged = tmp_path / SEALED_LOG, list[bool]()
 
     class Watching(Obedient):
         def respond(self, request: LMRequest) -> Response:
@@ -119,62 +129,62 @@ def test_a_test_whose_answers_were_removed_is_not_drawn_again(n_looks: int, tmp_
 
 
 @pytest.mark.slow
-def test_a_test_that_was_killed_before_its_first_question_keeps_its_level(tmp_path: Path) -> None:
-    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+def test_a_test_that_was_killed_before_its_first_question_keeps_its_level(rejected: Finished, tmp_path: Path) -> None:
+    first, place = copy_run(rejected, tmp_path / "copy"), tmp_path / "copy"
+    verdict = first.verdict
     forget_answers(first.folder)
     forget_results(first.folder, "verdict", "judged", "looks", "sealed")
-    begun, _ = (tmp_path / "sealed_tests.jsonl").read_text().splitlines()
-    (tmp_path / "sealed_tests.jsonl").write_text(f"{begun}\n")
-    again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=Obedient())
+    begun, _ = first.sealed_log.read_text().splitlines()
+    first.sealed_log.write_text(f"{begun}\n")
+    again = planted_run(place, "resume=run", texts={"finalize": SLIGHTLY}, model=Obedient())
     assert again.code == 0, again.err
-    assert again.verdict["sealed"] == first.verdict["sealed"] and read_levels(tmp_path) == [0.03]
+    assert again.verdict["sealed"] == verdict["sealed"] and read_levels(place) == [0.03]
 
 
 @pytest.mark.slow
-def test_a_verdict_that_is_deleted_is_written_again_from_the_same_answers(tmp_path: Path) -> None:
-    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
+def test_a_verdict_that_is_deleted_is_written_again_from_the_same_answers(rejected: Finished, tmp_path: Path) -> None:
+    first, place = copy_run(rejected, tmp_path / "copy"), tmp_path / "copy"
     verdict = first.verdict
     forget_results(first.folder, "verdict")
     shutil.rmtree(first.folder / "rejected")
     model = Obedient()
-    again = planted_run(tmp_path, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
+    again = planted_run(place, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
     assert (again.verdict["p"], again.verdict["sealed"]) == (verdict["p"], verdict["sealed"])
-    assert model.requests == [] and read_levels(tmp_path) == [0.03]
+    assert model.requests == [] and read_levels(place) == [0.03]
 
 
 @pytest.mark.parametrize("edited", ["winner", "parent"])
 def test_prompts_that_were_edited_after_the_search_are_neither_tested_nor_published(
-    edited: str, tmp_path: Path
+    edited: str, published: Finished, tmp_path: Path
 ) -> None:
-    first = planted_run(tmp_path, texts={"finalize": ALWAYS})
+    first, place = copy_run(published, tmp_path / "copy"), tmp_path / "copy"
     forget_answers(first.folder)
     forget_results(first.folder, "shortlist", "verdict")
-    shutil.rmtree(tmp_path / "prompts" / TUNED_SET)
+    shutil.rmtree(first.kept_folder)
     if edited == "parent":
         (first.folder / "prompts" / "finalize_system_prompt.txt").write_text(f"{ALWAYS} Or not.\n")
     else:
         kept = first.read("prompts c001")
         keep_result(first.folder, "prompts c001", {**kept, "texts": {**kept["texts"], "finalize": f"{ALWAYS} Or not."}})
     model = Obedient()
-    again = planted_run(tmp_path, "resume=run", texts={"finalize": ALWAYS}, model=model)
+    again = planted_run(place, "resume=run", texts={"finalize": ALWAYS}, model=model)
     assert again.code == 1 and "changed since the run wrote" in again.err
     assert read_entry(first.folder, TUNING).state == "stopped", "it has ended with a notice"
-    assert model.requests == [] and not (tmp_path / "prompts" / TUNED_SET).exists()
-    assert len(read_levels(tmp_path)) == 1, "no other test was begun"
+    assert model.requests == [] and not (first.shelf / TUNED_SET).exists()
+    assert len(read_levels(place)) == 1, "no other test was begun"
 
 
-def test_20_attempts_under_other_names_seeds_and_folders_end_in_a_refusal(tmp_path: Path) -> None:
-    log = tmp_path / "sealed_tests.jsonl"
-    first = planted_run(tmp_path, texts={"finalize": SLIGHTLY})
-    questions = read_log(tmp_path)[0]["questions"]
+def test_20_attempts_under_other_names_seeds_and_folders_end_in_a_refusal(rejected: Finished, tmp_path: Path) -> None:
+    place = tmp_path / "copy"
+    log, questions = copy_run(rejected, place).sealed_log, read_log(place)[0]["questions"]
     for number in range(2, 18):  # the tests of others, which take as long as the first
         begin_test(SealedTestStart(f"d{number}", f"r{number}", "aa", simulated=True), questions, log)
     model = Obedient()
-    given = (f"run.dir={tmp_path / 'last'}", "name=another_in_a_test", "seed=9")
-    last = planted_run(tmp_path, *given, texts={"finalize": ALWAYS}, model=model)
+    given = (f"run.dir={place / 'last'}", "name=another_in_a_test", "seed=9")
+    last = planted_run(place, *given, texts={"finalize": ALWAYS}, model=model)
     assert last.code == 1 and model.requests == [], "nothing is spent"
     assert "All 30 sealed questions were used in 17 earlier sealed tests: together they have used up" in last.err
-    assert first.code == 0 and sum(read_levels(tmp_path)) <= 0.05
+    assert rejected.code == 0 and sum(read_levels(place)) <= 0.05
 
 
 LOOKS = ("gate.looks=4", "seed=3")

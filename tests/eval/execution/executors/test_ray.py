@@ -12,16 +12,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eval.cli.paths import PROJECT_ROOT
 from eval.config.executor import RaySettings
 from mas.runtime.errors import UserError
-from tests.eval.command_line import SCRIPT, EvalCommand, dataset, question
+from tests.eval.command_line import EvalCommand, dataset, question
+from tests.process import finish, started
 from tests.servers.faults import FaultServer, fault_server
 
 RAY = ("executor=ray", "executor.workers=2")
@@ -75,29 +74,9 @@ def comparable(value: object) -> object:
     return [comparable(each) for each in value] if isinstance(value, list) else value
 
 
-@contextmanager
-def command(folder: Path, environment: dict[str, str], *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """The command in a session of its own; nothing of it is left at the end."""
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), *options, "tracking=off", f"run.dir={folder}"],
-        env={**environment, "PYTHONPATH": str(PROJECT_ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def run(folder: Path, environment: dict[str, str], *options: str) -> str:
-    with command(folder, environment, *options) as process:
-        output, _ = process.communicate(timeout=240)
-    return output
+def run(folder: Path, *options: str, **how: Any) -> str:
+    ended = finish(folder, *options, "tracking=off", **how)
+    return ended.out + ended.err
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
@@ -112,13 +91,6 @@ def ready_actors(folder: Path) -> list[int]:
     return [each for each in ready if Path(f"/proc/{each}").exists()]
 
 
-def wait_for_requests(server: FaultServer, number: int) -> None:
-    until = time.monotonic() + 60
-    while len(server.requests()) < number:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def options(folder: Path, server: FaultServer, number: int) -> list[str]:
     rows = [question(f"q{n:03}", f"Number {n}: what is 6 * 7?", "42") for n in range(number)]
     model = ["model=openai_compatible", f"model.base_url={server.base_url}", PRICE]
@@ -126,10 +98,10 @@ def options(folder: Path, server: FaultServer, number: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_records_are_those_of_a_single_process(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+def test_records_are_those_of_a_single_process(tmp_path: Path) -> None:
     asked = ["experiment=offline", "limit=12", "run.epochs=2", "cache.tools=off"]
     for name, more in (("local", ()), ("ray", RAY)):
-        output = run(tmp_path / name, clean_environment, *asked, *more)
+        output = run(tmp_path / name, *asked, *more)
         assert "Traceback" not in output, output
     local, ray = (sorted(map(json.dumps, map(comparable, records(tmp_path / n)))) for n in ("local", "ray"))
     assert local == ray
@@ -138,21 +110,21 @@ def test_records_are_those_of_a_single_process(tmp_path: Path, clean_environment
 
 
 @pytest.mark.slow
-def test_actors_that_are_killed_lose_and_double_nothing(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+def test_actors_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
     """What their samples had paid is not paid again, but for requests in flight."""
     draw, kills, number = random.Random(11), 0, 60
     with fault_server(latency_seconds=0.04) as server:
-        with command(tmp_path / "run", clean_environment, *options(tmp_path / "data", server, number)) as process:
+        with started(tmp_path / "run", *options(tmp_path / "data", server, number), "tracking=off") as running:
             before, wanted = 0, 4
-            while process.poll() is None and kills < 6:
+            while running.process.poll() is None and kills < 6:
                 time.sleep(draw.uniform(0.0, 0.1))
                 actors = ready_actors(tmp_path / "run")
-                if len(server.requests()) - before < wanted or not actors:
+                if server.asked - before < wanted or not actors:
                     continue
                 os.kill(draw.choice(actors), signal.SIGKILL)
-                kills, before, wanted = kills + 1, len(server.requests()), draw.randint(4, 12)
-            output, _ = process.communicate(timeout=240)
-        sent = len(server.requests())
+                kills, before, wanted = kills + 1, server.asked, draw.randint(4, 12)
+            output = running.end().err
+        sent = server.asked
     assert kills == 6, output
     done = records(tmp_path / "run")
     assert sorted(each["sample_id"] for each in done) == [f"q{n:03}" for n in range(number)], output
@@ -164,32 +136,33 @@ def test_actors_that_are_killed_lose_and_double_nothing(tmp_path: Path, clean_en
 
 
 @pytest.mark.slow
-def test_a_run_whose_ray_is_killed_ends_or_is_resumed(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+def test_a_run_whose_ray_is_killed_ends_or_is_resumed(tmp_path: Path) -> None:
     folder, number = tmp_path / "run", 60
     with fault_server(latency_seconds=0.04) as server:
         asked = options(tmp_path / "data", server, number)
-        with command(folder, clean_environment, *asked) as process:
-            wait_for_requests(server, 30)
-            found = subprocess.run(["pgrep", "-P", str(process.pid), "raylet"], capture_output=True, text=True)
+        with started(folder, *asked, "tracking=off") as running:
+            assert running.wait_until(lambda: server.asked >= 30)
+            found = subprocess.run(["pgrep", "-P", str(running.process.pid), "raylet"], capture_output=True, text=True)
             os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
-            output, _ = process.communicate(timeout=120)
-        if process.returncode != 0:
-            output += run(folder, clean_environment, *asked, f"run.resume={folder}")
-        sent = len(server.requests())
+            ended = running.end()
+        output = ended.err
+        if ended.code != 0:
+            output += run(folder, *asked, f"run.resume={folder}")
+        sent = server.asked
     assert sorted(each["sample_id"] for each in records(folder)) == [f"q{n:03}" for n in range(number)], output
     assert 3 * number <= sent <= 3 * number + 8
 
 
 @pytest.mark.slow
-def test_one_signal_for_all_processes_ends_a_run_in_order(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+def test_one_signal_for_all_processes_ends_a_run_in_order(tmp_path: Path) -> None:
     with fault_server(latency_seconds=0.05) as server:
         asked = options(tmp_path / "data", server, 200)
-        with command(tmp_path / "stopped", clean_environment, *asked) as process:
-            wait_for_requests(server, 30)
-            os.killpg(process.pid, signal.SIGINT)
-            output, _ = process.communicate(timeout=60)
-        assert process.returncode == 3, output
-        sent = len(server.requests())
+        with started(tmp_path / "stopped", *asked, "tracking=off") as running:
+            assert running.wait_until(lambda: server.asked >= 30)
+            os.killpg(running.process.pid, signal.SIGINT)
+            ended = running.end()
+        assert ended.code == 3, ended.err
+        sent = server.asked
     done = records(tmp_path / "stopped")
     assert 0 < len(done) < 200
     assert all(each["error"] is None for each in done)
@@ -197,24 +170,24 @@ def test_one_signal_for_all_processes_ends_a_run_in_order(tmp_path: Path, clean_
 
 
 @pytest.mark.slow
-def test_one_budget_is_for_all_workers(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+def test_one_budget_is_for_all_workers(tmp_path: Path) -> None:
     with fault_server(latency_seconds=0.05) as server:
         asked = options(tmp_path / "data", server, 200)
-        output = run(tmp_path / "budget", clean_environment, *asked, "executor.workers=4", "run.max_cost_usd=0.02")
+        output = run(tmp_path / "budget", *asked, "executor.workers=4", "run.max_cost_usd=0.02")
         assert "run.max_cost_usd=0.02" in output
         usage = json.loads((tmp_path / "budget" / "summary.json").read_text("utf-8"))["usage"]
         spent = re.search(r"the run has spent \$([0-9.]+)", output)
         assert spent is not None, output
         cost = usage["known_cost_usd"] / usage["lm_calls"]
         assert 0.02 <= float(spent[1]) <= 0.02 + 8 * cost
-        assert len(server.requests()) < 0.02 / cost + 8, "those in flight when the last dollar was spent, and no more"
+        assert server.asked < 0.02 / cost + 8, "those in flight when the last dollar was spent, and no more"
 
 
 @pytest.mark.slow
-def test_one_rate_is_for_all_workers(tmp_path: Path, clean_environment: dict[str, str]) -> None:
+def test_one_rate_is_for_all_workers(tmp_path: Path) -> None:
     with fault_server(latency_seconds=0.05) as server:
         asked = options(tmp_path / "data", server, 20)
-        run(tmp_path / "run", clean_environment, *asked, "model.rate.requests_per_minute=600")
+        run(tmp_path / "run", *asked, "model.rate.requests_per_minute=600")
         seconds = [each["seconds"] for each in server.requests()]
     assert len(seconds) == 60
     assert max(sum(begin <= each < begin + 1 for each in seconds) for begin in seconds) <= 14, "10, and a late one"
@@ -251,7 +224,7 @@ def cluster(clean_environment: dict[str, str]) -> Iterator[tuple[str, dict[str, 
 def test_a_run_joins_a_cluster_and_sends_it_what_it_needs(tmp_path: Path, cluster: tuple[str, dict[str, str]]) -> None:
     address, environment = cluster
     asked = ["experiment=offline", "limit=12", "executor=ray", f"executor.address={address}"]
-    output = run(tmp_path / "run", environment, *asked)
+    output = run(tmp_path / "run", *asked, environment=environment)
     log = (tmp_path / "run" / "logs" / "entry_point.log").read_text("utf-8")
     assert log.count('"event": "worker ready"') == 2, output
     assert log.count('"event": "question finished"') == len(records(tmp_path / "run")) == 12
@@ -263,8 +236,8 @@ def test_a_server_that_is_no_ray_ends_the_command_with_a_sentence(tmp_path: Path
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         asked = ["experiment=offline", "limit=1", "executor=ray", f"executor.address={address}"]
-        with command(tmp_path / "run", dict(os.environ), *asked) as process:
-            output, _ = process.communicate(timeout=120)
-    assert process.returncode == 1, output
+        ended = finish(tmp_path / "run", *asked, "tracking=off")
+    output = ended.out + ended.err
+    assert ended.code == 1, output
     assert f"the cluster at executor.address={address} cannot be used: no Ray has answered within 30 s" in output
     assert "Traceback" not in output
