@@ -31,7 +31,6 @@ from tests.bench import real_agent
 from tests.bench.contenders import Contender, contenders
 from tests.bench.executors import simulated
 from tests.bench.kills import kills
-from tests.bench.limiter_over_http import tabulate_over_http
 from tests.bench.limiter_simulation import tabulate
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
@@ -50,21 +49,11 @@ class Size:
     repeats: int = 3
     at_once: int = 1_000
     growth: tuple[int, ...] = (1_000, 10_000)
-    memory: tuple[int, ...] = (500, 2_000)
     simulated: int = 2_000
     kills: int = 40
 
 
-QUICK = Size(
-    questions=64,
-    concurrencies=(32, 64),
-    repeats=1,
-    at_once=200,
-    growth=(100, 500),
-    memory=(100, 400),
-    simulated=600,
-    kills=4,
-)
+QUICK = Size(questions=64, concurrencies=(32, 64), repeats=1, at_once=200, growth=(100, 500), simulated=600, kills=4)
 
 
 @dataclass(frozen=True)
@@ -98,10 +87,9 @@ PARTS: dict[str, Callable[[Bench], Iterable[Table]]] = {
     "all_at_once": lambda at: [all_at_once(at.contenders, at.work, at.size.at_once, at.size.repeats)],
     "growth": _growth,
     "resume": _resume,
-    "tracking": lambda at: tracking(at.work, at.size.questions, at.size.repeats, at.size.memory),
+    "tracking": lambda at: tracking(at.work, at.size.questions, at.size.repeats),
     "executors": lambda at: [simulated(at.work, at.size.simulated)],
     "limiter": lambda at: tabulate(quick=at.size is QUICK),
-    "limiter_over_http": lambda at: [tabulate_over_http(quick=at.size is QUICK)],
     "kills": lambda at: [kills(at.work / "kills", at.size.kills)],
 }
 ONLY_FULL = ("kills",)

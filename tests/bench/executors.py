@@ -13,10 +13,7 @@ from pathlib import Path
 from tests.bench.measuring import ROOT
 from tests.bench.tables import Table
 
-EXECUTORS = {
-    "local": ("executor=local",),
-    "ray, 2 workers": ("executor=ray", "executor.workers=2"),
-}
+EXECUTORS = {"local": ("executor=local",), "ray, 2 workers": ("executor=ray", "executor.workers=2")}
 CONCURRENCY = 64
 COLUMNS = ("", "questions", "wall s", "questions/s", "ratio", "CPU s, all processes", "command s")
 

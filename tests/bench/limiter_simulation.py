@@ -5,7 +5,7 @@
 The limiter is the real one (`mas/llm/rate_limiter.py`) on an event loop whose clock jumps. 64 workers send one request
 at a time; a request is on its way for 1 to 20 ms, a reply takes 200 ms, a refusal nothing. A refused request is sent
 again after `Retry-After`, else after full jitter, by both clients. `--document` writes the tables into
-docs/explanation/rate-limits.md. `tests/bench/limiter_over_http.py` repeats five rows over HTTP.
+docs/explanation/rate-limits.md.
 """
 
 import argparse
@@ -156,17 +156,9 @@ def tabulate_slow_model(calls: int) -> Table:
     )
     for says_when in (False, True):
         for share in (0.05, 0.2, 0.33):
-            seconds = [
-                simulate(
-                    client,
-                    Chance(share, draw=random.Random(1)),
-                    calls=calls,
-                    workers=16,
-                    latency_seconds=3.0,
-                    says_when=says_when,
-                ).seconds
-                for client in Client
-            ]
+            slow: dict[str, Any] = {"calls": calls, "workers": 16, "latency_seconds": 3.0, "says_when": says_when}
+            rules = (Chance(share, draw=random.Random(1)) for _ in Client)
+            seconds = [simulate(client, rule, **slow).seconds for client, rule in zip(Client, rules, strict=True)]
             table.add([f"{share:.0%}", "1 s" if says_when else "none", *(f"{each:.0f}" for each in seconds)])
     return table
 

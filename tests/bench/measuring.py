@@ -77,17 +77,12 @@ def medians(runs: Sequence[Measured]) -> Measured:
 
 
 def measure(
-    command: Callable[[str], list[str]],
-    requests: int,
-    latency_seconds: float,
-    limit_seconds: float | None = None,
-    watch: Callable[[int, Callable[[], float]], None] | None = None,
+    command: Callable[[str], list[str]], requests: int, latency_seconds: float, limit_seconds: float | None = None
 ) -> Measured:
     """Run the command that `command` makes of a server's base URL.
 
     Args:
         limit_seconds: of the whole command; then it is killed.
-        watch: told its process id, and a way to ask how many requests there were, as soon as it runs.
 
     Raises:
         StalledError: it was killed.
@@ -97,8 +92,6 @@ def measure(
         started, started_clock = time.time(), time.monotonic()
         process = subprocess.Popen(command(url), stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
         ask_server(url, f"/watch/{process.pid}")
-        if watch:
-            watch(process.pid, lambda: float(ask_server(url, "/stats")["requests"]))
         own, status, used = _ended(process.pid, limit_seconds)
         process.returncode = os.waitstatus_to_exitcode(status)  # Popen must not wait for it again
         seconds, stats = time.monotonic() - started_clock, ask_server(url, "/stats")

@@ -1,35 +1,51 @@
-"""A system over the simulated model, and the mean score of its answers, for the benches of tuning."""
+"""The toy system over the simulated model, and the mean score of its answers, for the benches of tuning."""
 
 import asyncio
 import statistics
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from eval.benchmarks.toy_set import ToyDataset
+from eval.scorers.gaia import GaiaScorer
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, read_prompt_set
 from mas.simulation import SimulatedModel
+from mas.system import agent_names
 from mas.tools.tool_context import Resources
 from tests.bench.measuring import ROOT
 
 CONCURRENCY = 16
 
 
-def system_and_data(system: str, data: str) -> tuple[Any, Any]:
+@cache
+def toy_system() -> Any:
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        config = compose("eval", [f"system={system}", f"data={data}", "model=offline"])
-        return instantiate(config.system), instantiate(config.data)
+        return instantiate(compose("eval", ["system=toy", "data=toy", "model=offline"]).system)
 
 
-def program_of(system: Any, prompts: PromptSet, model: SimulatedModel) -> Any:
-    program = system.build(model, None, Resources())
+def read_toy_set(name: str) -> PromptSet:
+    system = toy_system()
+    return read_prompt_set(name, agent_names(system), system.name, ROOT)
+
+
+def build_toy(prompts: PromptSet, model: SimulatedModel) -> Any:
+    program = toy_system().build(model, None, Resources())
     apply_prompt_set(program, prompts)
     return program
 
 
-def score(program: Any, samples: Sequence[Any], scorer: Any) -> float:
+def measure_accuracy(prompts: PromptSet, model: SimulatedModel, n_questions: int, seed: int) -> float:
+    """Return the share of right answers to questions of that seed."""
+    questions = ToyDataset(n_train=1, n_val=1, n_test=n_questions, seed=seed).load("test").samples
+    return score(build_toy(prompts, model), questions)
+
+
+def score(program: Any, samples: Sequence[Any]) -> float:
     """Return the mean score; an answer that fails is 0."""
+    scorer = GaiaScorer()
 
     async def answer_all() -> list[float]:
         gate = asyncio.Semaphore(CONCURRENCY)

@@ -18,7 +18,6 @@ from tests.bench.contenders import OURS, check_summary, evaluation, version
 from tests.bench.measuring import CALLS, FailedError, Measured, StalledError, measure, medians
 from tests.bench.side_by_side import LATENCY_SECONDS, ideal_seconds
 from tests.bench.tables import Cell, Table
-from tests.bench.tracking_memory import memory
 
 AT_ONCE = 32
 LIMIT_SECONDS = 180.0  # of one run
@@ -86,8 +85,8 @@ PEERS = (
 )
 
 
-def tracking(folder: Path, questions: int, repeats: int, memory_at: Sequence[int]) -> Iterator[Table]:
-    """Three tables: all rows, on relative to off, memory."""
+def tracking(folder: Path, questions: int, repeats: int) -> Iterator[Table]:
+    """Two tables: all rows, on relative to off."""
     folder = folder / "tracking"
     table = Table(f"Tracking: {questions} questions x {CALLS} calls, {LATENCY_SECONDS:g} s a call", COLUMNS)
     try:
@@ -101,7 +100,6 @@ def tracking(folder: Path, questions: int, repeats: int, memory_at: Sequence[int
     yield table
     if OURS in table.kept:
         yield _relative(off, local, states)
-    yield memory(lambda url, place: on(url, 64, max(memory_at), place), folder, memory_at)
 
 
 def on(url: str, at_once: int, questions: int, folder: Path) -> list[str]:

@@ -3,7 +3,6 @@
     python tests/bench/tuning_peer_gepa.py                         # two worlds, six seeds: 7 minutes on two idle cores
     python tests/bench/tuning_peer_gepa.py --longer                # the last arm as well: 26 minutes on two busy ones
     python tests/bench/tuning_peer_gepa.py --seeds 1 --sealed 200  # a look
-    python tests/bench/tuning_peer_gepa.py --document              # updates docs/explanation/optimisation.md
 
 | arm | what it is |
 |---|---|
@@ -23,7 +22,6 @@ effect, nothing is scored: whatever is shipped there is a mistake.
 import argparse
 import contextlib
 import io
-import json
 import logging
 import multiprocessing
 import os
@@ -32,29 +30,32 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.command import read_result
-
-ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":  # as a script only this folder is on the path
-    sys.path[0] = str(ROOT)
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from mas.simulation import SimulatedModel  # noqa: E402
-from mas.system import agent_names  # noqa: E402
-from tests.bench.paid_model import PaidModel  # noqa: E402
-from tests.bench.tables import Table  # noqa: E402
+from eval.execution.budget import REFLECTION
+from eval.runs.call_log import CallLog
+from eval.scorers.gaia import GaiaScorer
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.sample_context import SampleKey
+from mas.simulation import SimulatedModel
+from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from optimize.session.config import TuneConfig
+from tests.bench.paid_model import PaidModel
+from tests.bench.simulated_worlds import build_toy, measure_accuracy, read_toy_set
+from tests.bench.tables import Table
+from tests.command import tuning_command
 
 LONGER = "plain, longer"
-ARMS = ("ours", "plain", "plain, our settings", LONGER)
-WORLDS = ("normal", "null")
+ARMS = ("plain", "plain, our settings", LONGER)  # beside ours
+WORLDS = {"normal": "Prompts matter (world normal)", "null": "Prompts have no effect (world null)"}
 OTHER_QUESTIONS = 50_000  # added to the seed of the questions that what is shipped is scored on
 THREADS = 16
-DOCUMENT = ROOT / "docs" / "explanation" / "optimisation.md"
-MARKS = ("<!-- tuning_peer_gepa: written by tests/bench/tuning_peer_gepa.py --document -->", "<!-- end of it -->")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Shipped:
     new: bool  # whether it is something else than the prompts it began with
     val_gain: float | None  # of what it ships, in its own eyes
     requests: int  # of the search, baseline and reflections included
-    prompts: Any = field(repr=False)
+    prompts: PromptSet = field(repr=False)
     accuracy: float | None = None  # on the other questions
     gain: float | None = None
 
@@ -77,14 +78,6 @@ class Result:
     baseline: float | None
     arms: dict[str, Shipped]
     all_requests: int  # of ours
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        arms = {
-            name: {key: value for key, value in vars(each).items() if key != "prompts"}
-            for name, each in self.arms.items()
-        }
-        return {**asdict(replace(self, arms={})), "arms": arms}
 
 
 @dataclass(frozen=True)
@@ -97,167 +90,102 @@ class Job:
 
 
 def run(job: Job) -> Result:
-    """One world and seed: every arm, and what it ships scored on other questions."""
-    world, seed = job.world, job.seed
+    """Run every arm on one world and seed, and score what it ships on other questions."""
     logging.disable(logging.WARNING)
-    began = time.monotonic()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        ours, all_requests, parent, splits = _ours(world, seed, job.extra)
-        arms = {"ours": ours}
-        for name in ARMS[1:] if job.longer and world != "null" else ARMS[1:-1]:
-            budget = all_requests if name == LONGER else ours.requests
-            arms[name] = _plain(world, seed, parent, splits, budget, _settings(name))
-        baseline = None
-        if world != "null":  # where prompts have no effect, none is better or worse
-            baseline, arms = _scored(world, seed, job.n_sealed, parent, arms)
-    return Result(world, seed, baseline, arms, all_requests, time.monotonic() - began)
+    ours, all_requests, train, val = _run_ours(job)
+    arms = {"ours": ours}
+    for name in ARMS if job.longer and job.world != "null" else ARMS[:-1]:
+        budget = all_requests if name == LONGER else ours.requests
+        arms[name] = _run_plain(job, train, val, budget, name)
+    if job.world == "null":  # where prompts have no effect, none is better or worse
+        return Result(job.world, job.seed, None, arms, all_requests)
+
+    def measure(prompts: PromptSet) -> float:
+        model = SimulatedModel(world=job.world, seed=job.seed)
+        return measure_accuracy(prompts, model, job.n_sealed, OTHER_QUESTIONS + job.seed)
+
+    baseline = measure(read_toy_set("toy_baseline"))
+    for name, arm in arms.items():
+        reached = measure(arm.prompts) if arm.new else baseline
+        arms[name] = replace(arm, accuracy=reached, gain=reached - baseline)
+    return Result(job.world, job.seed, baseline, arms, all_requests)
 
 
-def _ours(world: str, seed: int, extra: Sequence[str]) -> tuple[Shipped, int, Any, Any]:
-    """The whole command, in a folder of its own; the sealed set's openings are noted there, too."""
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
+def _run_ours(job: Job) -> tuple[Shipped, int, list[Any], list[Any]]:
+    """Run the whole command; return what it shipped, all its requests, the training and the validation questions."""
+    known: dict[str, Any] = {}
 
-    from eval.cli.paths import OUTPUTS
-    from mas.prompt_sets.prompt_set import read_prompt_set
-    from optimize.gate import sealed_log
-    from optimize.pipeline.tuning import tune
-    from optimize.questions.splits import make_splits
-    from optimize.session.config import read_config
+    def remember(config: TuneConfig) -> None:
+        for split in ("train", "val", "test"):
+            known.update({each.id: each for each in config.base.data.load(split).samples})
 
-    OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder, shelf = Path(scratch, "run"), Path(scratch, "prompts")
-        sealed_log.find_log = lambda: Path(scratch, "sealed_tests.jsonl")
-        overrides = [
-            *("system=toy", "data=toy", "model=offline", "optimizer=gepa", "tracking=off", "yes=true"),
-            *(f"model.world='{world}'", f"model.seed={seed}", f"data.seed={seed}", f"seed={seed}", f"run.dir={folder}"),
-            *extra,
-        ]
-        with initialize_config_dir(str(ROOT / "conf"), version_base=None):
-            composed = compose("optimize", overrides)
-        config = read_config(composed, overrides, shelf)
-        config.check()
-        parent = config.parent
-        tune(config)
-        verdict = read_result(folder, "verdict")
-        splits = make_splits(config.base.data, config.splits)
-        published, prompts, gain = verdict["published"], parent, None
-        if published:
-            system = config.base.system
-            prompts = read_prompt_set(shelf / config.name, agent_names(system), system.name, ROOT)
-            chosen = next(
-                each
-                for each in read_result(folder, "shortlist")
-                if each["candidate_id"] == verdict["winner"]["candidate_id"]
-            )
-            gain = chosen["val_score"] - read_result(folder, "baseline")["val_score"]
-        requests = _requests_of_search(folder, splits)
-        return Shipped(_told(verdict), published, gain, requests, prompts), verdict["spend"]["lm_calls"], parent, splits
+    options = ("system=toy", "data=toy", "model=offline", "optimizer=gepa", f"model.world='{job.world}'")
+    seeds = (f"{name}={job.seed}" for name in ("model.seed", "data.seed", "seed"))
+    with tempfile.TemporaryDirectory() as place:
+        tuned = tuning_command(Path(place), *options, *seeds, *job.extra, change=remember)
+        verdict, splits = tuned.verdict, tuned.read("splits")
+        train, val = ([known[each] for each in splits[part]] for part in ("train", "val"))
+        with contextlib.closing(CallLog(tuned.folder / "calls.db")) as log:  # the shortlist's are of later epochs
+            samples = [REFLECTION, *(SampleKey(each.id, 1) for each in (*train, *val))]
+            requests = sum(log.sum_paid(sample).lm_calls for sample in samples)
+        if verdict["published"]:
+            what, prompts = verdict["winner"]["candidate_id"], tuned.kept
+            (chosen,) = [each for each in tuned.read("shortlist") if each["candidate_id"] == what]
+            gain = chosen["val_score"] - tuned.read("baseline")["val_score"]
+        else:
+            sealed = "" if verdict["gain"] is None else f" (sealed gain {100 * verdict['gain']:+.1f})"
+            what, prompts, gain = f"none, {verdict['finish_reason']}{sealed}", read_toy_set("toy_baseline"), None
+        shipped = Shipped(what, verdict["published"], gain, requests, prompts)
+        return shipped, verdict["spend"]["lm_calls"], train, val
 
 
-def _told(verdict: Any) -> str:
-    """The candidate, or why none was published; then with what it had gained on the run's own sealed questions."""
-    if verdict["published"]:
-        return str(verdict["winner"]["candidate_id"])
-    gain = verdict["gain"]
-    return f"none, {verdict['finish_reason']}" + ("" if gain is None else f" (sealed gain {100 * gain:+.1f})")
+def _run_plain(job: Job, train: list[Any], val: list[Any], budget: int, arm: str) -> Shipped:
+    """As the users of dspy.GEPA do it: compile, and take what it returns."""
+    import dspy
 
-
-def _requests_of_search(folder: Path, splits: Any) -> int:
-    """Those of the first epoch and of the reflection; the shortlist's answers are of later ones."""
-    from eval.execution.budget import REFLECTION
-    from eval.runs.call_log import CallLog
-    from mas.runtime.sample_context import SampleKey
-
-    with contextlib.closing(CallLog(folder / "calls.db")) as log:
-        samples = [REFLECTION, *(SampleKey(each.id, 1) for each in (*splits.train, *splits.val))]
-        return sum(log.sum_paid(sample).lm_calls for sample in samples)
-
-
-def _settings(arm: str) -> dict[str, Any]:
-    """None for plain: DSPy's own."""
-    if arm != "plain, our settings":
-        return {}
-    from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
-
-    ours = GepaOptimizer()
-    return {
+    scorer, model, ours = GaiaScorer(), PaidModel(world=job.world, seed=job.seed), GepaOptimizer()
+    settings: dict[str, Any] = {
         "reflection_minibatch_size": ours.minibatch_size,
         "component_selector": ours.component_selector,
     }
 
-
-def _plain(world: str, seed: int, parent: Any, splits: Any, budget: int, settings: dict[str, Any]) -> Shipped:
-    """As the users of dspy.GEPA do it: compile, and take what it returns."""
-    import dspy
-
-    from eval.scorers.gaia import GaiaScorer
-    from tests.bench.simulated_worlds import program_of, system_and_data
-
-    scorer, model = GaiaScorer(), PaidModel(world=world, seed=seed)
-
     def metric(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> float:
         return float(scorer(gold.question, pred.final_answer, gold.answer).value)
 
-    def samples(part: Any) -> list[Any]:
+    def samples(part: Sequence[Any]) -> list[Any]:
         return [dspy.Example(question=each.question, answer=each.target).with_inputs("question") for each in part]
 
-    system, _ = system_and_data("toy", "toy")
-    program = program_of(system, parent, model)
+    parent = read_toy_set("toy_baseline")
     optimizer = dspy.GEPA(
         metric,
         max_metric_calls=10**9,
         reflection_lm=model.create_reflection_lm(),
         num_threads=THREADS,
         track_stats=True,
-        seed=seed,
+        seed=job.seed,
         gepa_kwargs={"stop_callbacks": [lambda state: model.paid.requests >= budget]},
-        **settings,
+        **(settings if arm == "plain, our settings" else {}),
     )
-    best = optimizer.compile(program, trainset=samples(splits.train), valset=samples(splits.val))
-    told = best.detailed_results
-    scores, number = told.val_aggregate_scores, told.best_idx
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        best = optimizer.compile(build_toy(parent, model), trainset=samples(train), valset=samples(val))
+    scores, number = best.detailed_results.val_aggregate_scores, best.detailed_results.best_idx
     texts = {name: each.signature.instructions for name, each in best.named_predictors()}
     what = f"candidate {number} of {len(scores) - 1}" if number else f"none of {len(scores) - 1}"
     gain = scores[number] - scores[0] if number else None
     return Shipped(what, number != 0, gain, model.paid.requests, replace(parent, texts=texts))
 
 
-def _scored(
-    world: str, seed: int, n_sealed: int, parent: Any, arms: dict[str, Shipped]
-) -> tuple[float, dict[str, Shipped]]:
-    from eval.benchmarks.toy_set import ToyDataset
-    from eval.scorers.gaia import GaiaScorer
-    from tests.bench.simulated_worlds import program_of, score, system_and_data
-
-    system, _ = system_and_data("toy", "toy")
-    questions = ToyDataset(n_train=1, n_val=1, n_test=n_sealed, seed=OTHER_QUESTIONS + seed).load("test").samples
-    model = SimulatedModel(world=world, seed=seed)
-
-    def accuracy(prompts: Any) -> float:
-        return score(program_of(system, prompts, model), questions, GaiaScorer())
-
-    baseline = accuracy(parent)
-    found = {}
-    for name, arm in arms.items():
-        reached = accuracy(arm.prompts) if arm.new else baseline
-        found[name] = replace(arm, accuracy=reached, gain=reached - baseline)
-    return baseline, found
-
-
-# Tables
-
-
-def tables(results: Sequence[Result], n_sealed: int) -> Iterator[Table]:
-    titles = {"normal": "Prompts matter (world normal)", "null": "Prompts have no effect (world null)"}
-    for world, title in titles.items():
+def tabulate(results: Sequence[Result], n_sealed: int) -> Iterator[Table]:
+    for world, title in WORLDS.items():
         if found := sorted((each for each in results if each.world == world), key=lambda result: result.seed):
-            yield _summary(f"{title}, {len(found)} seeds", found, n_sealed)
-            yield _by_seed(found)
+            yield _summarise(f"{title}, {len(found)} seeds", found, n_sealed)
+            by_seed = Table("What each shipped, and its gain in points if measured", ("seed", *found[0].arms))
+            for each in found:
+                by_seed.add([each.seed, *(_write_gain(arm) for arm in each.arms.values())])
+            yield by_seed
 
 
-def _summary(title: str, results: Sequence[Result], n_sealed: int) -> Table:
+def _summarise(title: str, results: Sequence[Result], n_sealed: int) -> Table:
     on = f"on {n_sealed:,} other questions (sd)"
     columns = ("arm", "shipped something new", f"accuracy {on}", f"gain {on}", "gain seen on validation", "requests")
     table = Table(title, columns)
@@ -279,14 +207,7 @@ def _summary(title: str, results: Sequence[Result], n_sealed: int) -> Table:
     return table
 
 
-def _by_seed(results: Sequence[Result]) -> Table:
-    table = Table("What each shipped, and its gain in points where that was measured", ("seed", *results[0].arms))
-    for each in results:
-        table.add([each.seed, *(_with_gain(arm) for arm in each.arms.values())])
-    return table
-
-
-def _with_gain(arm: Shipped) -> str:
+def _write_gain(arm: Shipped) -> str:
     return arm.what if arm.gain is None or not arm.new else f"{arm.what}: {100 * arm.gain:+.1f}"
 
 
@@ -298,50 +219,28 @@ def _mean_sd(values: Sequence[float | None], form: str = ".1f", unit: str = "%")
     return f"{100 * statistics.mean(known):{form}}{unit}{spread}"
 
 
-def _document(text: str) -> None:
-    """Replace what stands between the two marks."""
-    page = DOCUMENT.read_text(encoding="utf-8")
-    before, _, rest = page.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    DOCUMENT.write_text(f"{before}{MARKS[0]}\n\n{text}\n{MARKS[1]}{after}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--sealed", type=int, default=1000, help="other questions that what is shipped is scored on")
     parser.add_argument("--longer", action="store_true")
-    parser.add_argument("--worlds", nargs="*", choices=WORLDS, default=WORLDS)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--document", action="store_true")
     parser.add_argument("extra", nargs="*", metavar="option=value", help="for optimize/run.py")
     chosen = parser.parse_args()
     os.environ["PYTHONHASHSEED"] = "0"  # one choice of GEPA's merge depends on it
-    todo = [
-        Job(world, seed, chosen.sealed, chosen.longer, tuple(chosen.extra))
-        for world in chosen.worlds
-        for seed in range(chosen.seeds)
-    ]
+    each_job = [(world, seed) for world in WORLDS for seed in range(chosen.seeds)]
+    todo = [Job(world, seed, chosen.sealed, chosen.longer, tuple(chosen.extra)) for world, seed in each_job]
     began, results = time.monotonic(), []
     with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
         for result in pool.imap_unordered(run, todo):
             results.append(result)
             told = ", ".join(f"{name}: {arm.what}" for name, arm in result.arms.items())
-            print(
-                f"{len(results)}/{len(todo)} {result.world} {result.seed}: {told} ({result.seconds:.0f} s)", flush=True
-            )
-            if chosen.json:
-                chosen.json.write_text(json.dumps([each.to_dict() for each in results], indent=1), encoding="utf-8")
+            print(f"{len(results)}/{len(todo)} {result.world} {result.seed}: {told}", flush=True)
+    minutes = (time.monotonic() - began) / 60
     command = f"`python tests/bench/{Path(__file__).name}{' --longer' * chosen.longer}`"
-    about = f"{command}, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores"
-    minutes = f"{(time.monotonic() - began) / 60:.0f} minutes"
-    text = "\n".join(
-        [f"{about}, {minutes}.\n", *(table.markdown() for table in tables(results, chosen.sealed))]
-    ).replace("### ", "#### ")
-    print(f"\n{text}")
-    if chosen.document:
-        _document(text)
+    print(f"\n{command}, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {minutes:.0f} minutes.\n")
+    for table in tabulate(results, chosen.sealed):
+        print(table.markdown().replace("### ", "#### "))
 
 
 if __name__ == "__main__":

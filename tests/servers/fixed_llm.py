@@ -20,10 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 FIELDS: dict[bytes, dict[str, str]] = {
-    b"[[ ## research_steps ## ]]": {
-        "research_steps": '["Work out 6 * 7."]',
-        "expert_steps": '["State the product."]',
-    },
+    b"[[ ## research_steps ## ]]": {"research_steps": '["Work out 6 * 7."]', "expert_steps": '["State the product."]'},
     b"[[ ## plan_to_review ## ]]": {"decision": "approve", "feedback": "Complete."},
     b"[[ ## research_to_review ## ]]": {"decision": "approve", "feedback": "Complete."},
     b"[[ ## answer_to_review ## ]]": {"decision": "approve", "feedback": "Right."},
