@@ -28,6 +28,7 @@ class GaiaDataset(Dataset):
 
     sealed_level: ClassVar[str] = "1"  # a prompt search learns from the other levels and is tested on this one
     sealed_name: ClassVar[str] = "GAIA Level 1"
+    repo: ClassVar[str] = REPOSITORY
     revision: ClassVar[str] = REVISION
 
     config: str = "2023_level1"
@@ -57,7 +58,7 @@ class GaiaDataset(Dataset):
             UserError: no access, no such config or split, or a row is bad and bad rows are refused.
         """
         self.check()
-        hub = HubRepository(self.path or REPOSITORY, REVISION, self._build_refusal)
+        hub = HubRepository(self.path or self.repo, self.revision, self._build_refusal)
         contents = hub.read_table(self.config, split)
         place = f"{hub.repo}, {self.config}/{split}"
         rows = [Row(f"{place}, row {number}", content) for number, content in enumerate(contents, start=1)]
