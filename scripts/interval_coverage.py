@@ -30,8 +30,7 @@ from eval.analysis.statistics.intervals import (
     compute_metric_interval,
 )
 from eval.analysis.statistics.paired_interval import compute_paired_interval
-from eval.analysis.statistics.paired_means import compare_means
-from eval.analysis.statistics.paired_tests import Pair, sum_pairs
+from eval.analysis.statistics.paired_tests import Pair, compare_means, sum_pairs
 from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat
 from eval.analysis.summary.label_metrics import compute_f1_interval, compute_macro_interval
 

@@ -22,8 +22,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 import numpy as np
 
 from eval.analysis.comparison.comparison import Comparison, Side
-from eval.analysis.statistics.paired_means import MeanDifference
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, run_paired_test
 from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, Look, decide_look
 from optimize.gate.looks import plan_looks
 from optimize.gate.power import ACCURACY, compute_smallest_gain

@@ -11,8 +11,7 @@ from eval.analysis.comparison.answers import GivenAnswer
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.analysis.comparison.comparison import Side
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.statistics.paired_means import MeanDifference
-from eval.analysis.statistics.paired_tests import PairedResult
+from eval.analysis.statistics.paired_tests import MeanDifference, PairedResult
 from eval.execution.console import Console
 from eval.reports.formats import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
 from eval.reports.tables import Table
@@ -88,8 +87,6 @@ def build_numbers(pair: RunComparison) -> Table:
     add_sides(_SIDES_INTERVAL, lambda side: _format_interval(side.score_ci95, format_percent))
     if comparison.metric != ACCURACY:
         add_sides("fully right", lambda side: format_percent(side.accuracy))
-    for name, extra in comparison.extra.items():
-        add_scores(f"{name}: {extra.metric}", (extra.first, extra.second), extra.result)
     add_means("lost by format", comparison.format_losses, format_percent, format_points, " points")
     cost = comparison.cost_usd
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing

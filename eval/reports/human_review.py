@@ -1,22 +1,9 @@
-"""What people said of a run's answers, in sentences; loaded for a run with labels of people, or with a judge."""
+"""What people said of a run's answers, in sentences; loaded for a run with labels of people."""
 
-from eval.analysis.summary.summary import HumanAgreement, HumanReview, Summary
-from eval.reports.formats import describe_without, format_bounds, format_floor, format_percent
+from eval.analysis.summary.summary import HumanReview, Summary
+from eval.reports.formats import describe_without, format_floor
 from eval.runs.record import HumanVerdict
 from mas.runtime.text import format_count
-
-
-def describe_agreement(people: HumanAgreement | None) -> str:
-    """Return how far people agree with the judge, by their labels on some of its answers."""
-    if people is None:
-        return "no human labels yet; python eval/view.py has a queue for them"
-    parts = []
-    for verdict, each in (("accepted", people.accepted), ("rejected", people.rejected)):
-        confirmed = (
-            f"{format_percent(each.score)} of {each.n}{format_bounds(each.score_ci95)}" if each.n else "none of 0"
-        )
-        parts.append(f"{confirmed} labelled answers that it {verdict}")
-    return f"people confirm {' and '.join(parts)}"
 
 
 def describe_changes(review: HumanReview) -> str:

@@ -196,9 +196,7 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
         yield f"scored by {name}", f"{result}; {failed}: {error}" if extra.n_failed else result
     if summary.scorer == JUDGE:
-        from eval.reports.human_review import describe_agreement
-
-        yield "the judge and people", describe_agreement(summary.judge_agreement)
+        yield "judged", "by a model, whose verdicts are opinions; python eval/view.py has a queue for people's"
     if review := summary.human_review:
         from eval.reports.human_review import describe_review
 

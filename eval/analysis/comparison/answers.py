@@ -15,7 +15,6 @@ from eval.analysis.statistics.paired_tests import Pair
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import digest_questions, digest_task
 from eval.runs.store import RunStore
-from eval.scorers.score import read_value
 from mas.runtime.text import format_count
 
 MAX_TEXT_CHARS = 600
@@ -39,7 +38,6 @@ class GivenAnswer:
     cached_calls: int  # from the cache that runs share: they cost nothing this time
     leaked: bool = False  # it met a web result that gives the sample away
     cached_tool_calls: int = 0  # answered with the results of another run
-    extra: tuple[tuple[str, float], ...] = ()  # name and value of each extra scorer
 
     @classmethod
     def from_record(cls, record: Record) -> "GivenAnswer":
@@ -58,7 +56,6 @@ class GivenAnswer:
             cached_calls=usage.cached_calls,
             leaked=bool(record.leaks),
             cached_tool_calls=usage.cached_tool_calls,
-            extra=tuple((intern(name), read_value(each.value)) for name, each in record.extra_scores.items()),
         )
 
     @property
@@ -86,7 +83,6 @@ class Answers:
     given: Given
     epochs: int
     scorer: object = None  # its configuration
-    extra_scorers: Mapping[str, object] = field(default_factory=dict)  # name → its configuration
     files: Mapping[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
     questions_sha256: str = ""  # in any order
     n_missing: int = 0  # answers that the run has not come to
@@ -104,18 +100,15 @@ class Answers:
         """Return the answers to a sample that there are."""
         return [each for each in self.list_epochs(sample_id) if each is not None]
 
-    def list_scores(self, sample_id: str, with_missing: bool = True, extra: str | None = None) -> tuple[float, ...]:
+    def list_scores(self, sample_id: str, with_missing: bool = True) -> tuple[float, ...]:
         """Return the value of each epoch's answer, 0 to 1; in error or missing it is 0.
 
         Args:
             sample_id: the sample.
             with_missing: also of epochs without an answer.
-            extra: name of the extra scorer whose values are meant; None: those of the deciding one.
         """
         given = self.list_epochs(sample_id) if with_missing else self.list_given(sample_id)
-        if extra is None:
-            return tuple(0.0 if each is None else each.value for each in given)
-        return tuple(0.0 if each is None else dict(each.extra).get(extra, 0.0) for each in given)
+        return tuple(0.0 if each is None else each.value for each in given)
 
 
 def read_answers(store: RunStore) -> Answers:
@@ -131,7 +124,6 @@ def read_answers(store: RunStore) -> Answers:
         given=collect_answers(store.records(without_trajectory=True)),
         epochs=info.epochs,
         scorer=info.config.get("scorer"),
-        extra_scorers=info.part("extra_scorers"),
         files=files,
         questions_sha256=digest_questions(planned, files),
         n_missing=sum(len(store.list_missing(epoch)) for epoch in range(1, info.epochs + 1)),
@@ -179,20 +171,17 @@ def find_obstacle(first: Answers, second: Answers) -> str | None:
     return None if first.questions else "no question has a gold answer"
 
 
-def pair_scores(
-    first: Answers, second: Answers, ids: Sequence[str] | None = None, extra: str | None = None
-) -> list[Pair]:
+def pair_scores(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> list[Pair]:
     """Return the scores of two runs without an obstacle, or of the samples that they have in common.
 
     Args:
         first: one run.
         second: the other.
         ids: of the samples; None: all.
-        extra: name of the extra scorer whose scores are meant; None: those of the deciding one.
     """
     whole = ids is None
     chosen = first.questions if ids is None else ids
-    return [Pair(first.list_scores(each, whole, extra), second.list_scores(each, whole, extra)) for each in chosen]
+    return [Pair(first.list_scores(each, whole), second.list_scores(each, whole)) for each in chosen]
 
 
 def find_common(first: Answers, second: Answers) -> list[str]:

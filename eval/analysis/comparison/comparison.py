@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field
 
 from eval.analysis.comparison.answers import Answers, GivenAnswer, pair_scores
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
-from eval.analysis.statistics.paired_means import MeanDifference, compare_means
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, compare_means, run_paired_test
 from eval.runs.record import NOT_RUN, PlannedQuestion
 from eval.scorers.score import join_metrics, name_metric, read_scorer_name
 
@@ -50,19 +49,6 @@ class Flip:
 
 
 @dataclass(frozen=True)
-class ExtraComparison:
-    """Two runs by a scorer that does not decide, on the same samples."""
-
-    metric: str
-    first: float
-    second: float
-    result: PairedResult
-
-    def to_dict(self) -> dict[str, object]:
-        return {"metric": self.metric, "first": self.first, "second": self.second, **self.result.to_dict()}
-
-
-@dataclass(frozen=True)
 class Comparison:
     """The second run compared with the first."""
 
@@ -76,7 +62,6 @@ class Comparison:
     format_losses: MeanDifference  # share of answers that could not be read, or were wrong in their format alone
     unreadable: MeanDifference  # share of answers that could not be read
     flips: list[Flip]  # the largest difference first
-    extra: dict[str, ExtraComparison] = field(default_factory=dict)  # of the extra scorers that both have
     pairs: Mapping[str, Pair] = field(default_factory=dict)  # id of each sample → its scores
 
     def to_dict(self) -> dict[str, object]:
@@ -87,7 +72,6 @@ class Comparison:
             "first": asdict(self.first),
             "second": asdict(self.second),
             **{name: each.to_dict() if each else None for name, each in means.items()},
-            "extra_scorers": {name: each.to_dict() for name, each in self.extra.items()},
             "flips": [asdict(each) for each in self.flips],
         }
 
@@ -120,22 +104,12 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
         format_losses=_share(asked, lambda each: each.format_lost),
         unreadable=_share(asked, lambda each: each.unreadable),
         flips=_flips([first.questions[each] for each in chosen], scores, asked),
-        extra={
-            name: _compare_extra(node, pair_scores(first, second, ids, name))
-            for name, node in first.extra_scorers.items()
-            if second.extra_scorers.get(name) == node
-        },
         pairs=dict(zip(chosen, scores, strict=True)),
     )
 
 
 def _list_values(scores: Sequence[Pair]) -> list[float]:
     return [value for pair in scores for side in pair for value in side]
-
-
-def _compare_extra(scorer: object, scores: Sequence[Pair]) -> ExtraComparison:
-    metric = name_metric(read_scorer_name(scorer), _list_values(scores))
-    return ExtraComparison(metric, *_average_sides(scores), run_paired_test(scores))
 
 
 def _average(scores: Sequence[Sequence[float]]) -> float:

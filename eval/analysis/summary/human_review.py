@@ -1,17 +1,12 @@
-"""Numbers of what people have said of a run: corrected targets, overruled verdicts, a judge's agreement with them.
+"""Numbers of what people have said of a run: corrected targets and overruled verdicts.
 
-People mostly look at failures, so their labels are no random sample: the answers that the judge accepted and those that
-it rejected are counted apart.
-
-    summarise_review(rows, incomplete=False).n_corrected
-    compare_with_people(judged_rows).rejected.score        # share of its rejections that people confirm
+summarise_review(rows, incomplete=False).n_corrected
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 
-from eval.analysis.summary.rows import Row, measure_share, measure_without
-from eval.analysis.summary.summary import HumanAgreement, HumanReview, PartNumbers
+from eval.analysis.summary.rows import Row, measure_without
+from eval.analysis.summary.summary import HumanReview
 from eval.scorers.score import read_value
 
 # As in `eval.analysis.human_review.labels`, which writes them.
@@ -61,28 +56,3 @@ def _read_original_value(row: Row) -> float:
 def _was_accepted(row: Row) -> bool:
     """Return whether the scorer accepted an answer, before a person's label."""
     return row.scored and _read_original_value(row) == 1.0
-
-
-def compare_with_people(judged: Sequence[Row]) -> HumanAgreement | None:
-    """Return the agreement of a judge with people's labels on single answers; None: no human labels yet.
-
-    Labels of the same answer to a sample count once, and those on questions whose target is wrong say nothing of it.
-
-    Args:
-        judged: final answers that a judge has scored.
-    """
-    confirmed: dict[tuple[str, int | None], tuple[bool, bool]] = {}  # answer → was it accepted, and do people agree
-    for row in judged:
-        label = next((each.label for each in row.human if each.label in (_RIGHT, _WRONG)), None)
-        if label is not None and not _has(row, _WRONG_GOLD):
-            confirmed[row.sample_id, row.vote] = _was_accepted(row), _was_accepted(row) == (label == _RIGHT)
-    parts = []
-    for accepted in (True, False):
-        by_sample: defaultdict[str, list[bool]] = defaultdict(list)
-        for (sample_id, _), (was_so, agrees) in confirmed.items():
-            if was_so is accepted:
-                by_sample[sample_id].append(agrees)
-        tallies = [(sum(each), len(each)) for each in by_sample.values()]
-        share, interval = measure_share(tallies, incomplete=False)
-        parts.append(PartNumbers(score=share or 0.0, score_ci95=interval, n=sum(n for _, n in tallies)))
-    return HumanAgreement(accepted=parts[0], rejected=parts[1]) if confirmed else None

@@ -35,7 +35,7 @@ from eval.benchmarks.dataset import EXPECTED
 from eval.runs.record import NOT_RUN, Record
 from eval.runs.store import UNFINISHED
 from eval.scorers.labels import LabelSet
-from eval.scorers.score import JUDGE, name_metric, read_value
+from eval.scorers.score import name_metric, read_value
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
@@ -133,11 +133,9 @@ def _summarise_rest(final: Sequence[Row], run: RunDetails, epochs: int, incomple
 
         found["by_epochs"] = summarise_epochs(final, epochs)
     if any(each.human for each in final):
-        from eval.analysis.summary.human_review import compare_with_people, summarise_review
+        from eval.analysis.summary.human_review import summarise_review
 
-        judged = [each for each in final if each.scored and each.error_class is None]
         found["human_review"] = summarise_review(final, incomplete)
-        found["judge_agreement"] = compare_with_people(judged) if run.scorer == JUDGE else None
     if run.attribution:
         found["attribution"] = tuple(_count_lost_points(final, run.attribution.links, incomplete))
         found["critics"] = dict(sorted(run.attribution.critics.items()))

@@ -95,14 +95,6 @@ class PartNumbers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HumanAgreement:
-    """Shares of a judge's verdicts that people's labels confirm, over the labelled answers."""
-
-    accepted: PartNumbers  # of the answers that it accepted
-    rejected: PartNumbers
-
-
-@dataclass(frozen=True, kw_only=True)
 class LabelNumbers:
     """Precision, recall and F1 of one label; see `eval.analysis.summary.label_metrics`."""
 
@@ -255,7 +247,6 @@ class Summary(Counts, RunFacts):
     waited_seconds: float  # of all samples
     peak_memory_mb: float | None  # of the process, the highest of all sessions; None: unknown
     by_epochs: EpochNumbers | None = None  # None: one epoch, no target, or incomplete
-    judge_agreement: HumanAgreement | None = None  # None: no judge, or nobody has labelled an answer that it scored
     used_to_tune: TuningOverlap | None = None  # None: no sample has a target, or it is unknown
     labels: LabelSummary | None = None  # None: the targets are answers
     by_tag: dict[str, dict[str, Counts]] = field(default_factory=dict)  # tag → value → counts; tags with several values

@@ -175,7 +175,6 @@ def chart_differences(result: ComparisonResult, runs: Sequence[ReadRun]) -> Char
     (pair,), questions = result.comparisons, runs[0].answers.questions
     comparison = pair.comparison
     points = [_point(f"all: {comparison.metric}", comparison.score)]
-    points += [_point(f"{name}: {each.metric}", each.result) for name, each in comparison.extra.items()]
     for name, group in _list_groups([questions[each] for each in comparison.pairs]):
         points.append(_point(name, run_paired_test([comparison.pairs[each] for each in group])))
     title = f"{pair.run} - {pair.against} in points, with 95% intervals; groups are not adjusted for their number"

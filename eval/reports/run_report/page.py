@@ -33,7 +33,7 @@ MAX_VALUES = 15  # of a level, kind or tag in a chart
 MAX_ANSWERS = 10_000  # rows of (sample, epoch)
 MAX_LEAKS = 200  # web results
 CAVEATS = (  # what a reader must know before the number is believed
-    *("tuned on", "benchmark leaks", "the judge and people", "reviewed by people"),
+    *("tuned on", "benchmark leaks", "judged", "reviewed by people"),
     *("unscored", "left out", "skipped", "answers"),
 )
 _HERE = Path(__file__).parent

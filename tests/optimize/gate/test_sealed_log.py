@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from eval.analysis.statistics.paired_means import MeanDifference
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, run_paired_test
 from eval.benchmarks.dataset import Sample
 from mas.runtime.errors import UserError
 from optimize.gate.gate import GateSettings, Look, judge

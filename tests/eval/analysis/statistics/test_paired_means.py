@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.analysis.statistics.paired_means import compare_means
+from eval.analysis.statistics.paired_tests import compare_means
 
 PAIRS = [(0.02, 0.01), (0.05, 0.02), (0.03, 0.02)]
 
