@@ -9,7 +9,7 @@
 
 Exit codes: 0 compared, whatever the result; with --gate: no worse than allowed · 1 a mistake of the user, in one
 sentence · 3 a file could not be written · with --gate: 4 worse than allowed · 5 inconclusive.
-The page and the JSON hold targets: they are for the runs' owner. With --gate, Markdown, JUnit and JSON hold none.
+The page and the JSON hold targets: they are for the runs' owner. With --gate, Markdown and JSON hold none.
 """
 
 import json
@@ -28,7 +28,7 @@ from eval.runs.folder import find_run
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-_GATE_OPTIONS = ("metrics", "margin", "alpha", "markdown", "junit")
+_GATE_OPTIONS = ("metrics", "margin", "alpha", "markdown")
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -40,7 +40,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
     usage = (
         "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--html FILE] [--json FILE] "
-        "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE] [--markdown FILE] [--junit FILE]]"
+        "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE] [--markdown FILE]]"
     )
     parser = UserErrorParser(usage=usage, description=description)
     parser.add_argument(
@@ -64,7 +64,6 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     gate.add_argument("--alpha", type=float, metavar="SHARE", help="probability of a wrong verdict, one-sided; 0.05")
     gate.add_argument("--markdown", type=Path, metavar="FILE", help="write the verdict for a pull request's comment")
-    gate.add_argument("--junit", type=Path, metavar="FILE", help="write the verdict as JUnit XML, for a build server")
     given = parser.parse_intermixed_args(arguments)
     _check_options(given)
     return given
@@ -78,7 +77,7 @@ def _check_options(given: argparse.Namespace) -> None:
         raise UserError("--gate decides on all questions; leave --intersection out, and compare runs of the same ones.")
     if given.gate and len(given.runs) != 2:
         raise UserError(f"--gate compares a new run with its baseline, and {len(given.runs)} are named; name two runs.")
-    files = [path.absolute() for path in (given.html, given.json, given.markdown, given.junit) if path]
+    files = [path.absolute() for path in (given.html, given.json, given.markdown) if path]
     if twice := next((path for path in files if files.count(path) > 1), None):
         raise UserError(f"{twice.name} is to hold two outputs; give each a file of its own.")
 
@@ -111,7 +110,7 @@ def task(arguments: list[str]) -> int:
         if given.json and not gate:
             write_lines(given.json, [json.dumps(result.to_dict(), indent=2)])
         if gate:
-            write_files(gate, result.comparisons[0].notes, given.json, given.junit, given.markdown)
+            write_files(gate, result.comparisons[0].notes, given.json, given.markdown)
     except OSError as error:
         print_line(f"stopped: the comparison cannot be written: {error}", error=True)
         return STOPPED

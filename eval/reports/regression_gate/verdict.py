@@ -1,18 +1,16 @@
 """Verdict of the regression gate, `eval/compare.py --gate`: in the terminal, and as files.
 
     print_gate(result, Console())
-    write_files(result, notes, markdown=Path("comment.md"), junit=Path("gate.xml"), json_file=Path("gate.json"))
+    write_files(result, notes, markdown=Path("comment.md"), json_file=Path("gate.json"))
 
-Markdown is for a pull request, JUnit XML for a build server, JSON for scripts. No file holds a
-question, an answer or a target. Names and ids are data: in Markdown they are code, so that they neither format the page
-nor notify anybody.
+Markdown is for a pull request, JSON for scripts. Neither holds a question, an answer or a target. Names and ids are
+data: in Markdown they are code, so that they neither format the page nor notify anybody.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 from rich.text import Text
 
@@ -55,11 +53,7 @@ def print_gate(result: GateResult, console: Console) -> None:
 
 
 def write_files(
-    result: GateResult,
-    notes: Sequence[str] = (),
-    json_file: Path | None = None,
-    junit: Path | None = None,
-    markdown: Path | None = None,
+    result: GateResult, notes: Sequence[str] = (), json_file: Path | None = None, markdown: Path | None = None
 ) -> None:
     """Write the files that are named; `notes` are facts without which the numbers cannot be read.
 
@@ -68,15 +62,9 @@ def write_files(
     """
     if json_file:
         write_lines(json_file, [json.dumps(result.to_dict(), indent=2, allow_nan=False)])
-    if junit:
-        _write(junit, _list_junit(result))
     if markdown:
-        _write(markdown, _list_markdown(result, notes))
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    with write_atomically(path) as file:
-        file.writelines(f"{line}\n" for line in lines)
+        with write_atomically(markdown) as file:
+            file.writelines(f"{line}\n" for line in _list_markdown(result, notes))
 
 
 def _list_markdown(result: GateResult, notes: Sequence[str]) -> Iterator[str]:
@@ -95,27 +83,6 @@ def _list_markdown(result: GateResult, notes: Sequence[str]) -> Iterator[str]:
     for each in (*_HOW_TO_READ, *(f"note (A is base, B is new): {note}" for note in notes)):
         yield shorten_line(each, _MAX_LINE_CHARS).replace("`", "'")
     yield from ("```", "", "</details>")
-
-
-def _list_junit(result: GateResult) -> Iterator[str]:
-    """Yield a suite with a case per metric; an inconclusive one is an error, so that no server calls it passed."""
-    verdicts = [each.verdict for each in result.metrics]
-    counts = {"tests": len(verdicts), "failures": verdicts.count(FAIL), "errors": verdicts.count(INCONCLUSIVE)}
-    values = {"name": "eval/compare.py --gate", **{name: str(count) for name, count in counts.items()}}
-    root = ElementTree.Element("testsuites", values)
-    suite = ElementTree.SubElement(root, "testsuite", {**values, "skipped": "0"})
-    for each in result.metrics:
-        case = ElementTree.SubElement(suite, "testcase", {"classname": "gate", "name": each.metric, "time": "0"})
-        sentence = _clean_xml(_describe_metric(each, result))
-        if each.verdict == PASS:
-            ElementTree.SubElement(case, "system-out").text = sentence
-        else:
-            kind, reason = ("failure", "regression") if each.verdict == FAIL else ("error", INCONCLUSIVE)
-            found = ElementTree.SubElement(case, kind, {"type": reason, "message": sentence})
-            found.text = "\n".join(map(_clean_xml, _describe_basis(result)))
-    ElementTree.indent(root)
-    yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield ElementTree.tostring(root, "unicode")
 
 
 def describe_verdict(result: GateResult) -> str:
@@ -154,13 +121,6 @@ def _describe_basis(result: GateResult) -> Iterator[str]:
     yield f"alpha {result.alpha:g}, one-sided{several}"
 
 
-def _describe_metric(judged: JudgedMetric, result: GateResult) -> str:
-    """Return the numbers of a metric, and what would decide it."""
-    _, _, base, new, change, interval, allowed = _list_cells(judged)
-    numbers = f"{judged.name} {base} → {new}: {change} ({_name_interval(result)} {interval}; allowed {allowed})"
-    return f"{numbers}; {_explain(judged)}" if judged.verdict == INCONCLUSIVE else numbers
-
-
 def _describe_run(run: GatedRun) -> str:
     parts = {"system": run.system, "model": run.model, "prompts": run.prompts or "none"}
     named = ", ".join(f"{name} {_format_code(value)}" for name, value in parts.items() if value)
@@ -197,7 +157,3 @@ def _format_code(text: str) -> str:
 def _escape(text: str) -> str:
     """Return a sentence of ours, in which nothing comes from a run but numbers, as plain Markdown text."""
     return re.sub(r"([\\`*_{}\[\]<>#|~@&])", r"\\\1", shorten_line(text, _MAX_LINE_CHARS))
-
-
-def _clean_xml(text: str) -> str:
-    return re.sub("[\ufffe\uffff]", "\N{REPLACEMENT CHARACTER}", shorten_line(text, _MAX_LINE_CHARS))
