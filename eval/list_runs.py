@@ -28,8 +28,8 @@ _USAGE = "python eval/list_runs.py [FOLDER ...] [filter=value ...] [--json] [--h
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = (
-        "List runs and tuning runs. Filters: system=, model=, data=, prompts=, name= (names, patterns), state=, kind=, "
-        "since= (a date, or an age such as 7d). Other words are looked for. sort= orders."
+        "List runs and tuning runs, the newest first. Filters: system=, model=, data=, prompts=, name= (names, "
+        "patterns), state=, kind=. Other words are looked for."
     )
     parser = UserErrorParser(usage=_USAGE, description=description)
     parser.add_argument("words", nargs="*", metavar="WORD", help="a folder, filter=value, or a text")

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
-from eval.analysis.run_list.selection import parse_time
+from eval.analysis.run_list.read_runs import parse_time
 from eval.analysis.summary.rows import Row, build_row, measure_correct
 from eval.execution.projection import Progress, format_duration, project
 from eval.reports.formats import format_interval, format_percent, list_parts

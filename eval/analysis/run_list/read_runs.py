@@ -217,6 +217,15 @@ def _read_state(folder: Path, stopped: str | None) -> tuple[str, str]:
     return (CRASHED, SILENT) if stopped in (None, GOING_ON, SILENT) else (STOPPED, stopped)
 
 
+def parse_time(moment: str) -> datetime | None:
+    """Return a moment in ISO 8601; None if the text is none. Without a zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
 def _read_time(folder: Path) -> str:
     """Return the time in a folder's name, or else that of its last change; "" if it has gone."""
     try:

@@ -8,8 +8,7 @@ from datetime import UTC
 
 from rich.text import Text
 
-from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING, STOPPED, TUNING, RunEntry
-from eval.analysis.run_list.selection import parse_time
+from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING, STOPPED, TUNING, RunEntry, parse_time
 from eval.execution.console import Console
 from eval.execution.projection import format_duration
 from eval.reports.formats import NOT_AVAILABLE, format_points, format_share, format_usd, list_parts
