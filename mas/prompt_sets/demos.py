@@ -88,9 +88,7 @@ def list_turns(demo: dspy.Example, signature: Signature, number: int) -> list[Tu
         return []
     last = {name: given[name] for name in (*_request_types(signature), *answers) if name in given}
     last |= {
-        name: dspy.ToolCalls(tool_calls=[])
-        for name, kind in _types(signature.output_fields).items()
-        if kind is dspy.ToolCalls
+        name: dspy.ToolCalls(tool_calls=[]) for name, kind in _types(signature.output_fields).items() if _is_calls(kind)
     }
     turns = [*_earlier_turns(given), last]
     return [_renumber_calls(turn, f"d{number:02}t{index:02}") for index, turn in enumerate(turns, 1)]
@@ -119,7 +117,7 @@ def _dump(value: Any, kind: object, types: Types) -> object:
             for turn in value.messages
         ]
         return {"messages": turns}
-    if kind is dspy.ToolCalls and value is not None:
+    if _is_calls(kind) and value is not None:
         value = _describe_calls(dspy.ToolCalls.model_validate(value))
     return to_jsonable_python(replace_surrogates(value), fallback=str)
 
@@ -139,7 +137,7 @@ def _load(value: object, kind: object, types: Types, where: str) -> object:
     """Return a field's value; `where` names the field in an error."""
     if kind is dspy.History:
         return _load_history(value, types, where)
-    if kind is dspy.ToolCalls:
+    if _is_calls(kind):
         return None if value is None else _load_calls(value, where)
     return _validate(kind, value, where)
 
@@ -182,6 +180,10 @@ def _types(fields: Mapping[str, Any]) -> dict[str, object]:
     return {name: field.annotation for name, field in fields.items()}
 
 
+def _is_calls(kind: object) -> bool:
+    return kind is dspy.ToolCalls
+
+
 def _stored_types(signature: Signature) -> dict[str, object]:
     """Return the fields that a demo may have, with their types: all but the tools."""
     return {name: kind for name, kind in _types(signature.fields).items() if kind not in _TOOLS}
@@ -193,7 +195,7 @@ def _request_types(signature: Signature) -> dict[str, object]:
 
 
 def _answer_types(signature: Signature) -> dict[str, object]:
-    return {name: kind for name, kind in _types(signature.output_fields).items() if kind is not dspy.ToolCalls}
+    return {name: kind for name, kind in _types(signature.output_fields).items() if not _is_calls(kind)}
 
 
 def _has_request(values: Turn, signature: Signature) -> bool:
