@@ -375,7 +375,6 @@ def _check_ranges(plain: _Plain) -> None:
     limits = {f"limits.{key}": value for key, value in vars(plain.limits).items()}
     for key, value in {"run.max_seconds": run.max_seconds, "run.max_cost_usd": run.max_cost_usd, **limits}.items():
         need(value is None or value > 0, key, value, "more than 0, or null for no limit")
-    need(plain.tools.max_output_chars >= 1, "tools.max_output_chars", plain.tools.max_output_chars, "at least 1")
     errors = run.max_errors
     whole = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
     need(whole, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
