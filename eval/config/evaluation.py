@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -31,9 +31,6 @@ from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.system import System, agent_names, can_derive_prompts
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
-
-if TYPE_CHECKING:
-    from mas.llm.adaptive_pace import Traffic
 
 # `${project:FOLDER}` in `conf/`: the data that come with the project, wherever a command is started.
 OmegaConf.register_new_resolver("project", lambda path: str(PROJECT_ROOT / path), replace=True)
@@ -181,7 +178,7 @@ class EvalConfig:
     def needs_model(self) -> bool:
         return bool(self.system.needs_model)
 
-    def list_traffic(self) -> "list[Traffic]":
+    def list_traffic(self) -> list[Traffic]:
         """Return the counts of the model's requests until now, one entry per server."""
         return self.model.list_traffic() if self.needs_model else []
 
