@@ -20,7 +20,7 @@ import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
-from eval.runs.folder import find_run
+from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 
 DEFAULT_LIMIT = 30

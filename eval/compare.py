@@ -24,7 +24,7 @@ import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, exit_now, run_cli
-from eval.runs.folder import find_run
+from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 

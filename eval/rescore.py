@@ -22,7 +22,7 @@ import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import exit_now, run_cli
-from eval.runs.folder import find_runs, is_folder_of_runs
+from eval.runs.find import find_runs, is_folder_of_runs
 from mas.runtime.errors import UserError
 
 _ALLOWED = ("run.dir", "run.name")

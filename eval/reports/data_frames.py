@@ -16,7 +16,7 @@ from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
-from eval.runs.folder import find_run, list_runs
+from eval.runs.find import find_run, list_runs
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.store import open_run

@@ -44,15 +44,8 @@ from eval.reports.files import write_reports
 from eval.reports.formats import format_percent
 from eval.reports.human_review import describe_changes
 from eval.reports.summary_table import choose_exit_code, print_report_path, print_summary
-from eval.runs.folder import (
-    DATABASE,
-    format_path,
-    get_run_name,
-    is_in_use,
-    list_runs,
-    make_run_folder,
-    read_kept_prompts,
-)
+from eval.runs.find import get_run_name, list_runs
+from eval.runs.folder import DATABASE, format_path, is_in_use, make_run_folder, read_kept_prompts
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.own_runs import is_own_run, note_run
 from eval.runs.record import Record, Usage

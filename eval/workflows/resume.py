@@ -16,7 +16,7 @@ from pathlib import Path
 from eval.analysis.summary.summary import read_summary
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
-from eval.runs.folder import LATEST, find_run, list_runs
+from eval.runs.find import LATEST, find_run, list_runs
 from eval.runs.foreign_run import refuse_command, refuse_unreadable
 from eval.runs.own_runs import read_command
 from eval.runs.run_info import RunInfo, select_run_overrides

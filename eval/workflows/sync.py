@@ -29,7 +29,8 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, build_part, read_config
 from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import EVALUATION, ExportKind, ExportRequest, format_view_line
-from eval.runs.folder import DATABASE, RunInUseError, RunLock, check_entries, find_run, is_in_use
+from eval.runs.find import check_entries, find_run
+from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use
 from eval.runs.foreign_run import is_own_folder, refuse_unreadable
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link

@@ -20,7 +20,8 @@ from eval.reports.formats import format_percent, format_points
 from eval.reports.html.charts import CHARTS, Chart, Point, Tone
 from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.summary_table import print_report_path
-from eval.runs.folder import REPORT, check_entries
+from eval.runs.find import check_entries
+from eval.runs.folder import REPORT
 from eval.runs.foreign_run import refuse_unreadable
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically

@@ -38,7 +38,8 @@ from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import find_changes
 from eval.config.tracking import remove_passwords
-from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, find_run, format_path, read_kept_prompts
+from eval.runs.find import find_run
+from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, format_path, read_kept_prompts
 from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import RunInfo, RunState, TuningTask
 from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info

@@ -223,6 +223,7 @@ def test_a_run_that_is_going_on_and_a_folder_that_is_taken_are_refused(
 def test_a_run_that_was_scored_anew_is_neither_gone_on_with_nor_mixed_with_another(
     eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("eval.runs.find.OUTPUTS", tmp_path)
     monkeypatch.setattr("eval.runs.folder.OUTPUTS", tmp_path)
     old, new = (tmp_path / "eval" / f"2026-11-21_0{hour}-00-00_{name}" for hour, name in ((8, "old"), (9, "new")))
     run = [*AGENT, *dataset(tmp_path / "data", order("a", "sleep 0 say 7"))]

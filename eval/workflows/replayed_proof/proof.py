@@ -29,7 +29,8 @@ from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.files import write_reports
 from eval.reports.formats import format_percent
-from eval.runs.folder import DATABASE, format_path, get_run_name, make_run_folder
+from eval.runs.find import get_run_name
+from eval.runs.folder import DATABASE, format_path, make_run_folder
 from eval.runs.logs import RunLogs, log_parts
 from eval.runs.record import NOT_RUN
 from eval.runs.run_info import CONTROL, NO_MEASUREMENT, RunInfo, describe_task

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import RunInUseError, RunLock, find_run, is_in_use
+from eval.runs.find import find_run
+from eval.runs.folder import RunInUseError, RunLock, is_in_use
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, check_free
 from mas.runtime.errors import UserError

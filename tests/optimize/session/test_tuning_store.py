@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.folder import find_run
+from eval.runs.find import find_run
 from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
 from optimize.session.tuning_store import find_tuning_run, read_original_arguments, read_tuning
