@@ -11,21 +11,14 @@ import json
 import re
 import sqlite3
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
-from eval.runs.folder import TUNING_FILE
 from eval.runs.record import PlannedQuestion, escape
 from eval.runs.run_info import RunInfo, digest_questions, digest_task
 from mas.runtime.errors import UserError
 
 PARENT = "parent"  # id of the prompts that a tuning run starts from
 _COLUMNS = "sample_id, epoch, attempt, thread_id, error_class, cost_usd, finished_at, data"
-
-
-def is_candidate(folder: Path) -> bool:
-    """Return whether a run is a candidate of a tuning run, whose database has its answers."""
-    return (folder.parent / TUNING_FILE).is_file()
 
 
 def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInfo, results: dict[str, Any]) -> None:

@@ -12,43 +12,20 @@ import json
 import os
 import socket
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
 from eval.runs.folder import FACTS, RECORDS, TUNING_FILE, RunInUseError, RunLock, is_in_use, write_lines
-from eval.runs.record import Record, Row, build_row, escape, join_line
+from eval.runs.record import Record, Row, join_line
+from eval.runs.run_schema import NO_JSON, ROWS, SCHEMA, SCHEMA_VERSION, insert_row, read_lines
 from eval.runs.sqlite_file import ForeignDatabaseError, check_files, check_schema
 from mas.runtime.terminal import print_warning
 
-SCHEMA_VERSION = 6
-_SCHEMA = f"""
-BEGIN;
-CREATE TABLE IF NOT EXISTS records(
-    row INTEGER PRIMARY KEY,     -- the order of writing
-    variant TEXT NOT NULL,       -- SHA-256 of the prompts that gave the answer, in a tuning run; else empty
-    sample_id TEXT NOT NULL,    -- as inside a JSON string: escaped, so any Python string fits
-    epoch INT NOT NULL,
-    attempt INT NOT NULL,
-    thread_id TEXT NOT NULL,
-    error_class TEXT,            -- null: no error
-    cost_usd REAL,               -- of the answer and of judging it, as far as it is known
-    finished_at TEXT NOT NULL,   -- UTC, ISO 8601
-    data TEXT NOT NULL,          -- the Record as JSON, without what is in `details`
-    UNIQUE(variant, sample_id, epoch, attempt)
-);
-CREATE TABLE IF NOT EXISTS details(row INTEGER PRIMARY KEY, data TEXT NOT NULL);  -- state and trajectory: most of it
-CREATE TABLE IF NOT EXISTS questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
-PRAGMA user_version = {SCHEMA_VERSION};
-COMMIT;
-"""
-_ROWS = "SELECT records.data, details.data FROM main.records NOT INDEXED JOIN details USING(row)"
-_NUMBERS = "SELECT row FROM details ORDER BY row"
 _SUSPECTS = """
 SELECT row, records.data, details.data FROM main.records NOT INDEXED LEFT JOIN details USING(row)
 WHERE details.data IS NULL OR NOT json_valid(records.data) OR NOT json_valid(details.data)
@@ -57,13 +34,10 @@ _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the wri
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
-_NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
-NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
 
 INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
 HOLDER = "holder"  # the process that writes; not copied
 SqlValue = str | int | float | None
-_Key = tuple[str, str, int, int]  # columns of a row that no other row has
 
 
 class StoreError(Exception):
@@ -155,7 +129,7 @@ class RunDatabase:
                     f"open it with the program that wrote it, or start a new run"
                 )
             try:
-                check_schema(database, _SCHEMA if version else "")
+                check_schema(database, SCHEMA if version else "")
             except ForeignDatabaseError as error:  # what is there besides this program's tables is not looked into
                 database.close()
                 self._database = None
@@ -172,7 +146,7 @@ class RunDatabase:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = FULL")
             if version == 0:
-                database.executescript(_SCHEMA)
+                database.executescript(SCHEMA)
 
     def _connection(self) -> sqlite3.Connection:
         address = self.path.absolute().as_uri()
@@ -204,8 +178,10 @@ class RunDatabase:
         except NO_JSON as error:
             raise DamagedError(f"{self.path} is damaged ({part} cannot be read)") from error
         if self._count_lines() > (n_rows := self._count_rows()):  # a row is written to the database first
+            from eval.runs.recovery import read_keys
+
             keys = set(self._fetch("SELECT variant, sample_id, epoch, attempt FROM main.records"))
-            if any(key not in keys for key, _ in _parse_records(_read_lines(self.path.parent))):
+            if not read_keys(self.path.parent) <= keys:
                 raise DamagedError(f"{self.path} is damaged (it has {n_rows} rows, and {RECORDS} has more)")
 
     def _check_once(self) -> None:
@@ -230,7 +206,7 @@ class RunDatabase:
         return int(self._fetch("SELECT count(*) FROM main.records")[0][0])
 
     def _count_lines(self) -> int:
-        return sum(line.endswith(b"\n") for line in _read_lines(self.path.parent))
+        return sum(line.endswith(b"\n") for line in read_lines(self.path.parent))
 
     def _restore(self, reason: str) -> None:
         """Go on with a new database that holds all that is left; the damaged one is kept under another name.
@@ -238,6 +214,8 @@ class RunDatabase:
         Raises:
             StoreError: nothing is left, or the disk refuses the new one.
         """
+        from eval.runs.recovery import rebuild
+
         self.is_restored = self._is_checked = True
         new = self.path.with_name(f"{self.path.name}.restored")
         is_kept = not self.read_only and self.path.is_file()
@@ -245,8 +223,8 @@ class RunDatabase:
             new.unlink(missing_ok=True)
             target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
             try:
-                target.executescript(_SCHEMA)
-                n_rows = _rebuild(self._database, self.path.parent, target)
+                target.executescript(SCHEMA)
+                n_rows = rebuild(self._database, self.path.parent, target)
                 if n_rows is None:
                     raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
             except BaseException:
@@ -330,11 +308,11 @@ class RunDatabase:
         """Write the copies again, as after a kill; a full disk is noticed by the next row."""
         self._copy_facts()
         with self._access("read"), suppress(OSError):
-            rows = self._execute(f"{_ROWS} ORDER BY row")
+            rows = self._execute(f"{ROWS} ORDER BY row")
             write_lines(self.path.with_name(RECORDS), (join_line(*row) for row in rows))
 
     def _write_row(self, row: Row, details: str) -> None:
-        _insert_row(self._get_connection(), row, details)
+        insert_row(self._get_connection(), row, details)
 
     def _write_meta(self, key: str, value: str) -> None:
         """Write a value of plain ASCII, as JSON is."""
@@ -397,102 +375,12 @@ def _connect_to(address: str) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
 
 
-def _insert_row(database: sqlite3.Connection, row: Row, details: str) -> None:
-    database.execute(f"INSERT INTO records VALUES({', '.join('?' * len(row))})", row)
-    database.execute("INSERT INTO details VALUES(?, ?)", (row[0], details))
-
-
 def _is_damage(error: Exception) -> bool:
     """Return whether an error of SQLite means that bytes of the file are wrong, not that it cannot be used now."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by Python's own module, such as for a text that is no UTF-8
         return type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError)
     return code == _SHORT_READ or code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-
-
-def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
-    """Fill a new database, with empty tables, from the copies in the run's folder and with what only the old one has.
-
-    Args:
-        damaged: the old one; None: it is not there, or is no run's database.
-        folder: of the run.
-        target: the new one.
-
-    Returns:
-        Number of rows; None if nothing at all is left of the run.
-
-    Raises:
-        sqlite3.Error: the new one cannot be written.
-    """
-    if damaged is not None:
-        try:
-            check_schema(damaged, _SCHEMA)
-        except _NO_SQLITE:
-            damaged = None
-    target.execute("BEGIN")
-    known: set[_Key] = set()
-    for key, record in _parse_records(chain(_read_lines(folder), _read_whole_rows(damaged))):
-        with suppress(*NO_JSON):
-            if key not in known:
-                row, details, _ = build_row(record, len(known) + 1, _estimate_end(record))
-                _insert_row(target, row, details)
-                known.add(key)
-    meta, plan = _read_copied_facts(folder)
-    if damaged is not None:
-        with suppress(*_NO_SQLITE, *NO_JSON):
-            found = damaged.execute("SELECT key, value FROM meta")
-            meta = {**{key: json.dumps(json.loads(value)) for key, value in found}, **meta}
-        with suppress(*_NO_SQLITE, *NO_JSON):
-            found = damaged.execute("SELECT id, data FROM questions ORDER BY place")
-            plan = plan or [(sample_id, json.dumps(json.loads(data))) for sample_id, data in found]
-    target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
-    target.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
-    target.execute("COMMIT")
-    return len(known) if known or meta or plan else None
-
-
-def _parse_records(lines: Iterable[bytes | str]) -> Iterator[tuple[_Key, Record]]:
-    """Yield the records among lines of any kind, with their keys."""
-    for line in lines:
-        with suppress(*NO_JSON):
-            record = Record.from_dict(json.loads(line))
-            key = (record.variant, escape(record.sample_id), record.epoch, record.attempt)
-            hash(key)
-            yield key, record
-
-
-def _read_lines(folder: Path) -> Iterator[bytes]:
-    """Yield the lines of `records.jsonl`; the last one may be cut off."""
-    with suppress(OSError), (folder / RECORDS).open("rb") as file:
-        yield from file
-
-
-def _read_whole_rows(damaged: sqlite3.Connection | None) -> Iterator[str]:
-    """Yield the rows of a damaged database that can still be read, as lines of `records.jsonl`."""
-    if damaged is None:
-        return
-    numbers: dict[int, None] = {}
-    for order in ("ASC", "DESC"):  # from both ends up to a page that cannot be read
-        with suppress(*_NO_SQLITE):
-            numbers.update((number, None) for (number,) in damaged.execute(f"{_NUMBERS} {order}"))
-    for number in numbers:
-        with suppress(*_NO_SQLITE, *NO_JSON):
-            yield from (join_line(*row) for row in damaged.execute(f"{_ROWS} WHERE row = ?", (number,)))
-
-
-def _estimate_end(record: Record) -> str:
-    """Return when an answer was finished, which its copy does not say."""
-    with suppress(ValueError):
-        return (datetime.fromisoformat(record.started_at) + timedelta(seconds=record.wall_seconds)).isoformat()
-    return datetime.now(UTC).isoformat()
-
-
-def _read_copied_facts(folder: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Return the facts about the run and its plan; nothing if their copy is damaged or gone."""
-    with suppress(OSError, *NO_JSON), (folder / FACTS).open("rb") as file:
-        meta = {str(name): str(value) for name, value in json.loads(next(file, b"")).items()}
-        return meta, [(str(sample_id), str(data)) for sample_id, data in map(json.loads, file)]
-    return {}, []
 
 
 def _set_aside(path: Path) -> None:

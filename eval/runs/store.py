@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.candidates import is_candidate, show_candidate
-from eval.runs.folder import DATABASE, FACTS, RECORDS, check_empty
+from eval.runs.folder import DATABASE, FACTS, RECORDS, TUNING_FILE, check_empty
 from eval.runs.record import (
     PlannedQuestion,
     Record,
@@ -31,9 +30,10 @@ from eval.runs.record import (
     join_line,
     unescape,
 )
-from eval.runs.run_database import INFO, NO_JSON, STATE, EmptyStoreError, RunDatabase
+from eval.runs.run_database import INFO, STATE, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
+from eval.runs.run_schema import NO_JSON
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.terminal import print_warning
@@ -63,9 +63,11 @@ class RunStore(RunDatabase):
             UserError: a candidate's answers are not to be read.
         """
         folder = path.parent
-        if not (read_only and is_candidate(folder)):
+        if not (read_only and (folder.parent / TUNING_FILE).is_file()):
             super().__init__(path, read_only, warn)
             return
+        from eval.runs.candidates import show_candidate
+
         super().__init__(folder.parent / path.name, read_only, warn)
         try:
             results = {name: self.read_result(name) for name in ("verdict", "splits")}
