@@ -111,7 +111,6 @@ def test_an_event_of_a_users_program_with_braces_is_its_own_message() -> None:
 @pytest.mark.parametrize("level", ["WARN", "warn", "warning"])
 def test_warnings_alone_are_written_with_the_level_warn(tmp_path: Path, level: str) -> None:
     settings = LogSettings(level=level)
-    settings.check()
     with RunLogs(tmp_path, settings=settings) as logs:
         logs.listener("t", {})("info", "agent started", {})
         logs.listener("t", {})("warning", "unusable reply", {})
