@@ -9,11 +9,11 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.failure import Failure, describe_failure, describe_refusal, describe_timeout
 from eval.execution.scoring import Scoring
 from eval.execution.termination import QUOTA_OR_KEY
 from eval.execution.usage import count_tool_calls, sum_usage
@@ -24,6 +24,9 @@ from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, S
 from mas.runtime.security.redaction import redact_value
 from mas.runtime.trace import Listener, Observer, Trace, record_trace, span
 from mas.system import Answerer
+
+if TYPE_CHECKING:
+    from eval.execution.failure import Failure
 
 OpenListener = Callable[..., Listener]  # of the trace of a sample, by its thread id and its key
 
@@ -64,6 +67,8 @@ class SampleRunner:
                     await Scoring(scorer, self.deadline_seconds, self.redact, name).score(record, sample.tags)
         refused = context.server_refusal or judging.server_refusal
         if refused and record.error_class != QUOTA_OR_KEY:  # an agent has swallowed it
+            from eval.execution.failure import describe_refusal
+
             self._fail(record, describe_refusal(refused, trace))
         self._complete(record, trace)
         return record
@@ -74,24 +79,32 @@ class SampleRunner:
         return replace(context, limits=SampleLimits(), deadline=deadline, usage=SampleUsage(), _working_timeout=None)
 
     async def _answer(self, sample: Sample, record: Record, trace: Trace, context: SampleContext) -> None:
-        failure, deadline = None, asyncio.timeout(self.deadline_seconds)
+        raised, deadline = None, asyncio.timeout(self.deadline_seconds)
         try:
             async with deadline, context.within_working_time():
                 with context.end_with(deadline), span("question", sample.id) as current:
                     await self._ask(sample, record)
                     current.outputs = {"answer": record.answer}
         except Exception as error:  # noqa: BLE001  the boundary of one sample: its failure becomes data
-            failure = describe_failure(error, trace)
-        if deadline.expired():  # whatever the cancelled program did
-            failure = describe_timeout(trace, self.deadline_seconds)
-        if failure is None and trace.failure is not None:  # the answer only reports it
-            failure = describe_failure(trace.failure[0], trace, trace.failure[1])
+            raised = error
         record.limit = context.limit_reached  # an agent may have answered all the same: within its limits
-        if failure is not None:
-            self._fail(record, failure)
-            if failure.kind == "limit" and trace.answer is not None:  # it is scored on what it had arrived at
-                record.answer, record.error = self.redact(trace.answer), None
-                record.error_class = record.error_component = record.error_details = None
+        if raised is not None or deadline.expired() or trace.failure is not None:
+            self._explain_failure(record, trace, raised, deadline.expired())
+
+    def _explain_failure(self, record: Record, trace: Trace, error: Exception | None, is_late: bool) -> None:
+        from eval.execution.failure import describe_failure, describe_timeout  # loaded for the first failure
+
+        if is_late:  # whatever the cancelled program did
+            failure = describe_timeout(trace, self.deadline_seconds)
+        elif error is not None:
+            failure = describe_failure(error, trace)
+        else:  # the answer only reports it
+            assert trace.failure is not None
+            failure = describe_failure(trace.failure[0], trace, trace.failure[1])
+        self._fail(record, failure)
+        if failure.kind == "limit" and trace.answer is not None:  # it is scored on what it had arrived at
+            record.answer, record.error = self.redact(trace.answer), None
+            record.error_class = record.error_component = record.error_details = None
 
     async def _ask(self, sample: Sample, record: Record) -> None:
         prediction = await self.program.acall(question=sample.question, file=sample.file, inputs=sample.inputs or None)
@@ -122,6 +135,6 @@ class SampleRunner:
         record.trajectory = redact_value(steps, self.redact)
         record.calls_by_tool, record.tool_errors, record.first_tool_errors = count_tool_calls(record.trajectory)
 
-    def _fail(self, record: Record, failure: Failure) -> None:
+    def _fail(self, record: Record, failure: "Failure") -> None:
         record.answer, record.reasoning_trace, record.score = None, "", None
         failure.write_to(record, self.redact)

@@ -8,12 +8,15 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from eval.execution.failure import Failure, describe_scoring, describe_scoring_timeout
 from eval.runs.record import ExtraScore, Record
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer, remove_target
 from mas.runtime.stack_trace import is_call
 from mas.runtime.trace import span
+
+if TYPE_CHECKING:
+    from eval.execution.failure import Failure
 
 _NO_TAGS: Mapping[str, str] = MappingProxyType({})
 INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state: the named fields that a program took and returned
@@ -39,16 +42,14 @@ class Scoring:
         """
         if record.target is None or (record.error is not None and not (self.extra and record.error_class == SCORER)):
             return
-        score, failure, deadline = None, None, asyncio.timeout(self.deadline_seconds)
+        score, raised, deadline = None, None, asyncio.timeout(self.deadline_seconds)
         try:
             async with deadline:
                 score = await self._verdict(describe_answered(record, tags))
         except Exception as error:  # noqa: BLE001  the boundary of one question: a scorer may be the user's own
-            failure = describe_scoring(error)
-        if deadline.expired():  # whatever the cancelled scorer did
-            failure = describe_scoring_timeout(self.deadline_seconds)
-        if failure:
-            failure = _hide_target(failure, record.target)
+            raised = error
+        if raised is not None or deadline.expired():
+            failure = self._describe_failure(raised, deadline.expired(), record.target)
             if self.extra:
                 record.extra_scores[self.extra] = ExtraScore(None, error=self.redact(failure.message))
             else:
@@ -57,6 +58,16 @@ class Scoring:
             record.extra_scores[self.extra] = ExtraScore(score.value, score.explanation)
         elif score:
             record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
+
+    def _describe_failure(self, error: Exception | None, is_late: bool, target: str) -> "Failure":
+        """Return why there is no score, whatever a scorer did that was cancelled at its deadline."""
+        from eval.execution.failure import describe_scoring, describe_scoring_timeout  # loaded for the first failure
+
+        if is_late or error is None:
+            failure = describe_scoring_timeout(self.deadline_seconds)
+        else:
+            failure = describe_scoring(error)
+        return _hide_target(failure, target)
 
     async def _verdict(self, sample: AnsweredSample) -> Score:
         """A judge's calls and time stand in a span of their own, apart from the program's; a plain rule needs none."""
@@ -85,7 +96,7 @@ def describe_answered(record: Record, tags: Mapping[str, str] = _NO_TAGS) -> Ans
     )
 
 
-def _hide_target(failure: Failure, target: str) -> Failure:
+def _hide_target(failure: "Failure", target: str) -> "Failure":
     """Remove the target from the messages of a failure, which a rule may quote; other lines of its stack name code."""
     lines = failure.details.stack.splitlines()
     stack = "\n".join(line if is_call(line) else remove_target(line, target) for line in lines)
