@@ -155,6 +155,16 @@ def test_a_page_is_opened_clicked_through_and_its_table_read(
     assert "Towns of Latium" in acted(session, question, "browser_navigate_back")
 
 
+def test_a_question_has_none_of_the_cookies_of_another(
+    session: BrowserSession, question: SampleContext, site: Site
+) -> None:
+    acted(session, question, "browser_navigate", url=f"{site.url}/cookie?ann")
+    assert "You are name=ann." in acted(session, question, "browser_navigate", url=f"{site.url}/cookie")
+    other = SampleContext(SampleKey("other"))
+    assert "You are unknown." in acted(session, other, "browser_navigate", url=f"{site.url}/cookie")
+    other.close()
+
+
 def test_no_way_leads_inside(session: BrowserSession, question: SampleContext, site: Site, inside: Site) -> None:
     """Not an address, a redirect, a link, a frame, a picture or a script: the machine inside is asked nothing."""
     secret = f"{inside.url}/secret"
