@@ -12,15 +12,7 @@ import pytest
 from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.reports.run_comparison.page import write_comparison
 from tests.eval.command_line import EvalCommand
-from tests.pages.browser import (
-    check_readable,
-    collect_errors,
-    find_pictures,
-    open_file,
-    set_view,
-    small_picture,
-    visit,
-)
+from tests.pages.browser import check_readable, collect_errors, find_pictures, open_file, set_view, small_picture, visit
 from tests.pages.hostile_run import write_hostile_run
 
 pytestmark = pytest.mark.slow

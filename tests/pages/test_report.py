@@ -20,15 +20,7 @@ from tests.eval.command_line import EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told
 from tests.eval.reports.run_report.test_page import attribute
 from tests.eval.stored_run import answered
-from tests.pages.browser import (
-    check_readable,
-    collect_errors,
-    find_pictures,
-    open_file,
-    set_view,
-    small_picture,
-    visit,
-)
+from tests.pages.browser import check_readable, collect_errors, find_pictures, open_file, set_view, small_picture, visit
 from tests.pages.hostile_run import ATTACKS, write_hostile_run
 
 pytestmark = pytest.mark.slow

@@ -11,14 +11,7 @@ import pytest
 from optimize.reports.tuning_page import write_tuning_page
 from tests.command import keep_result, tuning_command
 from tests.optimize.mlflow_export.tuning_folder import a_proposal, a_tuning, verdict
-from tests.pages.browser import (
-    check_accessibility,
-    collect_errors,
-    find_pictures,
-    open_file,
-    small_picture,
-    visit,
-)
+from tests.pages.browser import check_accessibility, collect_errors, find_pictures, open_file, small_picture, visit
 from tests.pages.hostile_run import ATTACKS
 
 pytestmark = pytest.mark.slow

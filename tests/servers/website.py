@@ -13,18 +13,7 @@ import zlib
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tests.servers.loopback import (
-    CUT,
-    DRIP,
-    ENDLESS,
-    HANG,
-    NO_HTTP,
-    RESET,
-    Answer,
-    Asked,
-    LoopbackServer,
-    bomb,
-)
+from tests.servers.loopback import CUT, DRIP, ENDLESS, HANG, NO_HTTP, RESET, Answer, Asked, LoopbackServer, bomb
 
 _PARAGRAPH = "The lighthouse of Marrow Point was lit in 1874 and stands 41 metres above the sea, as its keepers tell. "
 ARTICLE = f"""<!doctype html><html lang="en"><head><title>Marrow Point</title><meta charset="utf-8">
