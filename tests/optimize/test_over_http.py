@@ -11,16 +11,11 @@ from typing import Any
 
 import pytest
 
-from mas.prompt_sets.prompt_set import SUFFIX
+from mas.prompt_sets.prompt_set import SUFFIX, digest
+from tests.command import read_side
 from tests.eval.command_line import EvalCommand
 from tests.optimize.seal_questions import write_seal_questions
-from tests.optimize.sent import (
-    Sent,
-    agents_requests,
-    conversation_of,
-    conversation_of_demo,
-    reflections,
-)
+from tests.optimize.sent import Sent, agents_requests, conversation_of, conversation_of_demo, reflections
 from tests.optimize.wire import AGENTS, BASELINE, CLAUSE, GEPA, SMALL, Questions, Wire, model, tune
 from tests.servers.reflecting_llm import reflecting_llm
 from tests.servers.running import RunningServer
@@ -90,6 +85,8 @@ def test_gepa_mends_the_prompts_and_each_arm_of_the_sealed_test_is_sent_its_own(
         for own in (parent, winner):
             assert [sent.agent for sent in asked if sent.instructions == own[sent.agent]] == A_FILE
         assert len(asked) == 2 * len(A_FILE)
+    kept, tested = digest(gepa.tuned.kept), read_side(gepa.tuned.folder, "winner")
+    assert {each.variant for each in tested} == {gepa.tuned.verdict["winner"]["prompts_sha256"]} == {kept}
 
 
 def test_the_winner_of_bootstrap_is_sent_its_examples_as_the_conversations_that_they_were(bootstrap: Wire) -> None:
