@@ -9,34 +9,22 @@
     plan.count_questions(look=2, n=53)        # 27: asked by then
     decide_look(settings, comparison, Look(plan, 2))    # "success", "hopeless", "continue"
 
-A set is published if the gain's interval lies above `min_gain`, p is at most the level, and there are no new format
-losses; leaks were excluded from the shortlist. The interval has the level of the sealed test: 0.03 (a
-97% interval) for the first test with its questions, and less for later ones (`optimize.gate.sealed_log`). Intervals of
-95% are shown in addition. The interval is that of
-`eval.analysis.statistics.paired_interval`, which contains 0 unless p is at most its level.
+A set is published if the gain's interval, at the level of the sealed test (`optimize.gate.sealed_log`), lies above
+`min_gain`, p is at most the level, and there are no new format losses; leaks were excluded from the shortlist.
 
-Format losses are answers that could not be read (parse errors, truncated replies). They already count as wrong in the
-metric; they are new if the winner has more of them than the parent beyond chance (the interval of the difference lies
-above 0), and refuse the set even if the metric rises (docs/explanation/decisions.md 29a). Answers that are wrong only
-in their format do not count here: the more answers are right in content, the more can be wrong only in form.
+Format losses are answers that could not be read. They already count as wrong in the metric; they are new if the winner
+has more of them than the parent beyond chance, and refuse the set even if the metric rises
+(docs/explanation/decisions.md 29a).
 
-A test that is looked at before all of its answers are there has that level for all looks together. What it saves and
-costs, simulated: docs/explanation/sequential-test.md.
+A test that is looked at before all of its answers are there has its level for all looks together. It is hopeless if the
+last look is a success with a probability below 5 %, predicted from the answers so far (Spiegelhalter, Freedman and
+Blackburn, Controlled Clinical Trials 7, 1986); the level does not depend on it. The interval is a repeated confidence
+interval (Jennison and Turnbull, J. Royal Statistical Society B 51, 1989): it holds wherever the test stops. What looks
+save and cost, simulated: docs/explanation/sequential-test.md.
 
-Success: p is at most the level of the look (`optimize.gate.looks.plan_looks`).
-
-Hopeless: the probability that the last look is a success, predicted from the answers so far without any other
-assumption, is below 5 % (D. J. Spiegelhalter, L. S. Freedman and P. R. Blackburn, Controlled Clinical Trials 7, 1986).
-The level does not depend on it (it is non-binding): a test that goes on nevertheless is still at its level.
-
-Interval: that of the answers so far, at the level of the look (a repeated confidence interval: C. Jennison and B. W.
-Turnbull, J. Royal Statistical Society B 51, 1989). The intervals of all looks hold together with the probability that a
-single one would have without looks, so each of them holds wherever the test stops, and for whatever reason.
-
-Sealed answers that the model's server fails each time say nothing about the prompts, so they count against the new ones
-(worst-case imputation): the winner's as wrong, the parent's as right. The true gain is at least the one computed this
-way. Failures of both sides on the same question are paired and count as wrong for both. If the server failed too many
-answers, there is no verdict: it would say more about the server than about the prompts.
+Sealed answers that the model's server fails each time count against the new prompts (worst-case imputation): the
+winner's as wrong, the parent's as right; failures of both sides on the same question are paired and count as wrong for
+both. If the server failed too many answers, there is no verdict.
 """
 
 import math

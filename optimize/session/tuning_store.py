@@ -1,27 +1,9 @@
 """Folder of a tuning run, `outputs/optimize/<time>_<name>/`: what its phases have found, and the resuming of a run.
 
-    run.db             the run as an evaluation's (`RunInfo`, `RunState`), the result of each phase, every proposal with
-                       its prompts, every scored answer of the search, and the answers of the sealed test; in each row
-                       `variant` is the digest of the prompts. `run.jsonl`, `records.jsonl`: its copies
-    splits.json        ids of the questions of each split; a folder that has it is a tuning run's
-    config.yaml        its configuration, without secrets, to read
-    prompts/           the prompt set that the search started from
-    calls.db           every paid reply and its cost
-    verdict.json       the verdict, to read
-    rejected/          the candidate that was tested and not published
-
-    python optimize/run.py resume=latest                    # as it was started
-    python optimize/run.py resume=latest budget.usd=10      # with more money
-
-| Result                          | Holds                                                                             |
-|---------------------------------|-----------------------------------------------------------------------------------|
-| `splits`                        | ids of each split, and the record for a set that is tuned on them                 |
-| `baseline` `search` `shortlist` | written at the end of each phase                                                  |
-| `proposal ID` `prompts ID`      | a proposal of the search with the SHA-256 of its prompts, and these               |
-| `leaks`                         | leak reports by candidate                                                         |
-| `sealed`                        | the sealed test's level in its log                                                |
-| `looks` `judged`                | looks that were taken; its answers are final                                      |
-| `verdict`                       | written last                                                                      |
+Its files are those of an evaluation, `splits.json`, by which it is known, `verdict.json` and `rejected/`
+(docs/reference/run-folder.md). `run.db` holds the result of each phase by name: `splits`, `baseline`, `search`,
+`proposal ID` with the SHA-256 of its `prompts ID`, `shortlist`, `leaks`, `sealed` (the test's level), `looks`, `judged`
+(its answers are final), and `verdict`, written last.
 
 Finished phases are skipped. An interrupted search is repeated: it is reproducible, and the run's call log replays its
 replies up to where it stopped.
