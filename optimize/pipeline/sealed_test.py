@@ -58,7 +58,6 @@ from optimize.gate.sealed_log import (
 from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict
 from optimize.gate.words import describe_look
 from optimize.pipeline.preflight import AnswerMeans, count_test_answers, format_amount
-from optimize.publishing.leaks import LeakReport
 from optimize.questions.splits import Part, Splits
 from optimize.search.optimizer import PARENT
 from optimize.session.tuning_run import TuningRun
@@ -70,23 +69,10 @@ Sides = Mapping[str, Program]  # digest of the prompts → the program that has 
 
 
 @dataclass(frozen=True)
-class ApprovedSet:
-    """The prompts that are tested and published: those of the shortlist, without leaks."""
-
-    candidate_id: str
-    prompts: PromptSet
-    leaks: LeakReport
-
-    @property
-    def sha256(self) -> str:
-        return digest(self.prompts)
-
-
-@dataclass(frozen=True)
 class SealedTest:
     """Answers of a completed sealed test, `gate.epochs` per question and side, up to the look at which it stopped."""
 
-    winner: ApprovedSet
+    winner: PromptSet  # its name is the candidate's id
     parent_records: list[Record]
     winner_records: list[Record]
     allowance: Allowance
@@ -128,7 +114,7 @@ def _is_judged(run: TuningRun) -> bool:
     return run.files.read(JUDGED) is not None
 
 
-def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
+def run_sealed_test(run: TuningRun, winner: PromptSet) -> SealedTest:
     """Answer the sealed questions with the parent's and the winner's prompts, until a look stops the test.
 
     Raises:
@@ -137,7 +123,7 @@ def run_sealed_test(run: TuningRun, winner: ApprovedSet) -> SealedTest:
             scored.
         RunStoppedError: the test was stopped, or the server fails too many answers; a resumed run repeats them.
     """
-    sides = {digest(each): run.build_program(each) for each in (run.parent, winner.prompts)}
+    sides = {digest(each): run.build_program(each) for each in (run.parent, winner)}
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
     allowance = _begin_test(run, winner, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
@@ -170,9 +156,9 @@ def _count_looks(run: TuningRun) -> int:
     return min(run.config.gate.looks, len(run.splits.sealed))
 
 
-def _begin_test(run: TuningRun, winner: ApprovedSet, samples: Part) -> Allowance:
+def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> Allowance:
     """Record the test, warn of earlier ones with the same questions, and show its level."""
-    start = SealedTestStart(run.run_id, run.run_id, winner.sha256, run.config.base.simulated)
+    start = SealedTestStart(run.run_id, run.run_id, digest(winner), run.config.base.simulated)
     allowance = begin_test(start, list_fingerprints(samples), has_begun=run.files.read(SEALED) is not None)
     level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
@@ -317,7 +303,7 @@ def judge_winner(run: TuningRun, tested: SealedTest) -> Verdict:
     _finish_test(run, tested, comparison.score.p)
     judged = judge(run.config.gate, comparison, tested.look)
     n_answers = len(tested.parent_records) + len(tested.winner_records)
-    winner = {"candidate_id": tested.winner.candidate_id, "prompts_sha256": tested.winner.sha256}
+    winner = {"candidate_id": tested.winner.name, "prompts_sha256": digest(tested.winner)}
     costs = ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")
     return {
         **_build_head(run),

@@ -21,7 +21,7 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.store import StoreError
-from mas.prompt_sets.prompt_set import NameTakenError, digest
+from mas.prompt_sets.prompt_set import NameTakenError, PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code
@@ -36,7 +36,6 @@ from optimize.pipeline.preflight import (
     prepare_splits,
 )
 from optimize.pipeline.sealed_test import (
-    ApprovedSet,
     SealedTest,
     check_test_budget,
     judge_winner,
@@ -163,11 +162,11 @@ def run_phases(run: TuningRun) -> None:
         run_search(run, measured)
     run.budget.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
-    winner = choose_winner(run, measured)
-    approved = approve_winner(run, winner)
-    check_test_budget(run, {digest(run.parent): measured, approved.sha256: winner})
+    chosen = choose_winner(run, measured)
+    winner = approve_winner(run, chosen)
+    check_test_budget(run, {digest(run.parent): measured, digest(winner): chosen})
     _begin(run, "sealed", "6/8 sealed test")
-    tested = run_sealed_test(run, approved)
+    tested = run_sealed_test(run, winner)
     _begin(run, "gate", "7/8 gate")
     publish_winner(run, tested, judge_winner(run, tested))
 
@@ -341,7 +340,7 @@ def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float, measure
     return ShortlistEntry(candidate_id, val_score, score, compute_metric_interval(scores), **asdict(usage))
 
 
-def approve_winner(run: TuningRun, winner: ShortlistEntry) -> ApprovedSet:
+def approve_winner(run: TuningRun, winner: ShortlistEntry) -> PromptSet:
     """Return the prompts of the winner, checked once more as they are now: they are tested and published as returned.
 
     Raises:
@@ -350,10 +349,10 @@ def approve_winner(run: TuningRun, winner: ShortlistEntry) -> ApprovedSet:
     """
     candidate_id, prompts = winner.candidate_id, run.read_prompts(winner.candidate_id)
     report = run.check_leaks(prompts)
+    run.files.write("leaks", {**(run.files.read("leaks") or {}), candidate_id: report.to_dict()})
     if report.blocked:
-        run.files.write("leaks", {**(run.files.read("leaks") or {}), candidate_id: report.to_dict()})
         raise EarlyVerdictError("leak_blocked", f"{candidate_id}, the best after re-evaluation, {_LEAKS}")
-    return ApprovedSet(candidate_id, prompts, report)
+    return prompts
 
 
 # Publication
@@ -365,24 +364,24 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
     Raises:
         RunStoppedError: the set cannot be written where it belongs.
     """
-    winner = tested.winner
-    run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{winner.candidate_id}'}")
+    winner, candidate_id = tested.winner, tested.winner.name
+    run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{candidate_id}'}")
     provenance = build_provenance(
         run.recorder.info,
         verdict,
-        winner.leaks.to_dict(),
+        run.files.read("leaks")[candidate_id],
         run=run.files.folder.name,
         parent=run.parent,
-        candidate_id=winner.candidate_id,
+        candidate_id=candidate_id,
         gated=verdict["published"],
         labels=run.splits.labels.names,
         redact=run.config.redact,
     )
     try:
         if verdict["published"]:
-            folder = publish(winner.prompts, run.config.shelf / run.config.name, provenance).folder
+            folder = publish(winner, run.config.shelf / run.config.name, provenance).folder
         else:
-            folder = reject(winner.prompts, run.files.folder, winner.candidate_id, provenance).folder
+            folder = reject(winner, run.files.folder, candidate_id, provenance).folder
     except UserError as error:
         options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
         raise RunStoppedError(

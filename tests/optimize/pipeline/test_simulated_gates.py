@@ -14,14 +14,13 @@ from scipy.stats import binom
 
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record
-from mas.prompt_sets.prompt_set import digest
+from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.gate.gate import CONTINUE, SUCCESS, Look, decide_look
 from optimize.gate.looks import plan_looks
 from optimize.gate.power import ACCURACY, compute_smallest_gain
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline import sealed_test
-from optimize.pipeline.sealed_test import ApprovedSet
 from optimize.session.tuning_run import TuningRun
 from scripts.interval_coverage import Cell, draw_right
 from scripts.sequential_gate import CORRELATION, build_comparison
@@ -53,9 +52,7 @@ class DrawnScores:
         return self.records["parent" if sha256 == digest(run.parent) else "winner"]
 
 
-def judge_drawn(
-    run: TuningRun, approved: ApprovedSet, scores: dict[str, dict[str, float]], looks: int
-) -> dict[str, Any]:
+def judge_drawn(run: TuningRun, approved: PromptSet, scores: dict[str, dict[str, float]], looks: int) -> dict[str, Any]:
     drawn = DrawnScores(scores)
     run.config.gate.looks = looks
     run.files.remove("looks", "judged")
@@ -98,7 +95,7 @@ def test_gates_without_a_gain_keep_the_level_and_save_half_of_the_answers(
     """Run inside of a tuning run, in place of its sealed test."""
     counts: dict[str, float] = {}
 
-    def simulate(run: TuningRun, approved: ApprovedSet) -> None:
+    def simulate(run: TuningRun, approved: PromptSet) -> None:
         null = [judge_drawn(run, approved, scores, 4) for scores in draw_gates(run, 0.0, GATES, 1)]
         for scores, verdict in zip(draw_gates(run, 0.0, GATES, 1), null, strict=True):
             assert (verdict["sealed"]["look"], verdict["published"]) == decide_again(run, scores)
