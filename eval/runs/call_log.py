@@ -185,8 +185,9 @@ class MaskedReplies:
 
     def get(self, key: str) -> str | None:
         reply = self.replies.get(key)
-        for mask, form in self._list_masks() if reply and "\x00" in reply else ():
-            reply = reply.replace(mask, form)
+        if reply and "\x00" in reply:
+            for mask, form in self._list_masks():
+                reply = reply.replace(mask, form)
         return reply
 
     def put(self, key: str, reply: str) -> None:

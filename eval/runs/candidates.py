@@ -48,6 +48,7 @@ def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInf
     rows = database.execute("SELECT sample_id, data FROM records WHERE variant = ? ORDER BY row", (sha256,)).fetchall()
     planned = {sample_id: _read_question(json.loads(data)) for sample_id, data in rows if sample_id in sealed}
     task = digest_task(digest_questions(planned.values(), info.task.file_sha256), info.config.get("scorer"))
+    dataset = info.task.dataset_sha256  # of all sealed questions: the test may have stopped before the last
     shown = replace(
         info,
         run_id=f"{info.run_id}-{candidate_id}",
@@ -55,7 +56,7 @@ def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInf
         command=None,
         prompts={},
         prompts_sha256=sha256,
-        task=replace(info.task, task_version=task, **({} if len(planned) == len(sealed) else {"dataset_sha256": ""})),
+        task=replace(info.task, task_version=task, dataset_sha256=dataset if len(planned) == len(sealed) else ""),
         tuning=None,
     )
     database.execute("PRAGMA query_only = 0")

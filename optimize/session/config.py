@@ -109,8 +109,8 @@ class TuneConfig(TuningOptions):
 
     def build_evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
         """Return the configuration of an evaluation that answers questions as this run does."""
-        same = {"deadline_seconds": self.run.deadline_seconds, "drain_seconds": self.run.drain_seconds}
-        return replace(self.base, run=RunSettings(epochs=epochs, concurrency=concurrency, **same))
+        run = replace(RunSettings(), epochs=epochs, concurrency=concurrency, drain_seconds=self.run.drain_seconds)
+        return replace(self.base, run=replace(run, deadline_seconds=self.run.deadline_seconds))
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)
