@@ -20,32 +20,18 @@ from mas.tools.settings import WebSettings
 
 BLOCKED_PAGE = "blocked page"  # name of the event
 BLOCKED_SITES = (
-    "gaia-benchmark",  # the benchmark's own organisation on every host, and most of the repositories about it
-    "gaia_benchmark",
+    *("gaia-benchmark", "gaia_benchmark"),  # the benchmark's own organisation, and most of the repositories about it
     # Dozens of copies and of agents' answer files under any name; no question needs a dataset or a demo from there.
-    "huggingface.co/datasets",
-    "huggingface.co/spaces",
-    "hf.co/datasets",
-    "hf.co/spaces",
-    "hf-mirror.com/",
-    ".hf.space",
-    "datasets/*/gaia",  # mirrors of the hub on hosts of their own keep its paths
-    "spaces/*/gaia",
-    "agents-course",  # a course whose final assignment is twenty questions of the validation set
-    "agent-course",
-    "github.com/*final*assignment",
-    "deepwiki.com/*final*assignment",
-    "github.com/*gaia",  # agents, with the questions, gold answers and transcripts as fixtures
-    "githubusercontent.com/*gaia",
-    "github.io/*gaia",
-    "gitlab.com/*gaia",
-    "deepwiki.com/*gaia",  # generated from such repositories
-    "jsdelivr.net/gh/*gaia",
+    *("huggingface.co/datasets", "huggingface.co/spaces", "hf.co/datasets", "hf.co/spaces", "hf-mirror.com/"),
+    *(".hf.space", "datasets/*/gaia", "spaces/*/gaia"),  # the last: mirrors on hosts of their own keep the hub's paths
+    # A course whose final assignment is twenty questions of the validation set.
+    *("agents-course", "agent-course", "github.com/*final*assignment", "deepwiki.com/*final*assignment"),
+    # Agents, with the questions, gold answers and transcripts as fixtures; pages generated from such repositories.
+    *("github.com/*gaia", "githubusercontent.com/*gaia", "github.io/*gaia", "gitlab.com/*gaia", "deepwiki.com/*gaia"),
+    *("jsdelivr.net/gh/*gaia", "kaggle.com/*gaia"),
     # Files with an agent's answers, in repositories whose names do not say so (eax6/smolagents and other copies).
-    "github.com/*output/validation",
-    "githubusercontent.com/*output/validation",
+    *("github.com/*output/validation", "githubusercontent.com/*output/validation"),
     "jsdelivr.net/gh/*output/validation",
-    "kaggle.com/*gaia",
     "hal.cs.princeton.edu/gaia",  # leaderboard with transcripts
     "2311.12983",  # the paper prints questions with answers; its number is in the address of every copy
     "fibxvahvs3",  # the same paper on OpenReview
