@@ -34,7 +34,6 @@ READERS = {
     **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
     **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),
     ".xls": f"{_HERE}.excel:read_old",
-    ".parquet": f"{_HERE}.structured:read_parquet",
     ".docx": f"{_HERE}.office:read_word",
     ".pptx": f"{_HERE}.office:read_slides",
     ".pdf": f"{_HERE}.pdf:read",
@@ -61,7 +60,6 @@ _SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] 
     (8, b"WAVEfmt ", (".wav",)),
     (0, (b"ID3\x02", b"ID3\x03", b"ID3\x04"), (".mp3",)),
     (4, b"ftyp", (".mp4", ".m4a", ".mov", ".heic")),
-    (0, b"PAR1", (".parquet",)),
     (0, b"{\\rtf", (".rtf",)),
 )
 _OFFICE_MEMBERS = {"xl/workbook.xml": ".xlsx", "word/document.xml": ".docx", "ppt/presentation.xml": ".pptx"}

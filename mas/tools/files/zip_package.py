@@ -5,7 +5,6 @@ program writes any), which can expand to gigabytes or to a file of this machine.
 
     list_members(Source("a.docx", data))                       # ["[Content_Types].xml", "word/document.xml", …]
     read_member(Source("data.zip", data), "tables/x.csv")      # Source("data.zip: tables/x.csv", b"…")
-    read_member(Source("data.zip", data), "old.zip/a.txt")     # of an archive in the archive
 """
 
 import io
@@ -28,7 +27,6 @@ from mas.tools.results import ToolError
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 MAX_MEMBERS = 5_000
-MAX_DEPTH = 3  # archives in archives
 _ENCRYPTED = 0x1
 
 _XML = (".xml", ".rels", ".vml")
@@ -94,24 +92,20 @@ def read_archive(source: Source) -> Document:
     )
 
 
-def read_member(source: Source, name: str, depth: int = 1) -> Source:
-    """Return a member of the archive; `inner.zip/name` is a member of an archive in it.
+def read_member(source: Source, name: str) -> Source:
+    """Return a member of the archive.
 
     Raises:
         ToolError: there is no such member, or it cannot be read.
     """
-    if depth > MAX_DEPTH:
-        raise ToolError(f"{source.name} is an archive inside {MAX_DEPTH} others; read_file goes no deeper.")
     with open_package(source) as archive:
         files = {info.filename: info for info in _list_files(archive)}
-        outer = name if name in files else next((file for file in files if name.startswith(f"{file}/")), None)
-        if outer is None:
+        if name not in files:
             known = clip(", ".join(map(repr, files)), 2_000) or "none"
             raise ToolError(f"{source.name} has no member {clip(repr(name), 200)}; its members: {known}.")
-        if files[outer].flag_bits & _ENCRYPTED:
-            raise ToolError(f"The member {clip(repr(outer), 200)} of {source.name} is not read: it is encrypted.")
-        found = Source(f"{source.name}: {outer}", archive.read(outer))
-    return found if outer == name else read_member(found, name.removeprefix(f"{outer}/"), depth + 1)
+        if files[name].flag_bits & _ENCRYPTED:
+            raise ToolError(f"The member {clip(repr(name), 200)} of {source.name} is not read: it is encrypted.")
+        return Source(f"{source.name}: {name}", archive.read(name))
 
 
 def _list_files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:

@@ -1,4 +1,4 @@
-"""Readers of CSV, TSV, Parquet and JSON. Invalid JSON is shown as written.
+"""Readers of CSV, TSV and JSON. Invalid JSON is shown as written.
 
 read_table(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
 read_json(Source("a.json", b"…")).parts[0].lines[1]         # Line(2, '  "city": "Rome"')
@@ -7,16 +7,12 @@ read_json(Source("a.json", b"…")).parts[0].lines[1]         # Line(2, '  "city
 import csv
 import io
 import json
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 
 from mas.tools.files.document import Document, Line, Part, Source
 from mas.tools.files.readers.text import build_text_document, decode, format_row, split_lines
-from mas.tools.results import ToolError
 
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
-BATCH_ROWS = 4_096  # of Parquet
 MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 
 
@@ -29,30 +25,26 @@ def read_table(source: Source) -> Document:
         delimiter, after_space = dialect.delimiter, dialect.skipinitialspace
     if source.suffix == ".tsv" and "\t" in text:
         delimiter, after_space = "\t", False
+    lines, uneven = list[Line](), 0
     try:
         found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
         rows = (cells for cells in found if cells)
         names = next(rows, None)
         if names is None:
             return build_text_document(text, encoding, ["It holds no rows."])
-        return build_table(names, rows, f"delimiter {delimiter!r}, {encoding}")
+        for number, cells in enumerate(rows, start=1):
+            uneven += len(cells) != len(names)
+            lines.append(Line(number, format_row(cells)))
     except csv.Error as error:
         return build_text_document(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
-
-
-def build_table(names: list[str], rows: Iterable[list[str]], form: str) -> Document:
-    """Return a table; `form`: the last words of the summary."""
-    lines, uneven = list[Line](), 0
-    for number, cells in enumerate(rows, start=1):
-        uneven += len(cells) != len(names)
-        lines.append(Line(number, format_row(cells)))
     notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
-    summary = f"table with {len(names)} columns and {len(lines)} rows below the column names, {form}"
+    summary = f"table with {len(names)} columns and {len(lines)} rows below the column names"
     columns = format_row(names)
     if len(columns) > MAX_HEADING_CHARS:
         lines.insert(0, Line(0, columns))
         columns = "(the column names are row 0)"
-    return Document(summary, [Part(lines, heading=f"row | {columns}", numbered=True)], notes)
+    part = Part(lines, heading=f"row | {columns}", numbered=True)
+    return Document(f"{summary}, delimiter {delimiter!r}, {encoding}", [part], notes)
 
 
 def read_json(source: Source) -> Document:
@@ -63,10 +55,8 @@ def read_json(source: Source) -> Document:
     except (ValueError, RecursionError) as error:
         return build_text_document(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
     lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
-    size = "a single value"
-    if isinstance(value, dict | list):
-        size = f"an object with {len(value)} keys" if isinstance(value, dict) else f"a list of {len(value)} items"
-    return Document(f"JSON, {size}, {len(lines)} lines when indented", [Part(lines)])
+    size = f", {len(value)} items" if isinstance(value, dict | list) else ""
+    return Document(f"JSON{size}, {len(lines)} lines when indented", [Part(lines)])
 
 
 def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -74,28 +64,3 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found := dict(pairs)) < len(pairs):
         raise ValueError("an object has the same key twice")
     return found
-
-
-def read_parquet(source: Source) -> Document:
-    """Return the rows of a Parquet table."""
-    import pyarrow  # type: ignore[import-untyped]
-    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped]
-
-    try:
-        file = ParquetFile(source.open())
-        types = ", ".join(f"{field.name}: {field.type}" for field in file.schema_arrow)
-        rows = (
-            [_format_parquet_value(value) for value in cells]
-            for batch in file.iter_batches(batch_size=BATCH_ROWS)
-            for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        )
-        table = build_table(list(file.schema_arrow.names), rows, "Parquet")
-        return replace(table, notes=[f"Column types: {types}", *table.notes])
-    except pyarrow.ArrowException as error:
-        raise ToolError(f"{source.name} cannot be read as a Parquet table ({type(error).__name__}).") from error
-
-
-def _format_parquet_value(value: object) -> str:
-    if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return value.hex() if isinstance(value, bytes) else "" if value is None else str(value)

@@ -44,7 +44,6 @@ def test_a_kind_without_a_reader_is_refused_with_the_reason(tmp_path: Path, name
         ("a.doc", b"{\\rtf1 x}", ".rtf"),
         ("a.xls", OLE + "WordDocument".encode("utf-16-le"), ".doc"),
         ("a.ppt", OLE + "PowerPoint Document".encode("utf-16-le"), ".ppt"),
-        ("a.bin", b"PAR1" + bytes(30), ".parquet"),
         ("a.zip", zip_bytes({"readme.txt": b""}), ".zip"),
         ("a.csv", zip_bytes({"readme.txt": b""}), ".zip"),
         ("a", zip_bytes({"ppt/presentation.xml": b""}), ".pptx"),

@@ -55,7 +55,7 @@ def made_json(text: str) -> Document:
 
 def test_json_is_indented_and_readable() -> None:
     found = made_json('{"city":"Z\\u00fcrich","n":[1,2.5,null]}')
-    assert found.summary == "JSON, an object with 2 keys, 8 lines when indented"
+    assert found.summary == "JSON, 2 items, 8 lines when indented"
     assert found.parts[0].lines[1] == Line(2, '  "city": "Zürich",')
 
 
@@ -88,7 +88,7 @@ def test_json_lines_under_the_name_of_json_are_shown_as_written() -> None:
     ("name", "data", "summary"),
     [
         ("a.csv", b"n\n" + b"1\n" * 30, "table with 1 columns and 30 rows below the column names"),
-        ("a.json", b"[" + b"1," * 30 + b"1]", "JSON, a list of 31 items, 33 lines when indented"),
+        ("a.json", b"[" + b"1," * 30 + b"1]", "JSON, 31 items, 33 lines when indented"),
         ("a.txt", b"x\r\n" * 30, "text, utf-8, 30 lines, 90 characters"),
     ],
 )
