@@ -179,7 +179,7 @@ def _functions() -> dict[str, _Function]:
     """Return all functions of `math`, those of other modules that people expect, and limits where one grows fast."""
     of_math = {name: getattr(math, name) for name in dir(math) if callable(getattr(math, name)) and name[0] != "_"}
     single = of_math | {"abs": abs, "int": int, "float": float, "round": _round}
-    several = {"min": min, "max": max, "sum": sum, "prod": math.prod, "fsum": math.fsum}
+    several: dict[str, _Function] = {"min": min, "max": max, "sum": sum, "prod": math.prod, "fsum": math.fsum}
     several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
     pairs = {name: of_math[name] for name in ("dist", "sumprod") if name in of_math}
     counted = ((single, 0), (several, 1), (pairs, 2))

@@ -90,8 +90,8 @@ class Session(ABC):
         with contextlib.suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
             values = replace_surrogates(json.loads(message))
             if values.get("id", "") == name:
-                texts = (str(values[key]) for key in ("output", "value", "error"))
-                return Reply(*texts, int(values["missing_chars"]))
+                output, value, error = (str(values[key]) for key in ("output", "value", "error"))
+                return Reply(output, value, error, int(values["missing_chars"]))
         self.close()
         raise SessionLostError(DISTURBED)
 

@@ -160,7 +160,7 @@ class Wikipedia:
             since = f"; its first version is of {oldest[0]['timestamp'][:10]}" if oldest else ""
             raise ToolError(f"{name!r} did not exist on {(before or '')[:10]}{since}; ask for a later date.")
         version = int(versions[0]["revid"]), str(versions[0]["timestamp"])
-        wanted = {"oldid": version[0], "prop": "text", "disableeditsection": 1, "disablelimitreport": 1}
+        wanted: dict[str, Any] = {"oldid": version[0], "prop": "text", "disableeditsection": 1, "disablelimitreport": 1}
         html = (await self.ask({"action": "parse", "format": "json", "formatversion": "2", **wanted})).get("parse", {})
         if not isinstance(html, dict) or not isinstance(html.get("text"), str):
             raise ToolError(f"{self.name} gave no text for this page; try another source.")
