@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from mas.tools.sandbox import seccomp
 from mas.tools.sandbox.session import (
@@ -53,11 +52,23 @@ class Jail:
     description = "bubblewrap runs Python in a jail"
 
     async def open(self, files: Files, settings: SandboxSettings) -> "JailSession":
+        """Start a session.
+
+        Raises:
+            NotAvailableError: it does not start; the message has what bubblewrap said.
+        """
         try:
             session = JailSession(_start(files, settings), settings.memory_mb)
         except OSError as error:  # no process or pipe is free
             raise NotAvailableError(f"bubblewrap does not start ({error.strerror}).") from error
-        await session.wait_until_ready()
+        try:
+            await session.wait_until_ready()
+        except (SessionLostError, OSError, IndexError) as error:  # such as a container without user namespaces
+            session.close()
+            raise NotAvailableError(
+                f"bubblewrap 0.8 or newer cannot isolate here ({error}); allow user namespaces on this machine or "
+                "container."
+            ) from error
         return session
 
 
@@ -67,23 +78,11 @@ class JailSession(Session):
     process: "subprocess.Popen[bytes]"
 
     async def wait_until_ready(self) -> None:
-        """Wait for the first message.
-
-        Raises:
-            NotAvailableError: it did not come; the message has what bubblewrap said.
-        """
-        try:
-            said = await self.watch(self._receive, START_SECONDS, "the start took")
-            if b'"ready"' not in said:
-                self.close()
-                raise SessionLostError(said.decode("utf-8", "replace").strip()[:200])
-            self.code_pid = _find_child(self.process.pid)
-        except (SessionLostError, OSError, IndexError) as error:  # such as a container without user namespaces
-            self.close()
-            raise NotAvailableError(
-                f"bubblewrap 0.8 or newer cannot isolate here ({error}); allow user namespaces on this machine or "
-                "container."
-            ) from error
+        """Wait for the first message; stop the jail's first process, which bubblewrap has started."""
+        said = await self.watch(self._receive, START_SECONDS, "the start took")
+        if b'"ready"' not in said:
+            raise SessionLostError(said.decode("utf-8", "replace").strip()[:200])
+        self.code_pid = _find_child(self.process.pid)
         self.folders = FOLDERS  # before, the same paths are the machine's
         self.signal(signal.SIGSTOP)
 
@@ -107,7 +106,6 @@ class JailSession(Session):
 
 
 def _find_child(pid: int) -> int:
-    """Return the id of the jail's first process, which bubblewrap has started."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
@@ -124,28 +122,19 @@ def _start(files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]"
     packages = [f"/packages/{number}" for number in range(len(_find_site_packages()))]
     # No user packages, no .pth files, no bytecode written, no search in its folder.
     python = (find_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P", "/sandbox/worker.py")
-    with _open_filter() as end:
+    end, start = os.pipe()  # its buffer is large enough for the filter
+    with os.fdopen(end, "rb"), os.fdopen(start, "wb") as file:
+        file.write(seccomp.build_program(platform.machine()))
+        file.close()
         return subprocess.Popen(
-            [
-                *_build_command(program, files, end.fileno()),
-                *python,
-                json.dumps({"packages": packages, "limits": limits}),
-            ],
+            [*_build_command(program, files, end), *python, json.dumps({"packages": packages, "limits": limits})],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,  # bubblewrap's own errors; worker.py closes it
             env={},  # --clearenv alone would leave it readable in bwrap's own /proc/…/environ
-            pass_fds=[end.fileno()],
+            pass_fds=[end],
             start_new_session=True,  # Ctrl-C is for the harness
         )
-
-
-def _open_filter() -> BinaryIO:
-    """Return the read end of a pipe that holds the system call filter; the pipe's buffer is large enough."""
-    end, start = os.pipe()
-    with os.fdopen(start, "wb") as file:
-        file.write(seccomp.build_program(platform.machine()))
-    return os.fdopen(end, "rb")
 
 
 def _build_command(bwrap: str, files: Files, filter_end: int) -> list[str]:
@@ -158,15 +147,16 @@ def _build_command(bwrap: str, files: Files, filter_end: int) -> list[str]:
         *(word for folder in FOLDERS for word in ("--size", str(SCRATCH_BYTES), "--tmpfs", folder)),
         *_bind_system(),
         *("--ro-bind", str(Path(__file__).with_name("worker.py")), "/sandbox/worker.py"),
-        *(word for name, path in files.items() for word in _bind_file(name, path)),
+        *_bind_files(files),
         *("--remount-ro", "/", "--chdir", "/scratch", "--"),  # the root is a folder in memory without a limit
     ]
 
 
-def _bind_file(name: str, path: Path) -> Iterator[str]:
-    """Bind a file in /data, with a link of its bare name in the working folder."""
-    if path.is_file() and name == Path(name).name:
-        yield from ("--ro-bind", str(path), f"/data/{name}", "--symlink", f"/data/{name}", f"/scratch/{name}")
+def _bind_files(files: Files) -> Iterator[str]:
+    """Bind each file in /data, with a link of its bare name in the working folder."""
+    for name, path in files.items():
+        if path.is_file() and name == Path(name).name:
+            yield from ("--ro-bind", str(path), f"/data/{name}", "--symlink", f"/data/{name}", f"/scratch/{name}")
 
 
 def _bind_system() -> Iterator[str]:
