@@ -37,8 +37,13 @@ _SYNTAX = (
 _ALLOWED_CHARS = re.compile(r"[A-Za-z0-9_\s.,+\-*/%()\[\]<>=!]*")
 _CONSTANTS = {name: getattr(math, name) for name in ("pi", "e", "tau", "inf", "nan")}
 _THOUSANDS = re.compile(r"(?<![\w.])[1-9]\d{0,2}(?:,\d{3})+(?!\d)")
-_PRODUCT = re.compile(r"(?:(?<![\w.])\d[\d.]*|\))\s*\(")
-_PERCENT = re.compile(r"%\s*(?:of\b|[-+*/%),\]<>=!]|$)")
+_MISREAD = {
+    r"\^": "`^` is no power here; ** is the power: write 3**2 for three squared.",
+    r"%\s*(?:of\b|[-+*/%),\]<>=!]|$)": "% is the remainder, not a percentage: write 15/100 * 80 for 15% of 80, and "
+    "7 % (-3) for a remainder.",
+    r"(?:(?<![\w.])\d[\d.]*|\))\s*\(": "Only a function's name can stand before a parenthesis; write 2 * (3) for a "
+    "product.",
+}
 
 
 @mark_read_only
@@ -74,17 +79,12 @@ def _check_text(text: str) -> None:
         raise ToolError("The expression is empty; write one such as (2 + 3) * 4.")
     if len(text) > MAX_EXPRESSION_CHARS:
         raise ToolError(f"The expression has {len(text)} characters; at most {MAX_EXPRESSION_CHARS} are allowed.")
-    if "^" in text:
-        raise ToolError("`^` is no power here; ** is the power: write 3**2 for three squared.")
     if found := _THOUSANDS.search(text):
         joined, spaced = found[0].replace(",", ""), found[0].replace(",", ", ")
         raise ToolError(f"{found[0]} is ambiguous: write {joined} for one number, {spaced} for several arguments.")
-    if _PERCENT.search(text):
-        raise ToolError(
-            "% is the remainder, not a percentage: write 15/100 * 80 for 15% of 80, and 7 % (-3) for a remainder."
-        )
-    if _PRODUCT.search(text):
-        raise ToolError("Only a function's name can stand before a parenthesis; write 2 * (3) for a product.")
+    for pattern, sentence in _MISREAD.items():
+        if re.search(pattern, text):
+            raise ToolError(sentence)
     if not _ALLOWED_CHARS.fullmatch(text):
         strange = sorted(set(_ALLOWED_CHARS.sub("", text)))
         raise ToolError(f"These characters have no place in an expression: {_clip(' '.join(strange))}")

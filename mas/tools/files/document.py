@@ -62,11 +62,11 @@ class Document:
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> "Document":
         """Return the document that `to_facts` has described."""
-        return cls(**{**facts, "parts": _restore(facts["parts"]), "whole": _restore(facts["whole"])})
 
+        def restore(part: dict[str, Any]) -> Part:
+            return Part(**{**part, "lines": [Line(*line) for line in part["lines"]]})
 
-def _restore(parts: list[dict[str, Any]]) -> list[Part]:
-    return [Part(**{**part, "lines": [Line(*line) for line in part["lines"]]}) for part in parts]
+        return cls(**{**facts, **{name: [*map(restore, facts[name])] for name in ("parts", "whole")}})
 
 
 def number_lines(texts: Iterable[str]) -> list[Line]:

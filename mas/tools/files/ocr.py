@@ -3,7 +3,6 @@
 read_text(image)                # "The boat leaves from pier 412"; None: there is no tesseract
 """
 
-import functools
 import shutil
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 OCR_SECONDS = 60
-MAX_LANGUAGES = 5  # each takes its time: with the 126 of tesseract-ocr-all no page is done in OCR_SECONDS
+MAX_LANGUAGES = 5  # English first; with the 126 of tesseract-ocr-all no page is done in OCR_SECONDS
 MAX_SIDE = 4_000  # pixels; a larger picture is scaled down first
 MIN_SIDE = 1_000  # pixels; a smaller one is scaled up: letters of 20 to 40 pixels are read best
 MISSING = "The text in it cannot be read here: the program tesseract is not installed (apt-get install tesseract-ocr)."
@@ -22,18 +21,6 @@ def is_installed() -> bool:
     return shutil.which("tesseract") is not None
 
 
-@functools.cache
-def _list_languages() -> str:
-    """Return the languages of tesseract with + between them, English first, and English alone if there are many.
-
-    `osd` is for the direction of a text, `equ` for formulas.
-    """
-    import pytesseract  # type: ignore[import-untyped]
-
-    found = sorted(set(pytesseract.get_languages()) - {"osd", "equ"}, key=lambda name: (name != "eng", name))
-    return "+".join(found if len(found) <= MAX_LANGUAGES else found[:1])
-
-
 def read_text(image: "Image.Image") -> str | None:
     """Return the text in a picture; None if it cannot be read here.
 
@@ -42,9 +29,11 @@ def read_text(image: "Image.Image") -> str | None:
     """
     if not is_installed():
         return None
-    import pytesseract
+    import pytesseract  # type: ignore[import-untyped]
 
-    found: str = pytesseract.image_to_string(_prepare(image), lang=_list_languages(), timeout=OCR_SECONDS)
+    languages = set(pytesseract.get_languages()) - {"osd", "equ"}  # of directions and formulas
+    chosen = "+".join(sorted(languages, key=lambda name: (name != "eng", name))[:MAX_LANGUAGES])
+    found: str = pytesseract.image_to_string(_prepare(image), lang=chosen, timeout=OCR_SECONDS)
     return found.strip().replace("\x0c", "\n")
 
 

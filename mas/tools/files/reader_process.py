@@ -10,6 +10,7 @@ import ctypes
 import importlib
 import json
 import os
+import resource
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -70,10 +71,9 @@ def _refuse_connections(event: str, _: tuple[object, ...]) -> None:
 
 def _limit(name: str, value: int) -> None:
     """Set a limit, if the system has it."""
-    with suppress(ImportError, AttributeError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(getattr(resource, name), (value, resource.getrlimit(getattr(resource, name))[1]))
+    with suppress(AttributeError, ValueError, OSError):
+        kind = getattr(resource, name)
+        resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
 
 
 if __name__ == "__main__":

@@ -158,13 +158,9 @@ def _extract_main(html: str, url: str) -> tuple[str, str, str]:
     with suppress(*_LIBRARY_ERRORS):
         about = trafilatura.extract_metadata(html, default_url=url)
         title, date = (str(about.title or ""), str(about.date or "")) if about else ("", "")
+    options = {"output_format": "markdown", "include_links": True, "include_formatting": True, "favor_recall": True}
     with suppress(*_LIBRARY_ERRORS):
-        main = (
-            trafilatura.extract(
-                html, url=url, output_format="markdown", include_links=True, include_formatting=True, favor_recall=True
-            )
-            or ""
-        )
+        main = trafilatura.extract(html, url=url, **options) or ""
     return main, title, date
 
 

@@ -4,11 +4,8 @@ await tavily_tool("height of K2 in metres")
 await search_tavily("height of K2", get_settings(WebSettings))     # [FoundPage("K2", "https://…", "K2 is …"), …]
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    import httpx
 
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.paging import clean_text
@@ -63,11 +60,18 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
     from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
     from tavily import errors as tavily_errors
 
-    from mas.tools.http.client import Rules, TransientError, open_client, retry, to_tool_error
+    from mas.tools.http.client import Rules, TransientError, build_busy_error, open_client, retry, to_tool_error
 
     async def check(response: httpx.Response) -> None:
-        if response.status_code != 200:
-            raise _describe_refusal(response)
+        """Refuse a reply without the service's own words, which may repeat the key."""
+        status = response.status_code
+        if status == 429 or status >= 500:
+            raise build_busy_error(status, response.headers, WHAT)
+        if status == 400:
+            raise ToolError(f"{WHAT} refuses the query as it is (400); use fewer and simpler words.")
+        if status != 200:
+            sentence = f"refuses this request with the key in {SEARCH_KEY_ENV} ({status}); go on without it."
+            raise ToolError(f"{WHAT} {sentence}")
 
     async def attempt() -> list[FoundPage]:
         try:
@@ -87,18 +91,6 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
     async with open_client(settings, rules, base_url=base_url, follow_redirects=False, event_hooks=hooks) as client:
         tavily = AsyncTavilyClient(settings.search_api_key, api_base_url=base_url, client=client)
         return await retry(attempt, settings, WHAT)
-
-
-def _describe_refusal(response: "httpx.Response") -> ToolError:
-    """Return the error for a status; not the service's own words, which may repeat the key."""
-    from mas.tools.http.client import build_busy_error
-
-    status = response.status_code
-    if status == 429 or status >= 500:
-        return build_busy_error(status, response.headers, WHAT)
-    if status == 400:
-        return ToolError(f"{WHAT} refuses the query as it is (400); use fewer and simpler words.")
-    return ToolError(f"{WHAT} refuses this request with the key in {SEARCH_KEY_ENV} ({status}); go on without it.")
 
 
 def _read_page(found: dict[str, Any], key: str) -> FoundPage:

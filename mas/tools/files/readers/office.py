@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from spacy.language import Language
     from unstructured.documents.elements import Element
 
 from mas.tools.files.document import Document, Part, Source, number_lines, number_parts
@@ -38,17 +37,12 @@ _MARKS = {"ListItem": "- ", "Header": "[header] ", "Footer": "[footer] "}
 def _prepare() -> None:
     """Switch off connections of `unstructured`; call it before importing the library."""
     os.environ.update(_SILENT)
-    from unstructured.nlp import tokenize
-
-    tokenize._load_spacy_model = _load_blank_model
-
-
-def _load_blank_model() -> "Language":
     import spacy
+    from unstructured.nlp import tokenize
 
     model = spacy.blank("en")
     model.add_pipe("sentencizer")
-    return model
+    tokenize._load_spacy_model = lambda: model
 
 
 def read_word(source: Source) -> Document:

@@ -31,7 +31,7 @@ def tesseract(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 @pytest.mark.usefixtures("tesseract")
 @pytest.mark.parametrize(
     ("tesseract", "languages"),
-    [("", "eng+chi_sim+deu"), ("fra\\nita\\nspa\\n", "eng")],
+    [("", "eng+chi_sim+deu"), ("fra\\nita\\nspa\\n", "eng+chi_sim+deu+fra+ita")],
     indirect=["tesseract"],
 )
 def test_the_languages_reach_the_program_in_the_other_process(languages: str, tmp_path: Path) -> None:
