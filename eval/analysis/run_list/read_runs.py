@@ -31,7 +31,6 @@ _SUMMARY = "summary.json"
 _SKIPPED = ("mlflow-artifacts", "cache", "gold")  # folders of outputs/ without runs
 _MAX_DEPTH = 4  # of a run's folder below the given one
 _MAX_CHARS = 300  # of a reason
-_TIME_CHARS = 19  # of a folder's name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,6 @@ class RunEntry:
     cost_usd: float | None = None
     started_at: str = ""  # UTC, ISO 8601
     seconds: float | None = None
-    size_bytes: int = 0
     report: Path | None = None
 
     @property
@@ -87,9 +85,9 @@ def read_entry(folder: Path, kind: str) -> RunEntry:
     """Read one run; of what cannot be read, the entry has the reason."""
     entry = RunEntry(folder=folder, kind=kind, started_at=_read_time(folder))
     try:
-        size = check_entries(folder)
+        check_entries(folder)
         report = folder / REPORT
-        entry = replace(entry, size_bytes=size, report=report if report.is_file() else None)
+        entry = replace(entry, report=report if report.is_file() else None)
         return _read_tuning(entry) if kind == TUNING else _read_evaluation(entry)
     except UserError as error:
         return replace(entry, reason=str(error).replace(f"{folder}/", "")[:_MAX_CHARS])
@@ -228,11 +226,7 @@ def parse_time(moment: str) -> datetime | None:
 
 
 def _read_time(folder: Path) -> str:
-    """Return the time in a folder's name, or else that of its last change; "" if it has gone."""
-    try:
-        return datetime.strptime(folder.name[:_TIME_CHARS], "%Y-%m-%d_%H-%M-%S").astimezone(UTC).isoformat()
-    except ValueError:
-        pass
+    """Return the time of a folder's last change; "" if it has gone."""
     try:
         return datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat()
     except OSError:

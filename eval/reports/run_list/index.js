@@ -5,7 +5,7 @@ RowTables.mount({
   cell(row, column) {
     const { make } = RowTables;
     if (column.key === "state") return make("span", `state ${row.state}`, row.state);
-    const written = { score: row.result, cost_usd: row.cost, size_bytes: row.size, made_of: row.made_of }[column.key];
+    const written = { score: row.result, cost_usd: row.cost, made_of: row.made_of }[column.key];
     if (written !== undefined) return make("span", "", written);
     if (column.key !== "name") return undefined;
     const box = make("span", "", make("span", row.href ? "name" : "", row.name));

@@ -12,7 +12,7 @@ from eval.analysis.run_list.read_runs import RunEntry
 from eval.reports.formats import list_parts
 from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import Scripts, load_scripts, load_template
-from eval.reports.run_list.table import format_bytes, format_cost, format_model, format_score, format_start
+from eval.reports.run_list.table import format_cost, format_model, format_score, format_start
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 
@@ -39,7 +39,6 @@ def render_index(runs: Sequence[RunEntry], folder: Path, link_run: Callable[[Run
         tiles=[
             (f"{len(runs):,}", "runs", ""),
             *((f"{sum(run.state == each for run in runs):,}", each, "") for each in sorted(states)),
-            (format_bytes(sum(run.size_bytes for run in runs)), "on the disk", ""),
         ],
         n_unmeasured=sum(bool(run.no_measurement) for run in runs),
         n_simulated=sum(run.simulated for run in runs),
@@ -55,15 +54,14 @@ _COLUMNS = (  # of a number that is sorted, `index.js` shows the hidden text
     Column("made_of", "of", width="2.6fr"),
     Column("cost_usd", "cost", kind="usd", width="80px", find=False),
     Column("began", "began (UTC)", width="132px"),
-    Column("size_bytes", "size", kind="number", width="75px", find=False),
     *(Column(name, name, kind="hidden", menu=True) for name in ("kind", "system", "model", "data", "prompts")),
     Column("remark", "why", kind="hidden"),
-    *(Column(name, name, kind="hidden", find=False) for name in ("result", "cost", "size", "href")),
+    *(Column(name, name, kind="hidden", find=False) for name in ("result", "cost", "href")),
 )
 
 
 def _build_row(run: RunEntry, folder: Path, href: str) -> dict[str, object]:
-    same = ("name", "state", "cost_usd", "size_bytes", "kind", "system", "data", "prompts", "remark")
+    same = ("name", "state", "cost_usd", "kind", "system", "data", "prompts", "remark")
     return {name: getattr(run, name) for name in same} | {
         "id": str(_relate(run.folder, folder)),
         "score": run.score if run.gain is None else run.gain,
@@ -72,7 +70,6 @@ def _build_row(run: RunEntry, folder: Path, href: str) -> dict[str, object]:
         "model": format_model(run),
         "result": format_score(run) + ("" if run.n is None or run.score is None else f", n = {run.n:,}"),
         "cost": format_cost(run),
-        "size": format_bytes(run.size_bytes),
         "href": href,
     }
 

@@ -24,8 +24,7 @@ def print_runs(runs: Sequence[RunEntry], n_all: int, console: Console) -> None:
     for run in runs:
         console.print(Text.assemble((run.state, _STYLES[run.state]), f" {run.name}"), soft_wrap=True)
         console.print(Text(f"    {' · '.join(_list_parts(run))}"), soft_wrap=True)
-    sizes = format_bytes(sum(run.size_bytes for run in runs))
-    console.print(Text(f"{len(runs)} of {format_count(n_all, 'run')}, {sizes}"))
+    console.print(Text(f"{len(runs)} of {format_count(n_all, 'run')}"))
 
 
 def format_score(run: RunEntry) -> str:
@@ -54,14 +53,6 @@ def format_cost(run: RunEntry) -> str:
     return "nothing" if run.simulated else format_usd(run.cost_usd)
 
 
-def format_bytes(n: int) -> str:
-    """Return a size on the disk in the unit that suits it."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if n >= size:
-            return f"{n / size:.0f} {unit}" if n >= 100 * size else f"{n / size:.1f} {unit}"
-    return f"{n} B"
-
-
 def _list_parts(run: RunEntry) -> Iterator[str]:
     """Yield the facts of a run for one line; what is unknown is left out."""
     if run.remark:
@@ -75,4 +66,3 @@ def _list_parts(run: RunEntry) -> Iterator[str]:
     if run.seconds:
         yield format_duration(run.seconds)
     yield format_start(run)
-    yield format_bytes(run.size_bytes)

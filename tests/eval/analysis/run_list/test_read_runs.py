@@ -1,4 +1,4 @@
-"""The list of runs: states, numbers and sizes from small files, and folders that are not what they say."""
+"""The list of runs: states and numbers from small files, and folders that are not what they say."""
 
 import os
 from dataclasses import replace
