@@ -33,7 +33,6 @@ from eval.workflows.service import open_listener
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import print_line
-from mas.runtime.text import format_count
 
 _HERE = Path(__file__).parent
 _NICENESS = 5
@@ -139,7 +138,6 @@ class Desk:
             user=self.user,
             notices=[] if refusal else list_notices(read_run(folder)),
             refusal=refusal,
-            unreadable=format_count(n, "line") if (n := queue.count_unreadable()) else "",
         )
 
     def show_answer(self, request: Request) -> Response:

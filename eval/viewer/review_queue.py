@@ -57,10 +57,6 @@ class ReviewQueue:
         with self._open() as (_, info):
             return _explain_refusal(info)
 
-    def count_unreadable(self) -> int:
-        """Return the number of lines in the files of labels that are none."""
-        return len(read_labels(self.gold).unreadable)
-
     def list_items(self) -> list[Json]:
         """Return the last attempt at each question and epoch that has a target, wrong answers first."""
         index = LabelIndex(read_labels(self.gold))

@@ -193,12 +193,6 @@ def test_the_state_of_a_run_that_has_ended_is_its_last(client: TestClient, outpu
     assert "optimize/report.py tuned" in client.get("/runs/optimize~tuned").text
 
 
-def test_lines_of_the_labels_that_cannot_be_read_are_named_above_the_queue(client: TestClient, outputs: Path) -> None:
-    (outputs / "gold").mkdir()
-    (outputs / "gold" / f"{DATA}.jsonl").write_text("no label\n")
-    assert "1 line of the labels cannot be read" in client.get("/runs/eval~night/review").text
-
-
 def test_a_simulated_model_and_a_proof_are_named_above_the_numbers(client: TestClient, outputs: Path) -> None:
     make_tuning(outputs / "optimize" / "night")
     facts = {"simulated": True, "gold_informed": "expert", "dataset_sha256": DATA}

@@ -79,13 +79,6 @@ def test_answers_of_a_part_of_a_proof_are_not_reviewed(tmp_path: Path) -> None:
     queue.close()
 
 
-def test_lines_that_are_no_labels_are_counted(found: ReviewQueue) -> None:
-    assert found.count_unreadable() == 0
-    found.gold.mkdir()
-    (found.gold / f"{DATA}.jsonl").write_text("no label\n{}\n")
-    assert found.count_unreadable() == 2
-
-
 def test_a_folder_that_cannot_be_read_is_a_sentence_and_a_closed_queue_opens_again(
     found: ReviewQueue, tmp_path: Path
 ) -> None:
