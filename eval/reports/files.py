@@ -3,13 +3,8 @@
     with RunStore(folder / "run.db", read_only=True) as store:
         summary = write_reports(folder, store)
 
-| File                    | One line, or object, for | Keys                                                | Targets |
-|-------------------------|--------------------------|-----------------------------------------------------|---------|
-| `answers.jsonl`         | each sample and epoch    | `task_id, model_answer, reasoning_trace, thread_id` | no      |
-| `records.jsonl`         | each row of the store    | those of `eval.runs.record.Record`                  | yes     |
-| `correlation_ids.jsonl` | each row of the store    | `task_id, thread_id, epoch, attempt`                | no      |
-| `summary.json`          | the run                  | those of `eval.analysis.summary.summary.Summary`    | no      |
-| `report.html`           | the run                  |                                                     | yes     |
+`docs/reference/run-folder.md` says what is in each of them: answers.jsonl, records.jsonl, correlation_ids.jsonl,
+summary.json and report.html. Only records.jsonl and the page hold targets.
 
 Records are streamed: none is kept in memory.
 """

@@ -8,14 +8,13 @@ questions and runs.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pvariance
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
-from eval.analysis.statistics.paired_tests import PairedResult, run_paired_test
-from eval.benchmarks.dataset import EXPECTED, classify_attachment
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.formats import format_p_value, format_points
 from eval.reports.html.blocks import Blocks
@@ -23,12 +22,11 @@ from eval.reports.html.charts import CHARTS, Chart, Point, Tone, link
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
 from eval.reports.run_report.answers import AnswerGatherer, AnswerRow, QuestionRow
-from eval.runs.record import PlannedQuestion
 from eval.runs.store import open_run
 from mas.runtime.text import format_count
 
 MIN_GROUP = 2  # questions of a group that has an interval
-MAX_GROUPS = 14  # of one kind, such as the values of a tag
+MAX_GROUPS = 14  # levels, or causes of lost points
 MAX_ANSWERS = 20_000  # rows of (run, sample, epoch)
 MAX_WITH_TEXTS = 3  # runs whose answers are written into the table; of more, their signs
 RIGHT, WRONG, EQUAL = "all right", "all wrong", "equal in part"
@@ -175,9 +173,13 @@ def chart_differences(result: ComparisonResult, runs: Sequence[ReadRun]) -> Char
     (pair,), questions = result.comparisons, runs[0].answers.questions
     comparison = pair.comparison
     points = [_point(f"all: {comparison.metric}", comparison.score)]
-    for name, group in _list_groups([questions[each] for each in comparison.pairs]):
-        points.append(_point(name, run_paired_test([comparison.pairs[each] for each in group])))
-    title = f"{pair.run} - {pair.against} in points, with 95% intervals; groups are not adjusted for their number"
+    levels: dict[str, list[Pair]] = defaultdict(list)
+    for sample_id, scores in comparison.pairs.items():
+        levels[questions[sample_id].level or ""].append(scores)
+    shown = {level: group for level, group in sorted(levels.items()) if level and len(group) >= MIN_GROUP}
+    if 2 <= len(shown) <= MAX_GROUPS:
+        points += [_point(f"level {level}", run_paired_test(group)) for level, group in shown.items()]
+    title = f"{pair.run} - {pair.against} in points, with 95% intervals; levels are not adjusted for their number"
     return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
 
 
@@ -188,23 +190,6 @@ def _point(label: str, result: PairedResult) -> Point:
         tone = "right" if low > 0 else "wrong"
     note = format_count(result.n_questions, "question")
     return Point(label, result.difference, low=low, high=high, tone=tone, note=note)
-
-
-def _list_groups(questions: Sequence[PlannedQuestion]) -> Iterator[tuple[str, list[str]]]:
-    """Yield levels, kinds of attachment and tags with their questions, where there are several."""
-    kinds: list[tuple[str, Callable[[PlannedQuestion], str]]] = [
-        ("level", lambda each: each.level or ""),
-        ("attachment", lambda each: classify_attachment(each.file)),
-    ]
-    tags = sorted({tag for each in questions for tag in each.tags if tag != EXPECTED})
-    kinds += [(tag, lambda each, tag=tag: each.tags.get(tag, "")) for tag in tags]  # type: ignore[misc]
-    for name, read in kinds:
-        groups: dict[str, list[str]] = defaultdict(list)
-        for each in questions:
-            groups[read(each)].append(each.id)
-        shown = {value: ids for value, ids in groups.items() if value and len(ids) >= MIN_GROUP}
-        if len(groups) >= 2 and len(shown) <= MAX_GROUPS:
-            yield from ((f"{name} {value}", shown[value]) for value in sorted(shown))
 
 
 def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
