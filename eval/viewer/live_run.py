@@ -17,7 +17,8 @@ from pathlib import Path
 from threading import Lock
 
 from eval.analysis.run_list.read_runs import parse_time
-from eval.analysis.summary.rows import Row, build_row, measure_correct
+from eval.analysis.summary.rows import Row, build_row
+from eval.analysis.summary.summarise import count_answers
 from eval.execution.projection import Progress, format_duration, project
 from eval.reports.formats import format_interval, format_percent, list_parts
 from eval.reports.html.templates import load_template
@@ -154,10 +155,9 @@ class LiveRun:
         return sorted(running, key=lambda each: each.since)
 
     def _describe(self, state: RunState, cost_usd: float, is_running: bool) -> Json:
-        answers, info, session = list(self._answers.values()), self._info, state.last_session
-        scored = [each for each in answers if each.scored]
-        share, interval = measure_correct(scored, incomplete=False)
-        total, done = len(self._questions) * info.epochs, len(answers)
+        info, session = self._info, state.last_session
+        counts = count_answers(list(self._answers.values()), incomplete=False)
+        total, done = len(self._questions) * info.epochs, counts.n
         model = f"{info.model} (simulated)" if info.simulated else info.model
         elapsed = _measure_seconds(session.started_at) if is_running and not session.ended_at else state.wall_seconds
         new, cost_before = done - self._done_before, cost_usd * self._done_before / max(done, 1)
@@ -173,12 +173,12 @@ class LiveRun:
             "stopped": session.stopped or "",
             "done": done,
             "total": total,
-            "correct": sum(each.correct for each in scored),
-            "wrong": sum(not each.correct and each.error_class is None for each in scored),
-            "errors": sum(each.error_class is not None for each in answers),
-            "scored": len(scored),
-            "share": share,
-            "interval": interval,
+            "correct": counts.n_correct,
+            "wrong": counts.n_wrong,
+            "errors": counts.n_error,
+            "scored": counts.n_scored,
+            "share": counts.accuracy,
+            "interval": counts.accuracy_ci95,
             "cost_usd": cost_usd,
             "is_cost_known": self._is_cost_known,
             "projected_cost_usd": cost_before + (projected.cost_usd or 0.0) if is_projected else None,

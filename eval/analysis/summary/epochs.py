@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_icc, compute_mean_interval
-from eval.analysis.summary.rows import Row, count_correct, group_by_sample
+from eval.analysis.summary.rows import Row, group_by_sample
 from eval.analysis.summary.summary import EpochNumbers, Estimate
 
 
@@ -28,7 +28,7 @@ def summarise_epochs(final: Iterable[Row], epochs: int) -> EpochNumbers | None:
     samples = [rows for rows in group_by_sample(final) if rows[0].scored]
     if epochs < 2 or not samples:
         return None
-    tallies = [(correct, max(epochs, n)) for correct, n in map(count_correct, samples)]
+    tallies = [(sum(each.correct for each in rows), max(epochs, len(rows))) for rows in samples]
     votes = [score_majority(rows) for rows in samples]
     return EpochNumbers(
         n_questions=len(samples),

@@ -101,9 +101,5 @@ def _measure_open_session(sessions: Sequence[SessionInfo], store: RunStore) -> f
     finished_at = store.last_finished_at()
     if not sessions or sessions[-1].ended_at or finished_at is None:
         return 0.0
-    return max(0.0, (_read_moment(finished_at) - _read_moment(sessions[-1].started_at)).total_seconds())
-
-
-def _read_moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    began, ended = (datetime.fromisoformat(text) for text in (sessions[-1].started_at, finished_at))
+    return max(0.0, (ended.replace(tzinfo=UTC) - began.replace(tzinfo=UTC)).total_seconds())

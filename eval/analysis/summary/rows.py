@@ -107,11 +107,6 @@ def group_by_sample(rows: Iterable[Row]) -> list[list[Row]]:
     return list(samples.values())
 
 
-def count_correct(rows: Sequence[Row]) -> Tally:
-    """Return the number of right answers to a sample, and of all."""
-    return sum(each.correct for each in rows), len(rows)
-
-
 def measure(
     rows: Iterable[Row], incomplete: bool, read: Callable[[Row], float] = lambda row: row.value
 ) -> tuple[float | None, Interval | None]:

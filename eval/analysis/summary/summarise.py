@@ -88,7 +88,7 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
     facts["notice"] = SIMULATED_NOTICE if run.simulated else None
     return Summary(
         **facts,
-        **vars(_count(final, incomplete)),
+        **vars(count_answers(final, incomplete)),
         **_summarise_rest(final, run, epochs, incomplete),
         metric=name_metric(run.scorer, [each.value for each in final]),
         n_unscored=len(final) - len(scored),
@@ -163,7 +163,8 @@ def _find_idle(with_tools: Sequence[str], spending: Spending) -> tuple[str, ...]
     return () if spending.calls_by_tool else tuple(each for each in with_tools if each in spending.seconds_by_agent)
 
 
-def _count(rows: Sequence[Row], incomplete: bool) -> Counts:
+def count_answers(rows: Sequence[Row], incomplete: bool) -> Counts:
+    """Return the counts of some answers; `incomplete`: answers are missing, and so are intervals."""
     scored = [each for each in rows if each.scored]
     accuracy, accuracy_ci95 = measure_correct(scored, incomplete)
     score, score_ci95 = measure(scored, incomplete)
@@ -189,7 +190,7 @@ def _count_groups(rows: Iterable[Row], read: Callable[[Row], str | None], incomp
         if (value := read(each)) is not None:
             groups[value].append(each)
     kept = sorted(groups, key=lambda value: (-len(groups[value]), value))[:MAX_TAG_VALUES]
-    return {value: _count(groups[value], incomplete) for value in sorted(kept)}
+    return {value: count_answers(groups[value], incomplete) for value in sorted(kept)}
 
 
 def _count_by_tag(

@@ -36,12 +36,6 @@ _SENTENCES = {
     INCONCLUSIVE: "gate inconclusive: these answers neither show nor rule out a loss in {}",
 }
 _DECIDES = "would pass in 80 of 100 comparisons (an estimate from the spread of the differences seen)"
-_HOW_TO_READ = (
-    "pass: the interval lies above the loss that is allowed",
-    "fail: it lies below, and equal programs would hardly ever differ so much",
-    "inconclusive: it holds the limit, so these answers prove neither",
-    "answers in error count as wrong; cost and time are of all attempts, those in error included",
-)
 
 
 def print_gate(result: GateResult, console: Console) -> None:
@@ -79,10 +73,9 @@ def _list_markdown(result: GateResult, notes: Sequence[str]) -> Iterator[str]:
         more = f" and {n} more" if (n := len(result.worse) - MAX_IDS) > 0 else ""
         yield f"- largest losses: {', '.join(map(_format_code, result.worse[:MAX_IDS]))}{more}"
     yield from ("", f"- base: {_describe_run(result.base)}", f"- new: {_describe_run(result.new)}", "")
-    yield from ("<details><summary>How to read this</summary>", "", "```text")
-    for each in (*_HOW_TO_READ, *(f"note (A is base, B is new): {note}" for note in notes)):
-        yield shorten_line(each, _MAX_LINE_CHARS).replace("`", "'")
-    yield from ("```", "", "</details>")
+    if notes:
+        lines = (shorten_line(f"{note} (A is base, B is new)", _MAX_LINE_CHARS).replace("`", "'") for note in notes)
+        yield from ("```text", *lines, "```")
 
 
 def describe_verdict(result: GateResult) -> str:

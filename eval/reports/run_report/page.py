@@ -7,10 +7,9 @@ there is room, are compressed and read when they are opened: 1,000 answers with 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import cast
 
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
@@ -166,18 +165,12 @@ def _build_row(question: QuestionRow, tags: Sequence[str]) -> dict[str, object]:
     answers = question.in_order
     costs = [each.cost_usd for each in answers if each.cost_usd is not None]
     row: dict[str, object] = {name: getattr(question, name) for name in ("id", "target", "level", "kind", "file")}
-    read: dict[str, Callable[[AnswerRow], str]] = {
-        "lost": lambda each: each.lost,
-        "mark": lambda each: each.mark,
-        "error": lambda each: each.error_class,
-        "people": lambda each: each.people,
-        "why": lambda each: each.why,
-    }
-    row |= {name: list(dict.fromkeys(filter(None, map(get, answers)))) for name, get in read.items()}
-    if any(each.mark != RIGHT for each in answers):
-        row["mark"] = [*cast(list[str], row["mark"]), "not right"]
+    for name, field in (("lost", "lost"), ("error", "error_class"), ("people", "people"), ("why", "why")):
+        row[name] = list(dict.fromkeys(filter(None, (getattr(each, field) for each in answers))))
+    marks = list(dict.fromkeys(each.mark for each in answers))
     return {
         **row,
+        "mark": [*marks, "not right"] if set(marks) - {RIGHT} else marks,
         "question": question.line,
         "answer": [each.line for each in answers],
         "cost": round(sum(costs), 6) if len(costs) == len(answers) else None,
