@@ -126,6 +126,8 @@ def list_differences(pair: RunComparison) -> Iterator[str]:
         for name, change in changed.items()
     ]
     yield from found or [_NOTHING]
+    if differs.prompts:
+        yield "the texts of prompts: python optimize/diff.py SET SET"
 
 
 def _build_flips(pair: RunComparison) -> Table:

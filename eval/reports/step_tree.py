@@ -39,7 +39,6 @@ class Step:
     decision: str = ""  # of a critic
     warnings: list[str] = field(default_factory=list)
     error: str = ""
-    remark: str = ""  # source of a tool's result, if the tool was not called
     calls: list[Span] = field(default_factory=list)  # to language models
     span: int | None = None  # its id
     inner: list["Step"] = field(default_factory=list)  # the tools that an agent used
@@ -47,7 +46,7 @@ class Step:
     @property
     def facts(self) -> str:
         took = [] if self.kind in (*_FRAME, _MORE) else ["cut off" if self.seconds is None else f"{self.seconds:.1f} s"]
-        return " · ".join([*took, *_list_facts(self.calls), *([self.remark] if self.remark else [])])
+        return " · ".join([*took, *_list_facts(self.calls)])
 
     def to_dict(self) -> dict[str, object]:
         """Return what `steps.js` draws, without what is empty."""
@@ -99,16 +98,11 @@ def _list_facts(calls: Sequence[Span]) -> Iterator[str]:
     if not calls:
         return
     facts = [span.attributes for span in calls]
-    again = sum(bool(each.get("retry") or each.get("attempt", 1) > 1) for each in facts)
-    replayed = sum(bool(each.get("replayed") or each.get("cached")) for each in facts)
-    kinds = [f"{n} {kind}" for n, kind in ((again, "sent again"), (replayed, "answered before")) if n]
-    yield format_count(len(calls), "model call") + (f" ({', '.join(kinds)})" if kinds else "")
+    yield format_count(len(calls), "model call")
     n_in, n_out = (sum(each.get(name) or 0 for each in facts) for name in ("input_tokens", "output_tokens"))
     yield f"{n_in:,} + {n_out:,} tokens"
     costs = [each.get("cost_usd") for each in facts]
     yield format_cost(None if None in costs else sum(cost or 0.0 for cost in costs))
-    if (waited := sum(each.get("waited_seconds") or 0.0 for each in facts)) >= 0.05:
-        yield f"waited {waited:.1f} s"
 
 
 def _build_call(span: Span) -> dict[str, object]:
@@ -171,10 +165,6 @@ def _describe_tool(step: Step, span: Span) -> None:
     step.title += f"({', '.join(f'{name}=' + ('…' if name in long else text) for name, text in shown.items())})"
     step.said = [(name, cut_text(_format_value(span.inputs[name]))) for name in span.inputs if name in long]
     step.said += [("", cut_text(remove_marks(_format_value(value)))) for value in span.outputs.values()]
-    if span.attributes.get("replayed"):
-        step.remark = "answered before in this run"
-    elif span.attributes.get("cached"):
-        step.remark = "from the shared cache"
 
 
 def _list_warnings(span: Span) -> Iterator[str]:

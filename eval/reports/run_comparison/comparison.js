@@ -1,5 +1,5 @@
 "use strict";
-// Rows of the comparison page: the answers of all runs to a question next to each other; and prompts word by word.
+// Rows of the comparison page: the answers of all runs to a question next to each other.
 (() => {
   const { make, mark, list } = RowTables;
   const WITH_TEXTS = 3; // MAX_WITH_TEXTS
@@ -24,17 +24,6 @@
 
   // Steps of two answers in rows: equal names next to each other, in the order of both.
   const align = (first, second) => Words.align(first, second, (a, b) => a.kind === b.kind && a.title === b.title);
-
-  // Two prompts next to each other, with the words that differ.
-  function drawPrompts(texts, names) {
-    const sides = Words.compare(...texts).map((nodes, place) => {
-      const tall = texts[place].length > 900;
-      const box = make("div", `said code${tall ? " tall" : ""}`, ...nodes);
-      if (tall) box.tabIndex = 0;
-      return make("div", "", make("div", "side", `prompt of ${names[place]}`), box);
-    });
-    return make("div", "pair", ...sides);
-  }
 
   // Side by side: both answers, then their steps. `sides` are [label, answer, details] each.
   function drawSides(sides) {
@@ -101,11 +90,4 @@
   }
 
   RowTables.mount({ cell, open });
-
-  const prompts = JSON.parse(document.getElementById("prompts").textContent);
-  for (const place of document.querySelectorAll(".prompts-compared")) {
-    for (const { agent, runs, texts } of prompts) {
-      place.append(Steps.fold(`${agent}: ${runs[0]} and ${runs[1]}`, () => drawPrompts(texts, runs)));
-    }
-  }
 })();

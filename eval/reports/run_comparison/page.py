@@ -8,7 +8,7 @@ questions and runs.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pvariance
@@ -76,7 +76,6 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         "verdicts": [describe_result(each, n) for each in result.comparisons],
         "comparisons": [_build_section(each, n) for each in result.comparisons],
         "charts": [chart_differences(result, runs), chart_losses(gathered, labels)],
-        "prompts": list(_list_prompts(runs)),
         "rows": _build_rows(gathered.questions, labels),
         "n_shown": len(gathered.questions),
         "n_left_out": gathered.n_left_out,
@@ -124,16 +123,6 @@ def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]
         "differing": list(list_differences(pair)),
         "differ": format_count(n, "setting"),
     }
-
-
-def _list_prompts(runs: Sequence[ReadRun]) -> Iterator[dict[str, object]]:
-    """Yield the prompts that differ from the first run's, as both texts."""
-    for other in runs[1:]:
-        before, now = (each.prompt_set.texts if each.prompt_set else {} for each in (runs[0], other))
-        for agent in {**before, **now}:
-            if before.get(agent) != now.get(agent):
-                texts = [before.get(agent, "none"), now.get(agent, "none")]
-                yield {"agent": agent, "runs": [runs[0].label, other.label], "texts": texts}
 
 
 def _build_rows(questions: Sequence[ComparedQuestion], labels: Sequence[str]) -> Rows:
