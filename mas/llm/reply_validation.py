@@ -4,7 +4,7 @@ payment = record_cost(response, price, context, current)            # current.at
 reply = read_reply(response, policy, current)                       # or a TruncatedReplyError, which is not raised
 
 Ollama answers a prompt that is longer than its context with 200 OK after dropping its beginning. The only trace is
-`usage.prompt_tokens`, the count of what was left. Without a tokenizer, a request of more than 2,000 characters counts
+`usage.prompt_tokens`, the count of what was left. Without a tokenizer, messages of more than 2,000 characters count
 as truncated if the server counted less than one token per 8 characters (English has about 4 characters per token; a run
 of one repeated character counts once), or if the prompt fills the whole context.
 """
@@ -26,7 +26,7 @@ from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import Span
 
 MAX_REPLY_CHARS = 1_000_000  # twice the longest output of today's models; records hold a reply several times
-MIN_CHARS = 2_000  # shorter requests are not checked
+MIN_CHARS = 2_000  # shorter prompts are not checked
 MAX_CHARS_PER_TOKEN = 8
 UNREADABLE_ARGUMENTS = "partial_json"  # DSPy's name for the text of arguments that are no JSON object
 
@@ -81,7 +81,8 @@ def _find_truncation(response: Response, policy: CallPolicy, current: Span) -> T
     """Return the error if the model can only have read a part of the request; None also without a count."""
     if not policy.settings.detect_truncation or not (tokens := response.usage.input_tokens):
         return None
-    chars = len(_RUN.sub(r"\1", str(current.inputs)))
+    read = [current.inputs.get(key) for key in ("system", "messages")]  # not all servers read tools
+    chars = len(_RUN.sub(r"\1", str(read)))
     if policy.settings.context_tokens is not None and tokens >= policy.settings.context_tokens:
         why = f"{tokens} tokens, all that its context of {policy.settings.context_tokens} holds"
     elif chars > max(MIN_CHARS, tokens * MAX_CHARS_PER_TOKEN):

@@ -113,7 +113,7 @@ class LlamaCppModel(LocalModel):
     """
 
     server = "llama.cpp"
-    usual_url = "http://127.0.0.1:8080/v1"
+    usual_url: ClassVar[str | None] = "http://127.0.0.1:8080/v1"
 
     def check(self) -> None:
         super().check()
