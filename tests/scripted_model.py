@@ -217,7 +217,7 @@ class ScriptedModel:
     def create_lm(self, agent: AgentModel) -> Any:
         from mas.llm import CallSettings
         from mas.llm.agent_lm import AgentLM
-        from mas.llm.call_policy import CallPolicy
+        from mas.llm.engine import CallPolicy
 
         settings = CallSettings(
             call_deadline_seconds=self.deadline_seconds, num_retries=0, takes_images=True, takes_audio=True

@@ -17,9 +17,8 @@ from dspy.utils.exceptions import (
 )
 
 from mas.llm import CHAT
-from mas.llm.call_policy import CallPolicy
 from mas.llm.dspy_engine import Engine
-from mas.llm.engine import AgentEngine
+from mas.llm.engine import AgentEngine, CallPolicy
 from mas.runtime.event_loop import may_block, model_call, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.text import replace_surrogates

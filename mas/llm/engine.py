@@ -27,11 +27,10 @@ from dspy.lm15 import CapabilityError, ConfigurationError, ProviderError, RateLi
 from dspy.lm15 import TimeoutError as ServerTimeoutError
 from dspy.utils.exceptions import LMError, LMUnsupportedFeatureError
 
-from mas.llm import JSON_SCHEMA
-from mas.llm.call_policy import CallPolicy
+from mas.llm import JSON_SCHEMA, CallSettings
 from mas.llm.dspy_engine import Engine, NeverSentError, request_to_dict, response_from_dict, response_to_dict
-from mas.llm.prices import FREE
-from mas.llm.rate_limiter import BackoffTooLongError, Permit
+from mas.llm.prices import FREE, Price
+from mas.llm.rate_limiter import BackoffTooLongError, Limiter, Permit
 from mas.llm.reply_validation import read_reply, record_cost
 from mas.llm.retrying import SERVER_FAULTS, Attempts, AttemptTimeoutError, ReplyTimes
 from mas.runtime.lm_errors import EmptyReplyError
@@ -46,10 +45,37 @@ _ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # D
 _NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, CapabilityError, ConfigurationError)
 
 
+@dataclass(frozen=True)
+class CallPolicy:
+    """What all calls of one LM share."""
+
+    url: str = ""  # endpoint, part of the key of stored replies; "offline": the simulated model
+    native_tools: bool = True
+    key_variable: str | None = None  # environment variable with the key, for messages
+    branch: str = "model"  # of the configuration that names the server, for messages
+    price: Price | None = None  # None: unknown
+    rate_limiter: Limiter | None = None  # shared by all LMs of a profile; None: any number of requests at once
+    settings: CallSettings = field(default_factory=CallSettings)
+
+    def check_inputs(self, request: Request) -> None:
+        """Check that the model supports all inputs of a request before it is sent.
+
+        Raises:
+            LMUnsupportedFeatureError: it holds an image or a sound, and the profile does not allow that.
+        """
+        images, sounds = self.settings.takes_images, self.settings.takes_audio
+        kinds = {part.type for message in request.messages for part in message.parts}
+        for kind, is_taken, key in (("image", images, "images"), ("audio", sounds, "audio")):
+            if kind in kinds and not is_taken:
+                message = f"not sent: the model's profile says that it takes no {key} (model.takes_{key}=false)"
+                raise LMUnsupportedFeatureError(message, model=request.model, features=[kind])
+
+
 @dataclass(kw_only=True)
 class _Call(Attempts):
     """One request with its attempts."""
 
+    policy: CallPolicy
     request: Request
     content: dict[str, object]  # the request as JSON
     inputs: dict[str, object]  # the same as records store it: media are replaced by their size
@@ -69,7 +95,7 @@ class _Call(Attempts):
 
     def open_span(self, **attributes: object) -> AbstractContextManager[Span]:
         """Open the span of the current attempt; `retry` also marks DSPy's second request for a readable reply."""
-        asks_again = self.policy.settings.output != JSON_SCHEMA and _ASKS_FOR_JSON in str(self.content.get("system"))
+        asks_again = self.settings.output != JSON_SCHEMA and _ASKS_FOR_JSON in str(self.content.get("system"))
         if self.count > 1 or asks_again:
             attributes["retry"] = True
         attributes |= {"attempt": self.count, "waited_seconds": round(time.monotonic() - self.idle_since, 4)}
@@ -104,7 +130,7 @@ class _Call(Attempts):
 
     def finish(self, response: Response, current: Span) -> Response:
         """Return the validated reply; the server's own is stored, unless it is empty and may be drawn again."""
-        reply = read_reply(response, self.policy, current)
+        reply = read_reply(response, self.settings, current)
         if self.places and not isinstance(reply, EmptyReplyError):
             text = json.dumps(response_to_dict(response))
             for _, replies, key in self.places:
@@ -155,8 +181,8 @@ class AgentEngine:
             request = dataclasses.replace(request, config=dataclasses.replace(request.config, extensions=extensions))
         content = request_to_dict(request)
         inputs = {key: _omit_media(value) for key, value in content.items() if key != "model"}
-        context = current_context() or SampleContext(SampleKey(""))
-        return _Call(context, self.policy, request=request, content=content, inputs=inputs)
+        context, policy = current_context() or SampleContext(SampleKey("")), self.policy
+        return _Call(context, policy.settings, policy=policy, request=request, content=content, inputs=inputs)
 
     def _replay(self, call: _Call, response: Response, source: Source) -> Response:
         """Count and validate a stored reply as if it came from the server."""

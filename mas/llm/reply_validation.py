@@ -1,7 +1,7 @@
 """Cost of a reply, and one pass over its parts: thinking, arguments of tool calls, and whether it is an answer.
 
 payment = record_cost(response, price, context, current)            # current.attributes["cost_usd"] = …
-reply = read_reply(response, policy, current)                       # or a TruncatedReplyError, which is not raised
+reply = read_reply(response, settings, current)                     # or a TruncatedReplyError, which is not raised
 
 Ollama answers a prompt that is longer than its context with 200 OK after dropping its beginning. The only trace is
 `usage.prompt_tokens`, the count of what was left. Without a tokenizer, messages of more than 2,000 characters count
@@ -17,7 +17,7 @@ import json_repair
 from dspy.lm15 import RefusalPart, Response, TextPart, ThinkingPart, ToolCallPart
 from dspy.utils.exceptions import LMError
 
-from mas.llm.call_policy import CallPolicy
+from mas.llm import CallSettings
 from mas.llm.dspy_engine import Part, message_to_dict
 from mas.llm.prices import Price
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
@@ -48,7 +48,7 @@ def record_cost(response: Response, price: Price | None, context: SampleContext,
     return payment
 
 
-def read_reply(response: Response, policy: CallPolicy, current: Span) -> Response | LMError:
+def read_reply(response: Response, settings: CallSettings, current: Span) -> Response | LMError:
     """Return the reply without its thinking, which is recorded on the span with the rest.
 
     Returns:
@@ -62,7 +62,7 @@ def read_reply(response: Response, policy: CallPolicy, current: Span) -> Respons
         message = f"the reply has {chars:,} characters, and {MAX_REPLY_CHARS:,} are taken at most"
         return TruncatedReplyError(message, model=model)
     current.outputs = message_to_dict(dataclasses.replace(response.message, parts=parts))
-    if error := _find_truncation(response, policy, current):
+    if error := _find_truncation(response, settings, current):
         return error
     if response.finish_reason == "length":
         return TruncatedReplyError("the reply was cut off at the model's token limit", model=model)
@@ -77,14 +77,14 @@ def read_reply(response: Response, policy: CallPolicy, current: Span) -> Respons
     return dataclasses.replace(response, message=dataclasses.replace(response.message, parts=answer))
 
 
-def _find_truncation(response: Response, policy: CallPolicy, current: Span) -> TruncatedPromptError | None:
+def _find_truncation(response: Response, settings: CallSettings, current: Span) -> TruncatedPromptError | None:
     """Return the error if the model can only have read a part of the request; None also without a count."""
-    if not policy.settings.detect_truncation or not (tokens := response.usage.input_tokens):
+    if not settings.detect_truncation or not (tokens := response.usage.input_tokens):
         return None
     read = [current.inputs.get(key) for key in ("system", "messages")]  # not all servers read tools
     chars = len(_RUN.sub(r"\1", str(read)))
-    if policy.settings.context_tokens is not None and tokens >= policy.settings.context_tokens:
-        why = f"{tokens} tokens, all that its context of {policy.settings.context_tokens} holds"
+    if settings.context_tokens is not None and tokens >= settings.context_tokens:
+        why = f"{tokens} tokens, all that its context of {settings.context_tokens} holds"
     elif chars > max(MIN_CHARS, tokens * MAX_CHARS_PER_TOKEN):
         why = f"{tokens} tokens for {chars} characters"
     else:

@@ -8,7 +8,7 @@ Faults (no or half a reply, a server error) are limited by `num_retries`. A refu
 since waiting solves it: a call may be refused four times as often. An attempt that takes far longer than the replies
 before it is cut off and repeated: most hung requests are answered at once when they are sent again.
 
-    await Attempts(context, CallPolicy(num_retries=3)).build_retry_policy()(send_once)
+    await Attempts(context, CallSettings(num_retries=3)).build_retry_policy()(send_once)
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from dspy.utils.exceptions import LMTimeoutError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_random_exponential
 
-from mas.llm.call_policy import CallPolicy
+from mas.llm import CallSettings
 from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import SampleContext
 
@@ -61,7 +61,7 @@ class Attempts:
     """Attempts of one call, and the time that they took."""
 
     context: SampleContext  # its working time is paused during the waits
-    policy: CallPolicy
+    settings: CallSettings
     count: int = 0
     faults: int = 0
     refusals: int = 0
@@ -70,22 +70,22 @@ class Attempts:
 
     def get_seconds_left(self) -> float:
         """Return the time left to the call or to its sample, whichever is less."""
-        return min(self.policy.settings.call_deadline_seconds - self.worked_seconds, self.context.seconds_left)
+        return min(self.settings.call_deadline_seconds - self.worked_seconds, self.context.seconds_left)
 
     @asynccontextmanager
     async def limit_work(self, reply_times: ReplyTimes) -> AsyncIterator[None]:
         """Count the block, one attempt, as work, and cancel it at its timeout or at the call's deadline.
 
-        The timeout is the policy's, or the learnt one. The last attempt has none.
+        The timeout is that of the settings, or the learnt one. The last attempt has none.
 
         Raises:
             AttemptTimeoutError: the attempt took longer than its timeout; the call still has time.
             LMTimeoutError: all attempts together took longer than the deadline.
         """
-        began, deadline_seconds = time.monotonic(), self.policy.settings.call_deadline_seconds
-        seconds, left = self.policy.settings.attempt_timeout_seconds, deadline_seconds - self.worked_seconds
+        began, deadline_seconds = time.monotonic(), self.settings.call_deadline_seconds
+        seconds, left = self.settings.attempt_timeout_seconds, deadline_seconds - self.worked_seconds
         seconds = reply_times.get_timeout() if seconds is None else seconds
-        if self.faults >= self.policy.settings.num_retries or seconds >= left:
+        if self.faults >= self.settings.num_retries or seconds >= left:
             seconds = math.inf
         try:
             async with asyncio.timeout(min(seconds, left)) as timeout:
@@ -107,7 +107,7 @@ class Attempts:
 
     def build_retry_policy(self) -> AsyncRetrying:
         """Return the retries: called with a function and its arguments, they raise its last failure."""
-        jitter = wait_random_exponential(multiplier=self.policy.settings.retry_base_seconds, max=MAX_WAIT_SECONDS)
+        jitter = wait_random_exponential(multiplier=self.settings.retry_base_seconds, max=MAX_WAIT_SECONDS)
 
         def wait(state: RetryCallState) -> float:
             assert state.outcome is not None
@@ -131,7 +131,7 @@ class Attempts:
         return is_transient
 
     def _is_last(self, state: RetryCallState) -> bool:
-        num_retries = self.policy.settings.num_retries
+        num_retries = self.settings.num_retries
         if self.faults > num_retries or self.refusals > REFUSALS_PER_RETRY * num_retries:
             return True
         return state.upcoming_sleep >= self.get_seconds_left()

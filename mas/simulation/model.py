@@ -87,7 +87,7 @@ class SimulatedModel:
 
     def _create_lm(self, reply: Callable[["Request"], "Response"], temperature: float | None) -> "dspy.BaseLM":
         from mas.llm.agent_lm import AgentLM
-        from mas.llm.call_policy import CallPolicy
+        from mas.llm.engine import CallPolicy
         from mas.llm.prices import FREE
 
         return AgentLM(

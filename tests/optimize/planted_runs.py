@@ -22,7 +22,7 @@ from dspy.lm15 import Request as LMRequest
 from dspy.lm15 import Response, Usage
 
 from mas.llm.agent_lm import AgentLM
-from mas.llm.call_policy import CallPolicy
+from mas.llm.engine import CallPolicy
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from optimize.search.optimizer import Proposal, ReportProposal, SearchContext, SearchCost, SearchOutcome

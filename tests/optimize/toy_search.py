@@ -26,7 +26,7 @@ from eval.runs.call_log import CallLog, SampleResults
 from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM
-from mas.llm.call_policy import CallPolicy
+from mas.llm.engine import CallPolicy
 from mas.llm.prices import FREE
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context

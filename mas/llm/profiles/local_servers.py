@@ -17,7 +17,8 @@ class LocalModel(OpenAIChatModel):
     """Profile of a server on one's own machine, which is asked about itself before a run."""
 
     server: ClassVar[str]
-    context_setting: ClassVar[str]  # of the server, with `{}` for the number of tokens
+    context_setting: ClassVar[str]  # of the server, with `{}` for the tokens of all its slots
+    _slots = 1
     native_tools: bool | str = AUTO
     max_connections: int = 4
 
@@ -26,13 +27,11 @@ class LocalModel(OpenAIChatModel):
         for name in self.list_local_names(self.agents):
             length, wanted = self._find_context(name), self.context_tokens
             if wanted is not None and isinstance(length, int) and length < wanted:
+                setting = self.context_setting.format(wanted * self._slots)
                 raise UserError(
                     f"{self.server} has a context of {length} tokens for {name}, fewer than model.context_tokens="
-                    f"{wanted}; start it with {self._name_setting(wanted)}, or lower model.context_tokens."
+                    f"{wanted}; start it with {setting}, or lower model.context_tokens."
                 )
-
-    def _name_setting(self, tokens: int) -> str:
-        return self.context_setting.format(tokens)
 
     def _find_context(self, name: str) -> object:
         """Return the context length of a model, after a check that the server has it; no number: unknown."""
@@ -113,15 +112,13 @@ class LlamaCppModel(LocalModel):
     """
 
     server = "llama.cpp"
+    context_setting = "--ctx-size {}"
     usual_url: ClassVar[str | None] = "http://127.0.0.1:8080/v1"
 
     def check(self) -> None:
         super().check()
         length = self._find_context(self.name)
         self.context_tokens = length if isinstance(length, int) else self.context_tokens
-
-    def _name_setting(self, tokens: int) -> str:
-        return f"--ctx-size {tokens * self._slots}"
 
     def _find_context(self, name: str) -> object:
         slots = (self.query("/props") or {}).get("total_slots")

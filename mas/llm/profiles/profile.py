@@ -114,7 +114,7 @@ class ModelProfile(CallSettings, ABC):
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
         from mas.llm.agent_lm import AgentLM
-        from mas.llm.call_policy import CallPolicy
+        from mas.llm.engine import CallPolicy
 
         own, server = self._resolve_settings(agent), self.get_server(agent.agent)
         name = own.name or self.name
