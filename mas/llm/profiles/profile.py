@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mas.llm import OUTPUTS, CallSettings, is_reasoning_model
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
-from mas.llm.rate_limiter import Traffic
+from mas.llm.rate_limiter import Limiter, RateLimiter, Traffic
 from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import dspy
 
     from mas.llm.dspy_engine import Engine
-    from mas.llm.rate_limiter import Limiter, RateLimiter
 
 DEFAULT_TEMPERATURE = 0.0
 REFLECTION_TEMPERATURE = 1.0  # for varied proposals; also the only one that reasoning models accept
@@ -156,17 +155,15 @@ class ModelProfile(CallSettings, ABC):
     def list_traffic(self) -> list[Traffic]:
         return [limiter.traffic for limiter in list(self._rate_limiters.values())]
 
-    def get_rate_limiter(self, server: Server) -> "RateLimiter":
+    def get_rate_limiter(self, server: Server) -> RateLimiter:
         """Return the rate limiter of a server; the declared rate is that of the profile's own."""
-        from mas.llm.rate_limiter import RateLimiter
-
         if server not in self._rate_limiters:
             rate = self.rate if server == self.get_server("") else RateSettings()
             limiter = RateLimiter(self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
             self._rate_limiters[server] = limiter
         return self._rate_limiters[server]
 
-    def use_rate_limiters(self, get_limiter: "Callable[[Server], Limiter]") -> None:
+    def use_rate_limiters(self, get_limiter: Callable[[Server], Limiter]) -> None:
         """Let models that are made from now on ask other rate limiters than the profile's own."""
         self._get_limiter = get_limiter
 
