@@ -75,6 +75,7 @@ def ask(base_url: str, text: str = "hi", **settings: Any) -> Any:
         (body('{"model": "any", "choices": null}'), EmptyReplyError, 2),
         (complete_with(""), EmptyReplyError, 2),
         (complete_with("", "content_filter"), RefusedReplyError, 1),
+        (complete_with("The answer is 4", "length"), TruncatedReplyError, 1),
         (complete_with("", refusal="I will not"), RefusedReplyError, 1),
         (failing(429, "insufficient_quota"), LMBillingError, 1),
         (failing(401), LMAuthError, 1),

@@ -21,7 +21,6 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.profiles.profile import RateSettings
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Received, Server, answer, complete_with, completion, drip, serving
 from tests.servers.loopback import Answer
@@ -173,20 +172,6 @@ def test_no_more_requests_are_in_flight_than_the_profile_allows_and_the_others_w
         lms = [profile.create_lm(AgentModel(agent=str(number))) for number in range(8)]
         assert list(threads.map(ask_one, lms)) == [["hello"]] * 8
     assert peak == 2
-
-
-def test_a_truncated_reply_is_no_answer_and_is_not_asked_for_again() -> None:
-    with serving(complete_with("The answer is 4", "length")) as server:
-        with pytest.raises(TruncatedReplyError, match="cut off at the model's token limit"):
-            ask(server, num_retries=3)
-        assert len(server.requests) == 1
-
-
-def test_a_withheld_reply_is_no_answer() -> None:
-    with serving(complete_with("", "content_filter")) as server:
-        with pytest.raises(RefusedReplyError, match="content filter"):
-            ask(server, num_retries=3)
-        assert len(server.requests) == 1
 
 
 def test_usage_and_the_end_of_the_reply_are_on_the_span() -> None:
