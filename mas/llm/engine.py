@@ -31,7 +31,7 @@ from mas.llm import JSON_SCHEMA, CallSettings
 from mas.llm.dspy_engine import Engine, NeverSentError, request_to_dict, response_from_dict, response_to_dict
 from mas.llm.prices import FREE, Price
 from mas.llm.rate_limiter import BackoffTooLongError, Limiter, Permit
-from mas.llm.reply_validation import read_reply, record_cost
+from mas.llm.reply_validation import record_cost, validate_reply
 from mas.llm.retrying import SERVER_FAULTS, Attempts, AttemptTimeoutError, ReplyTimes
 from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
@@ -130,7 +130,7 @@ class _Call(Attempts):
 
     def finish(self, response: Response, current: Span) -> Response:
         """Return the validated reply; the server's own is stored, unless it is empty and may be drawn again."""
-        reply = read_reply(response, self.settings, current)
+        reply = validate_reply(response, self.settings, current)
         if self.places and not isinstance(reply, EmptyReplyError):
             text = json.dumps(response_to_dict(response))
             for _, replies, key in self.places:

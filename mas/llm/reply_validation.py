@@ -1,7 +1,7 @@
 """Cost of a reply, and one pass over its parts: thinking, arguments of tool calls, and whether it is an answer.
 
 payment = record_cost(response, price, context, current)            # current.attributes["cost_usd"] = …
-reply = read_reply(response, settings, current)                     # or a TruncatedReplyError, which is not raised
+reply = validate_reply(response, settings, current)                     # or a TruncatedReplyError, which is not raised
 
 Ollama answers a prompt that is longer than its context with 200 OK after dropping its beginning. The only trace is
 `usage.prompt_tokens`, the count of what was left. Without a tokenizer, messages of more than 2,000 characters count
@@ -48,7 +48,7 @@ def record_cost(response: Response, price: Price | None, context: SampleContext,
     return payment
 
 
-def read_reply(response: Response, settings: CallSettings, current: Span) -> Response | LMError:
+def validate_reply(response: Response, settings: CallSettings, current: Span) -> Response | LMError:
     """Return the reply without its thinking, which is recorded on the span with the rest.
 
     Returns:

@@ -5,7 +5,7 @@ from dspy.lm15 import Message, RefusalPart, Response, TextPart, ThinkingPart, To
 
 from mas.llm import CallSettings
 from mas.llm.prices import FREE, Price
-from mas.llm.reply_validation import read_reply, record_cost
+from mas.llm.reply_validation import record_cost, validate_reply
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.runtime.trace import Span
@@ -65,11 +65,11 @@ def test_a_cost_that_cannot_be_known_is_unknown_and_not_nothing(
     ],
 )
 def test_a_reply_without_text_and_tool_call_is_empty(parts: tuple[object, ...], is_empty: bool) -> None:
-    read = read_reply(reply(*parts), CallSettings(), new_span())
+    read = validate_reply(reply(*parts), CallSettings(), new_span())
     assert isinstance(read, EmptyReplyError) is is_empty
     assert not is_empty or "no text and no tool call" in str(read)
     for reason in ("length", "content_filter"):  # reported as such
-        cut_off = read_reply(reply(*parts, finish_reason=reason), CallSettings(), new_span())
+        cut_off = validate_reply(reply(*parts, finish_reason=reason), CallSettings(), new_span())
         assert not isinstance(cut_off, EmptyReplyError)
 
 
@@ -85,6 +85,6 @@ def test_what_is_no_answer_is_an_error_and_still_recorded(
     response: Response, error: type[Exception], words: str
 ) -> None:
     current = new_span()
-    read = read_reply(response, CallSettings(), current)
+    read = validate_reply(response, CallSettings(), current)
     assert isinstance(read, error) and words in str(read)
     assert current.outputs["parts"][0] == {"type": "text", "text": "hi"}
