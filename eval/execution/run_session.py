@@ -274,7 +274,7 @@ class RunSession:
         return bool(list_pending(ids, self.config.run.epochs, self.store.read_last_attempts(), retry_errors=True))
 
     def _stop_for_logs(self, error: OSError) -> None:
-        self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
+        self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room")
 
 
 def run_to_end(executions: Sequence[Execution], stop: StopController) -> str | None:
@@ -302,5 +302,5 @@ def run_to_end(executions: Sequence[Execution], stop: StopController) -> str | N
         return str(error)
     except KeyboardInterrupt as interrupt:  # a third signal, or one before the first sample
         stop.interrupted = True
-        return str(stop.reason or f"interrupted by {get_signal_name(interrupt)}")
-    return str(stop.reason) if stop.reason else None
+        return stop.reason or f"interrupted by {get_signal_name(interrupt)}"
+    return stop.reason

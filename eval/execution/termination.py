@@ -6,7 +6,7 @@ There are two speeds. *Draining*: nothing new is started, and what is in flight 
     stop = StopController(drain_seconds=30)
     with stop.handle_signals():
         run_blocking(executor.run(info, pending, on_record, stop))
-    stop.reason                              # StopReason("signal", "interrupted by Ctrl-C"), or None
+    stop.reason                              # "interrupted by Ctrl-C"; None: the run has not stopped before its end
 
 Evaluating and tuning share it. Tuning registers how its search is broken off: `with stop.in_flight(cancel): …`
 """
@@ -18,8 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
-from typing import Literal
 
 from eval.cli.command import handle_signals
 from eval.runs.record import Record
@@ -35,19 +33,6 @@ _CANCEL_SECONDS = 5.0  # for cancelled tasks to end: code that ignores cancellat
 _BLOCKED_SECONDS = 1.5  # in which a loop that is not blocked runs the next callback
 _MAX_SIGNALS = 2  # the first drains, the second cancels; the next one stops waiting for what is in flight
 _FILES_SECONDS = 5.0  # from then on in which further signals do not keep the run's files from being written
-
-StopKind = Literal["signal", "limit", "errors", "server", "storage"]
-
-
-@dataclass(frozen=True)
-class StopReason:
-    """Reason why a run stopped before its end."""
-
-    kind: StopKind
-    message: str
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class RunStoppedError(Exception):
@@ -81,7 +66,7 @@ class StopController:
         max_same_errors: int | None = None,
         say: Callable[[str], None] = print_to_stderr,
     ) -> None:
-        self.reason: StopReason | None = None  # the first one given; None: the run continues
+        self.reason: str | None = None  # the first one given; None: the run continues
         self.interrupted = False  # by a signal: a multirun must not start its next job either
         self._drain_seconds, self._say = drain_seconds, say
         self._max_errors, self._max_seconds = max_errors, max_seconds
@@ -93,26 +78,26 @@ class StopController:
         self._ends_at: float | None = None  # time of the loop at which `max_seconds` are over
         self._waiting_ended_at: float | None = None  # time.monotonic(); None: somebody waits for the run
 
-    def drain(self, message: str, kind: StopKind = "limit") -> None:
+    def drain(self, reason: str) -> None:
         """Start nothing new and let what is in flight finish, for at most `drain_seconds`."""
         if self.reason is not None:
             return
-        self.reason = StopReason(kind, message)
+        self.reason = reason
         if not self._cancels:
             return
         self._drain_timer = _start_timer(self._drain_seconds, self._cancel)
         self._say(
-            f"stopping ({message}): nothing new is started; what is in flight has {self._drain_seconds:g} s to "
+            f"stopping ({reason}): nothing new is started; what is in flight has {self._drain_seconds:g} s to "
             f"finish. To stop now: Ctrl-C{' again' if self.interrupted else ''}"
         )
 
-    def start_nothing(self, message: str, kind: StopKind = "limit") -> None:
+    def start_nothing(self, reason: str) -> None:
         """Start nothing new; what is in flight ends when it ends, as in a search, which ends itself."""
-        self.reason = self.reason or StopReason(kind, message)
+        self.reason = self.reason or reason
 
-    def stop_now(self, message: str, kind: StopKind = "limit") -> None:
+    def stop_now(self, reason: str) -> None:
         """Start nothing new and cancel what is in flight."""
-        self.start_nothing(message, kind)
+        self.start_nothing(reason)
         self._cancel()
 
     def observe(self, record: Record) -> None:
@@ -124,14 +109,13 @@ class StopController:
         self._errors += 1
         if record.error_class == QUOTA_OR_KEY:
             self.stop_now(
-                f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})",
-                "server",
+                f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"
             )
         elif exceeds_errors(self._errors, self._finished, self._max_errors):
             share = f"{self._errors} of {self._finished} questions failed"
-            self.drain(f"{share} (run.max_errors={self._max_errors:g})", "errors")
+            self.drain(f"{share} (run.max_errors={self._max_errors:g})")
         elif same is not None:
-            self.drain(same, "errors")
+            self.drain(same)
 
     def handle_signals(self) -> AbstractContextManager[None]:
         """Let Ctrl-C and its like stop the run inside, not the process."""
@@ -155,7 +139,7 @@ class StopController:
         if self._waiting_ended_at is None and self._cancels and self._signals <= _MAX_SIGNALS:
             with suppress(RuntimeError):  # of a line that is printed while another one is: the signal came in between
                 stop = self.drain if self.reason is None else self.stop_now
-                stop(f"interrupted by {name}", "signal")
+                stop(f"interrupted by {name}")
             return
         ended_at = self._waiting_ended_at
         self.end_waiting()

@@ -298,7 +298,7 @@ class _Evaluation:
 
         def judge_first(record: Record) -> None:
             if fault := _describe_fault(record):
-                self.stop.stop_now(f"the first question failed in a way in which all would: {fault}", "errors")
+                self.stop.stop_now(f"the first question failed in a way in which all would: {fault}")
             elif record.usage.lm_calls:
                 self.output.print(format_measured(config, record.usage, n_pending - 1))
 
@@ -308,10 +308,10 @@ class _Evaluation:
         """Record the end of the session and write the run's files."""
         self.stop.end_waiting()
         pending = self.list_pending(retry_errors=False)
-        if stopped is None and pending:
+        if not pending:
+            stopped = None  # the last answer was a reason to stop, and nothing is left to run
+        elif stopped is None:
             stopped = WITHOUT_RECORD
-        elif self.stop.reason is not None and self.stop.reason.kind == "errors" and not pending:
-            stopped = None  # the last answer was one error too many: nothing is left to run
         recorder.end(stopped)
         wrong = (each for each in self.store.final_records() if each.error is None and each.scored and not each.correct)
         self.wrong = list(islice(wrong, _SHOWN_WRONG))

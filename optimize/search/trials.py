@@ -30,7 +30,7 @@ from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Account, Budget
 from eval.execution.executors.contract import AnsweredTrial, Answering, Inputs, NamedCall
 from eval.execution.scoring import SCORER
-from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, StopController, StopKind
+from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, StopController
 from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record, build_blank_record
 from eval.runs.store import RunStore, StoreError
@@ -111,11 +111,11 @@ class Trials:
     @property
     def stop_reason(self) -> str | None:
         """The reason why no more requests are sent; None while the search may go on."""
-        return str(self._stop.reason) if self._stop.reason else None
+        return self._stop.reason
 
-    def stop(self, reason: str, kind: StopKind = "server") -> None:
+    def stop(self, reason: str) -> None:
         """Send no more requests, and let those in flight finish; the first reason is kept."""
-        self._stop.start_nothing(reason, kind)
+        self._stop.start_nothing(reason)
 
     def cancel(self) -> None:
         """Cancel the requests in flight."""
@@ -217,10 +217,10 @@ class Trials:
         try:
             yield
         except StoreError as error:
-            self.stop(str(error), "storage")
+            self.stop(str(error))
         except Exception as error:  # noqa: BLE001  see above
             self.defect = self.defect or error
-            self.stop(f"the answering itself failed: {error}", "errors")
+            self.stop(f"the answering itself failed: {error}")
 
     def _keep(self, key: Key, record: Record) -> None:
         """Store a score with its cost: what was asked and answered is no business of who reads a search's folder."""

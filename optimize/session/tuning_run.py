@@ -100,7 +100,7 @@ class TuningRun:
         stack.callback(self.trials.close)
 
     def _stop_for_logs(self, error: OSError) -> None:
-        self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room", "storage")
+        self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room")
 
     # Programs and answers
 

@@ -113,7 +113,7 @@ class RayAnswering:
 
     def _note_end(self, keeper: "asyncio.Task[None]") -> None:
         if not keeper.cancelled() and (error := keeper.exception()) is not None:
-            self._stop.stop_now(f"workers cannot be kept: {error}", "errors")
+            self._stop.stop_now(f"workers cannot be kept: {error}")
             for job in self._jobs:
                 job.answered.cancel()
 
@@ -152,7 +152,7 @@ class RayAnswering:
         self._failed_starts = 0 if worker.is_ready else self._failed_starts + 1
         # A machine that dies takes all that start there, hence the number of workers.
         if self._failed_starts > MAX_DEATHS + len(self._workers) and not any(each.is_ready for each in self._workers):
-            self._stop.stop_now(f"{self._failed_starts} workers in a row ended while they started ({how})", "errors")
+            self._stop.stop_now(f"{self._failed_starts} workers in a row ended while they started ({how})")
         for job in worker.leases.values():
             job.deaths += len(worker.leases) == 1  # among several it may be any other's fault
             if job.deaths < MAX_DEATHS:

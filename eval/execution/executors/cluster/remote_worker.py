@@ -160,7 +160,7 @@ class RemoteWorker(RunSide):
         self._hooks.answers.note("worker ready", worker=self.name, pid=pid, host=host)
 
     def fail(self, message: str) -> None:
-        self._stop.stop_now(f"a worker cannot answer: {message}", "errors")
+        self._stop.stop_now(f"a worker cannot answer: {message}")
 
     def ask_turn(self, number: int, model: str, server: Server, tokens: int, patience_seconds: float) -> None:
         waiting = self._await_turn(number, self._profiles[model], server, tokens, patience_seconds)
