@@ -1,30 +1,29 @@
 """The GAIA system as one `dspy.Module`: seven predictors, one prompt file each, run through the shared graph."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import dspy
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State
 from mas.agents.spec import Toolboxes
-from mas.systems.gaia.agents import AGENTS, SPECS, WORKERS, GraphState
+from mas.systems.gaia.agents import AGENTS, SPECS, GraphState, Worker
 from mas.systems.gaia.graph import recursion_limit, workflow
 from mas.systems.gaia.nodes import GraphContext
-
-if TYPE_CHECKING:
-    from mas.systems.gaia.system import GaiaSystem
 
 
 class GaiaProgram(AgentProgram):
     """Answers a question with its attachment."""
 
-    def __init__(self, system: "GaiaSystem", toolboxes: Toolboxes) -> None:
+    def __init__(
+        self, toolboxes: Toolboxes, retry_limits: dict[Worker, int], max_research_steps: int, on_retry_exhausted: str
+    ) -> None:
         super().__init__(SPECS, toolboxes)
         workflow()  # compiled now, so that nothing of it can fail or wait at the first question
-        self.retry_limits = {name: system.get_settings(name).retry_limit for name in WORKERS}
-        self.max_research_steps = system.max_research_steps
-        self.on_retry_exhausted = system.on_retry_exhausted
+        self.retry_limits = retry_limits
+        self.max_research_steps = max_research_steps
+        self.on_retry_exhausted = on_retry_exhausted
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         """Return the complete final state.

@@ -7,7 +7,7 @@ from mas.agents.spec import AgentSettings, Toolboxes
 from mas.runtime.errors import UserError
 from mas.system import Program, Resources
 from mas.systems.agent_system import AgentSystem
-from mas.systems.gaia.agents import SPECS
+from mas.systems.gaia.agents import SPECS, WORKERS
 
 
 @dataclass
@@ -35,4 +35,5 @@ class GaiaSystem(AgentSystem):
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
         from mas.systems.gaia.program import GaiaProgram
 
-        return GaiaProgram(self, toolboxes)
+        retry_limits = {name: self.get_settings(name).retry_limit for name in WORKERS}
+        return GaiaProgram(toolboxes, retry_limits, self.max_research_steps, self.on_retry_exhausted)
