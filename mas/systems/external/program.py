@@ -1,7 +1,7 @@
 """Programs around external agents: what such an agent may return, and how its reply is read.
 
 read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "my_agent:answer")
-# Reply(answer="42", reasoning_trace="six times seven", rest={"pages": [3]})
+# ("42", "six times seven", {"pages": [3]})
 
 An agent behind an address gets a question as a POST, and its response is the answer:
 
@@ -19,7 +19,6 @@ import textwrap
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -45,17 +44,8 @@ MAX_BODY_CHARS = 200  # of an error's body in its message
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Reply:
-    """Answer of an agent."""
-
-    answer: str
-    reasoning_trace: str = ""
-    rest: dict[str, object] = field(default_factory=dict)  # other values that were returned, for the final state
-
-
-def read_reply(value: object, agent: str) -> Reply:
-    """Read the answer from what an agent returned.
+def read_reply(value: object, agent: str) -> tuple[str, str, dict[str, object]]:
+    """Return the answer, its reasoning and the other values of what an agent returned.
 
     Args:
         value: a text or a number, a mapping, or a `dspy.Prediction`.
@@ -77,7 +67,7 @@ def read_reply(value: object, agent: str) -> Reply:
         )
     trace = next((fields[key] for key in TRACE_KEYS if fields.get(key) is not None), "")
     rest = {key: item for key, item in fields.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
-    return Reply(replace_surrogates(str(answer)), replace_surrogates(str(trace)), rest)
+    return replace_surrogates(str(answer)), replace_surrogates(str(trace)), rest
 
 
 class ForeignProgram(AgentProgram):
@@ -116,11 +106,11 @@ class ForeignProgram(AgentProgram):
         with span("agent", self.name, inputs=inputs) as current:
             with self.note_timeout():
                 value = await self.ask(question, file, thread_id)
-            reply = read_reply(value, self.name)
-            answers = {"final_answer": reply.answer, "final_reasoning_trace": reply.reasoning_trace}
+            answer, trace, rest = read_reply(value, self.name)
+            answers = {"final_answer": answer, "final_reasoning_trace": trace}
             current.outputs = dict(answers)
-        keep_answer(reply.answer)
-        return {**state, **answers, "reply": reply.rest}
+        keep_answer(answer)
+        return {**state, **answers, "reply": rest}
 
 
 class Shared(Generic[T]):

@@ -6,7 +6,7 @@ program(question="What is 2 + 3?").final_answer      # "5"
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any
 
 import dspy
 
@@ -30,19 +30,6 @@ class Answer(dspy.Signature):
     final_reasoning_trace: str = dspy.OutputField(desc="how the answer was reached, in a few sentences")
 
 
-class AgentState(TypedDict):
-    """Everything known of one question while the agent works on it."""
-
-    question: str
-    file: str | None  # bare name of the attachment
-    correlation_id: str
-    turns: list[Turn]
-    retry_count: int
-    feedback: str  # the fault of the last unusable reply
-    final_answer: str
-    final_reasoning_trace: str
-
-
 class SingleAgentProgram(AgentProgram):
     """Answers a question with its attachment in one conversation."""
 
@@ -60,19 +47,11 @@ class SingleAgentProgram(AgentProgram):
             AdapterParseError, EmptyReplyError, TruncatedReplyError: the last try's reply was unusable too.
         """
         check_question(question)
-        state = AgentState(
-            question=question,
-            file=file.name if file else None,
-            correlation_id=thread_id,
-            turns=[],
-            retry_count=0,
-            feedback="",
-            final_answer="",
-            final_reasoning_trace="",
-        )
-        keep_state(state)
+        state: dict[str, Any] = {"question": question, "file": file.name if file else None}
+        state |= {"correlation_id": thread_id, "turns": [], "retry_count": 0, "feedback": ""}
         request = question
         while True:
+            keep_state(state)
             try:
                 state["turns"], prediction = await self._try(request, state["file"])
                 break
@@ -82,14 +61,12 @@ class SingleAgentProgram(AgentProgram):
                 if state["retry_count"] >= self.retry_limit:
                     raise
                 state["retry_count"] += 1
-                state["feedback"] = str(error)[:MAX_FEEDBACK_CHARS]
+                state["feedback"] = str(error)[:MAX_FEEDBACK_CHARS]  # the fault of the last unusable reply
                 event("unusable reply", "warning", agent="agent", error=state["feedback"])
-                keep_state(state)
                 request = f"{question}\n\nYour last reply could not be used: {state['feedback']}"
-        state["final_answer"] = prediction.final_answer or ""
-        state["final_reasoning_trace"] = prediction.final_reasoning_trace or ""
-        keep_answer(state["final_answer"])
-        return cast(State, state)
+        answer, trace = prediction.final_answer or "", prediction.final_reasoning_trace or ""
+        keep_answer(answer)
+        return {**state, "final_answer": answer, "final_reasoning_trace": trace}
 
     async def _try(self, request: str, file: str | None) -> tuple[list[Turn], dspy.Prediction]:
         """Work from the first tool call to the answer; after an unusable reply a new conversation begins."""

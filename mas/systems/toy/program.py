@@ -6,7 +6,7 @@ prompt set.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any
 
 import dspy
 
@@ -39,18 +39,6 @@ class Finalize(dspy.Signature):
     final_reasoning_trace: str = dspy.OutputField(desc="how the answer was reached, in a few sentences")
 
 
-class ToyState(TypedDict):
-    """Everything known of one question while the system works on it."""
-
-    question: str
-    correlation_id: str
-    steps: list[str]
-    working: str
-    result: str
-    final_answer: str
-    final_reasoning_trace: str
-
-
 class ToyProgram(AgentProgram):
     """Answers a question from its text alone."""
 
@@ -66,38 +54,24 @@ class ToyProgram(AgentProgram):
         if file:
             raise UserError(f"The toy system reads no attachments, and was given {file.name}; use data=toy.")
         check_question(question)
-        state = ToyState(
-            question=question,
-            correlation_id=thread_id,
-            steps=[],
-            working="",
-            result="",
-            final_answer="",
-            final_reasoning_trace="",
-        )
-        keep_state(state)
+        state: dict[str, Any] = {"question": question, "correlation_id": thread_id}
+        state |= {"steps": [], "working": "", "result": ""}
         with dspy.context(adapter=ChatAdapter()):
-            await self._work(state)
-        return cast(State, state)
-
-    async def _work(self, state: ToyState) -> None:
-        question = state["question"]
-        plan = await _ask("plan", self.plan, problem=question)
-        state["steps"] = list(plan.steps)
-        keep_state(state)
-        solved = await _ask("solve", self.solve, problem_and_steps=format_problem_and_steps(question, state["steps"]))
-        state["working"], state["result"] = solved.working or "", solved.result or ""
-        keep_state(state)
-        request = format_result(question, state["working"], state["result"])
-        final = await _ask("finalize", self.finalize, result_to_finalize=request)
-        state["final_answer"] = final.final_answer or ""
-        state["final_reasoning_trace"] = final.final_reasoning_trace or ""
-        keep_state(state)
-        keep_answer(state["final_answer"])
+            plan = await _ask(state, "plan", self.plan, problem=question)
+            state["steps"] = list(plan.steps)
+            request = format_problem_and_steps(question, state["steps"])
+            solved = await _ask(state, "solve", self.solve, problem_and_steps=request)
+            state |= {"working": solved.working or "", "result": solved.result or ""}
+            request = format_result(question, state["working"], state["result"])
+            final = await _ask(state, "finalize", self.finalize, result_to_finalize=request)
+        answer, trace = final.final_answer or "", final.final_reasoning_trace or ""
+        keep_answer(answer)
+        return {**state, "final_answer": answer, "final_reasoning_trace": trace}
 
 
-async def _ask(agent: str, predictor: dspy.Predict, **inputs: str) -> dspy.Prediction:
-    """Return the predictor's reply; a span holds the request and the reply."""
+async def _ask(state: State, agent: str, predictor: dspy.Predict, **inputs: str) -> dspy.Prediction:
+    """Keep the state and return the predictor's reply; a span holds the request and the reply."""
+    keep_state(state)
     with span("agent", agent, inputs={"request": next(iter(inputs.values()))}) as current:
         prediction = await predictor.acall(**inputs)
         current.outputs = dict(prediction.items())

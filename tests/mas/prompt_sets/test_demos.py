@@ -152,10 +152,3 @@ def test_the_conversation_of_an_example_ends_in_its_answer_and_has_ids_of_its_ow
     assert [result.value for result in answered[0]] == ["add says so", "look says so"]
     assert told[2]["result"] == "Found." and "research_request" not in told[2]
     assert first["tool_calls"].tool_calls[0].id == "a0"  # the example itself is left as it is
-
-
-EMPTY = dspy.History(messages=[])
-
-
-def look(**fields: Any) -> dspy.Example:
-    return dspy.Example(**{"asked": "Where?", "earlier": EMPTY, "answer": "Here.", **fields})

@@ -328,10 +328,3 @@ def test_the_baseline_reaches_seven_predictors_byte_for_byte() -> None:
     apply_prompt_set(program, read_prompt_set("baseline", GAIA_AGENTS, "gaia", PROJECT))
     files = {agent: (PROJECT / "prompts/baseline" / f"{agent}{SUFFIX}").read_bytes() for agent in GAIA_AGENTS}
     assert {agent: f"{text}\n".encode() for agent, text in instructions(program).items()} == files
-
-
-def gated(folder: Path, **changes: Any) -> PromptSet:
-    """The set with what the gate writes."""
-    made = replace(read(folder), demos={"expert": [DEMO]})
-    facts = {"gated": True, "leaks": {"blocked": False}, "checksums": {}, "digest": digest(made), **changes}
-    return replace(made, provenance={name: fact for name, fact in facts.items() if fact is not None})
