@@ -9,7 +9,7 @@ the module's own: they are code, and no optimizer changes them.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, find_set_folder, read_set_folder
 from mas.runtime.errors import UserError
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 OWN = "own"  # name of a derived set
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
-
-
-class Stateful(Protocol):
-    """The part of a `dspy.Module` that writes its state."""
-
-    def save(self, path: str, save_program: bool = False) -> None: ...
 
 
 Module = TypeVar("Module", bound="dspy.Module")
@@ -86,7 +80,7 @@ def apply_prompts(program: Module, prompts: PromptSet | Path | str, root: Path =
     return program
 
 
-def write_state(program: Stateful, path: Path) -> None:
+def write_state(program: "dspy.Module", path: Path) -> None:
     """Write the program's state as DSPy does, for `program.load`.
 
     Raises:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +22,7 @@ from mas.simulation.chat import create_response, format_fields, join_system
 from mas.simulation.worlds import Rules, parse_world
 
 T = TypeVar("T")
+Draw = Callable[[str], float]  # purpose → a number from 0 to 1 that depends on the request and the purpose alone
 
 HELPFUL: dict[str, list[str]] = {skill: about["helps"] for skill, about in SKILLS.items()}
 HARMFUL: list[str] = [clause for about in SKILLS.values() for clause in about["harms"]]
@@ -41,20 +42,6 @@ _EXPECTED_ANSWER = re.compile(
 
 
 @dataclass(frozen=True)
-class Draws:
-    """Random numbers that depend on a key (model name, seed and request) alone."""
-
-    key: str
-
-    def draw(self, what: str) -> float:
-        """Return a number from 0 to 1, uniformly distributed."""
-        return draw_uniform(f"{self.key}\n{what}")
-
-    def choose(self, what: str, options: Sequence[T]) -> T:
-        return options[int(self.draw(what) * len(options))]
-
-
-@dataclass(frozen=True)
 class Brief:
     """The parts of a request that a proposal is made from."""
 
@@ -69,10 +56,17 @@ def propose_prompt(request: Request) -> Response:
     """Return the reply to a request for a better instruction; never fails."""
     text = "\n\n".join([join_system(request), *(message.text or "" for message in request.messages)]).strip()
     key = hashlib.blake2b(text.encode("utf-8", "replace")).hexdigest()
-    draws = Draws(f"{key}\n{request.model}\n{request.config.seed}")
+
+    def draw(what: str) -> float:
+        return draw_uniform(f"{key}\n{request.model}\n{request.config.seed}\n{what}")
+
     brief = parse_brief(text)
-    instruction = _change_instruction(brief, parse_world(request.model).rules, draws)
-    return create_response(request, [TextPart(_format_reply(brief, instruction, draws))])
+    instruction = _change_instruction(brief, parse_world(request.model).rules, draw)
+    return create_response(request, [TextPart(_format_reply(brief, instruction, draw("format")))])
+
+
+def _choose(options: Sequence[T], share: float) -> T:
+    return options[int(share * len(options))]
 
 
 def parse_brief(text: str) -> Brief:
@@ -93,20 +87,20 @@ def parse_brief(text: str) -> Brief:
     return Brief(instruction, feedback, names, "JSON object" in text, labels[1].replace('"', "") if labels else "")
 
 
-def _change_instruction(brief: Brief, rules: Rules, draws: Draws) -> str:
+def _change_instruction(brief: Brief, rules: Rules, draw: Draw) -> str:
     """Return the instruction with one or two more clauses, and sometimes one less."""
     lines = [line for line in brief.instruction.splitlines() if line.strip()]
-    if len(lines) > 1 and draws.draw("forgets") < _FORGETS:
-        lines.remove(draws.choose("which", lines[1:]))
+    if len(lines) > 1 and draw("forgets") < _FORGETS:
+        lines.remove(_choose(lines[1:], draw("which")))
     complaints = _find_complaints(brief)
-    if rules.mends and rules.reads and draws.draw("mends") < rules.helps:
+    if rules.mends and rules.reads and draw("mends") < rules.helps:
         contrary = [line for skill in complaints for line in SKILLS[skill]["harms"] if line in lines]
         lines = [line for line in lines if line not in contrary[:1]]
-    for place in range(1 + (draws.draw("how many") < 0.5)):
-        clause = _choose_clause(complaints if rules.reads else Counter(), rules, draws, place)
+    for place in range(1 + (draw("how many") < 0.5)):
+        clause = _choose_clause(complaints if rules.reads else Counter(), rules, draw, place)
         lines += [] if clause in lines else [clause]
     named = f"Answer with exactly one of these labels: {brief.labels}."
-    if brief.labels and named not in lines and draws.draw("names the labels") < rules.helps:
+    if brief.labels and named not in lines and draw("names the labels") < rules.helps:
         lines.append(named)
     return "\n".join(lines + (_copy_answers(brief.feedback) if rules.copies else []))
 
@@ -122,11 +116,11 @@ def _find_complaints(brief: Brief) -> Counter[str]:
     return Counter({skill: count for skill, count in counts.items() if count})
 
 
-def _choose_clause(complaints: Counter[str], rules: Rules, draws: Draws, place: int) -> str:
-    if draws.draw(f"helps {place}") < rules.helps:
-        skill = draws.choose(f"skill {place}", list(complaints.elements()) or list(HELPFUL))
-        return draws.choose(f"clause {place}", HELPFUL[skill])
-    return draws.choose(f"clause {place}", HARMFUL if draws.draw(f"harms {place}") < rules.harms else USELESS)
+def _choose_clause(complaints: Counter[str], rules: Rules, draw: Draw, place: int) -> str:
+    if draw(f"helps {place}") < rules.helps:
+        skill = _choose(list(complaints.elements()) or list(HELPFUL), draw(f"skill {place}"))
+        return _choose(HELPFUL[skill], draw(f"clause {place}"))
+    return _choose(HARMFUL if draw(f"harms {place}") < rules.harms else USELESS, draw(f"clause {place}"))
 
 
 def _copy_answers(feedback: str) -> list[str]:
@@ -136,8 +130,8 @@ def _copy_answers(feedback: str) -> list[str]:
     return [f"Remember this from earlier cases: {text}." for text in answers or [first[:120]] if text]
 
 
-def _format_reply(brief: Brief, instruction: str, draws: Draws) -> str:
-    if draws.draw("format") < _WRONG_FORMAT:
+def _format_reply(brief: Brief, instruction: str, share: float) -> str:
+    if share < _WRONG_FORMAT:
         return f"Here is what I would change. {instruction.splitlines()[-1] if instruction else ''}"
     if not brief.fields:
         return f"```\n{instruction}\n```"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal, get_args
 from urllib.parse import unquote, urlsplit
 
 from mas.runtime.errors import UserError
@@ -17,7 +18,7 @@ TOKEN_ENV = "BOS_API_TOKEN"
 FIREBASE_ENV = ("FIREBASE_WEB_API_KEY", "FIREBASE_EMAIL", "FIREBASE_PASSWORD")
 SERVICE_TOKEN_ENV = "BOS_SERVICE_TOKEN"  # the variable with the token that clients send; not set: none is needed
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _MIN_TOKEN_CHARS = 16
 _ENDINGS = (".sqlite", ".db", ".sqlite3")  # of files of SQLite
 
@@ -138,7 +139,7 @@ class BosSettings:
         self.read_clock()
         _check_choice("planner.match", [self.planner.match], ("substring", "word"))
         _check_choice("planner.keywords", self.planner.keywords, AGENT_NAMES)
-        _check_choice("api.methods", [method.upper() for method in api.methods], METHODS)
+        _check_choice("api.methods", [method.upper() for method in api.methods], get_args(Method))
         _check("computation.repair_attempts", repairs, 0 <= repairs <= 5, "0 to 5")
         _check("sql.max_retries", retries, 0 <= retries <= 10, "0 to 10")
         _check("api.timeout_seconds", api.timeout_seconds, api.timeout_seconds > 0, "more than 0")

@@ -19,14 +19,14 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from mas.runtime.text import name_type
 from mas.systems.bos.contracts import AgentFailureError
-from mas.systems.bos.settings import METHODS
+from mas.systems.bos.settings import Method
 
 Auth = Literal["bearer", "none"]
 FEW_ENDPOINTS = 30
@@ -51,7 +51,7 @@ class Parameter(_Documented):
 class Endpoint(_Documented):
     """One method of one path."""
 
-    method: str
+    method: Annotated[Method, BeforeValidator(lambda value: str(value).strip().upper())]
     path: str  # begins with "/"; parameters are written `:name`
     summary: str = ""
     description: str = ""
@@ -61,14 +61,6 @@ class Endpoint(_Documented):
     headers: tuple[Parameter, ...] = ()
     body: dict[str, object] | None = None  # JSON schema of the request's body; None: it has none
     auth: Auth | None = None  # None: as the catalogue says
-
-    @field_validator("method")
-    @classmethod
-    def _normalise_method(cls, value: str) -> str:
-        method = value.strip().upper()
-        if method not in METHODS:
-            raise ValueError(f"{value!r} is no HTTP method")
-        return method
 
     @field_validator("path")
     @classmethod
@@ -111,16 +103,6 @@ class Catalogue(_Documented):
     auth: Auth = "bearer"
     endpoints: tuple[Endpoint, ...] = Field(min_length=1)
     snippets: tuple[Snippet, ...] = ()
-
-    @model_validator(mode="after")
-    def _check_unique(self) -> Self:
-        seen: set[tuple[str, str]] = set()
-        for each in self.endpoints:
-            key = each.method, _PATH_PARAM.sub(":", each.path)
-            if key in seen:
-                raise ValueError(f"{each.method} {each.path} is documented twice")
-            seen.add(key)
-        return self
 
     def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
         """Return the endpoint of a path with the values of its parameters; paths without parameters come first."""
