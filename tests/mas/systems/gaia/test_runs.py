@@ -10,7 +10,7 @@ import pytest
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import GraphState
-from mas.systems.gaia.graph import recursion_limit
+from mas.systems.gaia.program import recursion_limit
 from tests.mas.systems.gaia.building import LIMITS, build, csv_file
 from tests.scripted_model import (
     APPROVE,
