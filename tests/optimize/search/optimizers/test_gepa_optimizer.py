@@ -145,7 +145,7 @@ def test_ctrl_c_ends_it_and_nothing_more_is_asked(tmp_path: Path) -> None:
     async def interrupt(request: Any) -> None:
         await asyncio.sleep(0)
         if search.model.sent == 60:
-            stop.drain("interrupted by Ctrl-C", "signal")
+            stop.drain("interrupted by Ctrl-C")
             sent_at_stop.append(search.model.sent)
 
     with toy_search(tmp_path, model=CountedModel(interrupt), threads=1, stop=stop) as search:
