@@ -22,6 +22,7 @@ from optimize.gate.gate import GateSettings
 from optimize.questions.splits import SplitSettings
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
 
 SMALL = 1e-9
 
@@ -106,6 +107,9 @@ RANGES: list[Row] = [
     *list_rows(BudgetSettings, "metric_calls lm_calls tokens usd seconds", MORE_THAN_0, "budget."),
     *list_rows(BootstrapOptimizer, "max_demos candidates", WHOLE_FROM_1, "optimizer."),
     *list_rows(GepaOptimizer, "minibatch_size max_instruction_chars", WHOLE_FROM_1, "optimizer."),
+    *list_rows(MiproOptimizer, "trials max_instruction_chars", WHOLE_FROM_1, "optimizer."),
+    *list_rows(MiproOptimizer, "max_demos", WHOLE_FROM_0, "optimizer."),
+    *list_rows(MiproOptimizer, "candidates", ((2,), (1,)), "optimizer."),
 ]
 
 

@@ -18,16 +18,21 @@ from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from importlib.metadata import version
 from types import SimpleNamespace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 from unittest.mock import patch
 
 import dspy
 import dspy.evaluate.evaluate
+import dspy.propose.grounded_proposer
 import dspy.teleprompt.bootstrap
+import dspy.teleprompt.mipro_optimizer_v2
 import dspy.teleprompt.random_search
+import dspy.teleprompt.utils
 import gepa.core.engine
 import gepa.proposer.merge
 from dspy.primitives.base_module import BaseModule
+from dspy.propose.dataset_summary_generator import create_dataset_summary
+from dspy.propose.grounded_proposer import GroundedProposer
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from dspy.utils import parallelizer
 
@@ -36,8 +41,11 @@ from mas.runtime.errors import UserError
 
 __all__ = [
     "BaseModule",
+    "GroundedProposer",
     "InstructionProposer",
     "Scored",
+    "adapt_mipro",
+    "create_dataset_summary",
     "observe_draws",
     "run_isolated",
     "to_examples",
@@ -56,7 +64,7 @@ if not version("gepa").startswith(GEPA_VERSION):
 T = TypeVar("T")
 Scored = Sequence[tuple[dspy.Example, dspy.Prediction, float]]  # results of dspy.Evaluate
 _ONE_AT_A_TIME = threading.Lock()  # the patched modules belong to the process
-_LOGGERS = ("dspy", "gepa")
+_LOGGERS = ("dspy", "gepa", "optuna")
 
 
 def run_isolated(work: Callable[[], T]) -> T:
@@ -92,6 +100,33 @@ def observe_draws(scored: Callable[[dspy.Module, Scored], None]) -> Iterator[Non
             return result
 
     with patch.multiple(dspy.teleprompt.random_search, Evaluate=Evaluate):
+        yield
+
+
+@contextmanager
+def adapt_mipro(
+    create_proposer: Callable[..., GroundedProposer], scored: Callable[[dspy.Module, Scored], None], has_demos: bool
+) -> Iterator[None]:
+    """Let DSPy's MIPROv2 use a proposer of instructions of ours, and report what it scores.
+
+    Args:
+        create_proposer: called in place of DSPy's class, with its keywords.
+        scored: called for each program that is scored on all validation questions.
+        has_demos: False: answer no training questions for demos, which DSPy would then not use.
+    """
+
+    def score(
+        batch_size: int, valset: list[dspy.Example], program: dspy.Module, evaluate: dspy.Evaluate, rng: object = None
+    ) -> dspy.Prediction:
+        result = evaluate(program, devset=valset)
+        scored(program, result.results)
+        return result
+
+    mipro = dspy.teleprompt.mipro_optimizer_v2
+    names: dict[str, Any] = {"GroundedProposer": create_proposer, "eval_candidate_program": score}
+    if not has_demos:
+        names["create_n_fewshot_demo_sets"] = _ignore
+    with patch.multiple(mipro, **names):
         yield
 
 
@@ -138,6 +173,8 @@ def _patched() -> Iterator[None]:
             (parallelizer, {"tqdm": SimpleNamespace(tqdm=NoBar)}),
             (dspy.teleprompt.bootstrap, {"print": _ignore, "tqdm": SimpleNamespace(tqdm=bar)}),
             (dspy.teleprompt.random_search, {"print": _ignore}),
+            (dspy.teleprompt.utils, {"print": _ignore}),
+            (dspy.propose.grounded_proposer, {"print": _ignore}),
             (gepa.core.engine, {"tqdm": bar}),
             (gepa.proposer.merge, {"set": SortedSet}),
         ):

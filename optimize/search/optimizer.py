@@ -32,7 +32,7 @@ class Proposal:
     reason: str = ""  # half a sentence
     parent_ids: Sequence[str] = (PARENT,)
     agents: Sequence[str] = ()  # agents whose text or demos differ from the first parent's
-    origin: str = ""  # reflection | merge | bootstrap
+    origin: str = ""  # reflection | merge | bootstrap | mipro
     iteration: int | None = None
     minibatch_before: float | None = None  # mean of the parent on the proposal's minibatch, 0 to 1; None: incomplete
     minibatch_after: float | None = None

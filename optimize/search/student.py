@@ -29,6 +29,7 @@ from contextvars import copy_context
 
 import dspy
 
+from eval.analysis.attribution.agent_attribution import attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
 from eval.analysis.attribution.predictor_attribution import RightAnswers
 from eval.analysis.attribution.target_matcher import TargetMatcher
@@ -95,11 +96,7 @@ class Student(dspy.Module):
         Raises:
             Exception: a defect of the harness; a question's own failure is part of its record.
         """
-        with ThreadPoolExecutor(min(self.trials.concurrency, len(sample_ids))) as pool:
-            waiting = [pool.submit(copy_context().run, self.trial, each, epoch) for each in sample_ids]
-            trials = [each.result() for each in waiting]
-        self.trials.check()
-        return trials
+        return run_trials([(self, each) for each in sample_ids], epoch)
 
     def copy_for_demos(self) -> "Student":
         """Return a copy that adds one step per agent to the caller's trace, the last: a useful worked example."""
@@ -137,6 +134,22 @@ class Student(dspy.Module):
         copied = Student(program, self.initial_prompts, self.trials, self.agents)
         copied._shows_last_only = self._shows_last_only
         return copied
+
+
+def run_trials(asked: Sequence[tuple[Student, str]], epoch: int = 1) -> list[Trial]:
+    """Return the trial of each question by its student, running `trials.concurrency` at once.
+
+    Raises:
+        Exception: a defect of the harness; a question's own failure is part of its record.
+    """
+    if not asked:
+        return []
+    shared = asked[0][0].trials
+    with ThreadPoolExecutor(min(shared.concurrency, len(asked))) as pool:
+        waiting = [pool.submit(copy_context().run, student.trial, id, epoch) for student, id in asked]
+        trials = [each.result() for each in waiting]
+    shared.check()
+    return trials
 
 
 def _distinguish_signatures(program: Program) -> None:
@@ -236,6 +249,20 @@ class Objective:
             self.errors += error is not None
             self.first_error = self.first_error or error
         return score if pred_name is None else dspy.Prediction(score=score, feedback=feedback)
+
+    def judge(self, trial: Trial, agent: str | None = None) -> dspy.Prediction:
+        """Return the `score` of a trial; with an agent also the `feedback` to it."""
+        example = dspy.Example(sample_id=trial.record.sample_id).with_inputs("sample_id")
+        judged = self(example, dspy.Prediction(final_answer=trial.record.answer, trial=trial), None, agent)
+        return judged if isinstance(judged, dspy.Prediction) else dspy.Prediction(score=judged)
+
+    def find_agent_at_fault(self, trial: Trial) -> str | None:
+        """Return the agent that made the first mistake of a wrong answer, as far as its steps show."""
+        sample = self.samples[trial.record.sample_id]
+        if not trial.completed or sample.target is None:
+            return None
+        matcher = Expectation.of(sample.target, sample.question, self.labels).matcher
+        return attribute_failure(trial.record, AgentSteps.of(trial.record), matcher, self._right_answers).agent
 
     def _learn_from_right_answer(self, trial: Trial) -> None:
         """Note what right answers of the user's own program look like, to find the fault in wrong ones."""

@@ -64,7 +64,7 @@ def refused(llm_server: RunningServer, tmp_path: Path) -> Refused:
 CHOICES = [
     (["nope=1"], ["nope is not an option", "optimizer", "budget"]),
     (["gate.nope=1"], ["gate.nope is not an option", "min_gain"]),
-    (["optimizer=nothing"], ["optimizer=nothing", "choose one of: bootstrap, gepa"]),
+    (["optimizer=nothing"], ["optimizer=nothing", "choose one of: bootstrap, gepa, halving, mipro"]),
     (["optimizer.nope=1"], ["optimizer.nope is not an option", "minibatch_size"]),
     (["optimizer=null"], ["null", "choose one of"]),
     (["system=nope"], ["system=nope", "gaia"]),
@@ -73,7 +73,7 @@ CHOICES = [
     (["run.epochs=3"], ["run.epochs is not an option"]),
     (["cache.tools=shared"], ["cache is not an option"]),
     (["debug=few"], ["debug is not a config group of this command", "model, optimizer, scorer, system"]),
-    (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa"]),
+    (["~optimizer"], ["~optimizer is not possible", "choose one of: bootstrap, gepa, halving, mipro"]),
     (["--multirun", "--cfg=job"], ["--multirun and --cfg cannot be given together"]),
 ]
 AGENTS = [
@@ -113,6 +113,7 @@ RANGES = [
     (["run.concurrency=0"], ["run.concurrency=0", "at least 1"]),
     (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),
     (["optimizer=bootstrap", "optimizer.max_demos=0"], ["optimizer.max_demos"]),
+    (["optimizer=mipro", "optimizer.candidates=1"], ["optimizer.candidates=1", "from 2 on"]),
 ]
 MODELS = [
     (["model=gpt-4o-mini", "~model.base_url"], ["gpt-4o-mini", "OPENAI_API_KEY"]),

@@ -238,7 +238,7 @@ def test_a_run_that_could_test_nothing_ends_again_with_the_code_that_says_so(tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", ["gepa", "bootstrap"])
+@pytest.mark.parametrize("optimizer", ["gepa", "bootstrap", "mipro"])
 def test_the_simulated_model_is_tuned_by_every_optimizer(tmp_path: Path, optimizer: str) -> None:
     tuned = tuning_command(tmp_path, *FEW, f"optimizer={optimizer}")
     assert tuned.code == 0, tuned.err
@@ -246,5 +246,5 @@ def test_the_simulated_model_is_tuned_by_every_optimizer(tmp_path: Path, optimiz
     assert verdict["finish_reason"] in REASONS and verdict["simulated"] is True
     assert verdict["spend"]["lm_calls"] > 100
     assert bool(verdict["spend"]["reflection_calls"]) == (optimizer != "bootstrap")
-    assert {line["origin"] for line in tuned.proposals} <= {"reflection", "merge", "bootstrap"}
+    assert {line["origin"] for line in tuned.proposals} <= {"reflection", "merge", "bootstrap", "mipro"}
     assert all("()" not in line for line in tuned.out.splitlines())

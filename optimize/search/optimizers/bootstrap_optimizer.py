@@ -7,26 +7,12 @@ each candidate is one draw of demos for all tuned agents, scored on all validati
 """
 
 import random
-from contextlib import suppress
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING
 
-from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.search.optimizer import (
-    Decision,
-    Proposal,
-    ReportProposal,
-    SearchContext,
-    SearchCost,
-    SearchOutcome,
-    check_settings,
-)
+from optimize.search.optimizer import ReportProposal, SearchContext, SearchCost, SearchOutcome, check_settings
 
 if TYPE_CHECKING:
-    import dspy
-
-    from optimize.search.dspy_compat import Scored
     from optimize.search.student import Objective, Student
 
 _NOT_SHUFFLED = -1  # DSPy's "seed" of the first draw; the next ones are 0, 1, …
@@ -63,13 +49,15 @@ class BootstrapOptimizer:
         """
         import dspy
 
-        from optimize.search.dspy_compat import observe_draws, run_isolated, to_examples
+        from optimize.search.dspy_compat import observe_draws, to_examples
+        from optimize.search.optimizers.scored_programs import ScoredPrograms
 
         train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
         random.Random(context.seed).shuffle(train)  # DSPy's own draws always have the same seeds
-        draws = _Draws(student, context, report)
+        draws = range(_NOT_SHUFFLED, self.candidates - 1)
+        programs = ScoredPrograms(student, objective, context, report, self.name)
 
-        def score_and_compile() -> None:
+        def compile_draws() -> None:
             optimizer = dspy.BootstrapFewShotWithRandomSearch(
                 metric=objective,
                 metric_threshold=1.0,
@@ -79,68 +67,8 @@ class BootstrapOptimizer:
                 num_threads=context.concurrency,
                 max_errors=10**9,
             )
-            with suppress(_SearchOverError), observe_draws(draws.report_program):
-                draws.score_parent(objective.val_ids)
-                restrict = range(_NOT_SHUFFLED, self.candidates - 1)
-                optimizer.compile(student.copy_for_demos(), trainset=train, valset=val, restrict=restrict)
+            with observe_draws(programs.report_program):
+                optimizer.compile(student.copy_for_demos(), trainset=train, valset=val, restrict=draws)
 
-        run_isolated(score_and_compile)
-        student.trials.check()
+        programs.search(compile_draws)
         return SearchOutcome()
-
-
-class _SearchOverError(BaseException):
-    """No more answers are possible. Not an `Exception`, which DSPy would log and swallow."""
-
-
-class _Draws:
-    """The programs that DSPy scores on all validation questions, each reported as a proposal."""
-
-    def __init__(self, student: "Student", context: SearchContext, report: ReportProposal) -> None:
-        self._student, self._context, self._report = student, context, report
-        self._budget = student.trials.budget
-        self._seen = {digest(student.prompts)}
-        self._best_score, self._spend_before = 0.0, self._budget.spend()
-
-    def score_parent(self, val_ids: "list[str]") -> None:
-        """Answer the validation questions, which a candidate must do better on."""
-        self._best_score = fmean(trial.record.value for trial in self._student.answer_all(val_ids))
-        self._spend_before = self._budget.spend()
-        self._check_over()
-
-    def report_program(self, program: "dspy.Module", results: "Scored") -> None:
-        """Report a scored program, unless its prompts were seen before or nothing was answered."""
-        prompts: PromptSet = program.prompts
-        if (found := digest(prompts)) not in self._seen:
-            self._seen.add(found)
-            completed = [prediction.trial.completed for _, prediction, _ in results]
-            if any(completed):
-                self._propose(prompts, fmean(score for _, _, score in results), all(completed))
-        self._check_over()
-
-    def _propose(self, prompts: PromptSet, score: float, is_complete: bool) -> None:
-        decision: Decision = "rejected"
-        reason = f"no better than the best so far ({self._best_score:.1%})"
-        if not is_complete:
-            decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
-        elif score > self._best_score:
-            decision, reason = "accepted", f"the best so far (before: {self._best_score:.1%})"
-            self._best_score = score
-        spend, number, before = self._budget.spend(), len(self._seen) - 1, self._student.initial_prompts.demos
-        proposal = Proposal(
-            f"c{number:03}",
-            prompts,
-            decision,
-            reason,
-            agents=tuple(agent for agent in prompts.texts if prompts.demos.get(agent) != before.get(agent)),
-            origin="bootstrap",
-            iteration=number,
-            val_score=score if is_complete else None,
-            spend=(spend - self._spend_before).to_dict(),
-        )
-        self._spend_before = spend
-        self._report(proposal)
-
-    def _check_over(self) -> None:
-        if self._context.get_stop_reason():
-            raise _SearchOverError

@@ -11,6 +11,7 @@ which leaks answers. And GEPA goes on silently when no reply can be read.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from dspy.utils.exceptions import AdapterParseError, LMAuthError, LMBillingError, LMConfigurationError
 
@@ -45,10 +46,66 @@ MAX_FAILURES_IN_A_ROW = 10  # requests without a usable reply, after which the s
 USELESS_REPLY = (AdapterParseError, EmptyReplyError, RefusedReplyError, TruncatedReplyError, ValueError)
 _REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # every later request would fail as well
 
+T = TypeVar("T")
 Feedback = Mapping[str, Sequence[Mapping[str, object]]]  # agent → its calls with inputs, outputs, feedback
 
 
-class PromptRewriter(InstructionProposer):
+def build_labels_brief(labels: Sequence[str]) -> str:
+    """Return what a brief says of the labels, which are quoted as data: JSON; nothing if there are none."""
+    if not labels:
+        return ""
+    return LABELS_BRIEF.format(labels=", ".join(json.dumps(each, ensure_ascii=False) for each in labels))
+
+
+class ReflectionRequests:
+    """Counts of a search's requests to the reflection model, and of what goes wrong."""
+
+    def __init__(self, get_stop_reason: Callable[[], str | None]) -> None:
+        """Begin with no requests; `get_stop_reason` returns why no more are to be sent, or None."""
+        self.requests = self.unparsable = 0
+        self.failure: str | None = None  # why no more requests are worth sending
+        self.service_failure: str | None = None  # the same, if the cause is not what the model writes
+        self._get_stop_reason = get_stop_reason
+        self._failures_in_a_row = 0
+
+    def attempt(self, send: Callable[[], T]) -> T | None:
+        """Return the result of `send`, tried twice; None if there is none, or no more requests are to be sent."""
+        for _ in range(TRIES):
+            if self._get_stop_reason() is not None or self.failure:
+                return None
+            try:
+                result = send()
+            except Exception as error:  # noqa: BLE001  optimizers would retry, and go on as if nothing had happened
+                self._count_failure(error)
+                continue
+            self.requests += 1
+            self._failures_in_a_row = 0
+            return result
+        return None
+
+    def finish(self, trials: Trials) -> SearchOutcome:
+        """Return the counts at the end of a search; a failing model stops the session.
+
+        Raises:
+            Exception: a defect of the harness.
+        """
+        trials.check()
+        if self.service_failure:
+            trials.stop(self.service_failure)
+        return SearchOutcome(self.requests, self.unparsable)
+
+    def _count_failure(self, error: Exception) -> None:
+        if self._get_stop_reason() is not None:  # refused by the budget, which is no failure of the model
+            return
+        self.requests += 1
+        self.unparsable += isinstance(error, USELESS_REPLY)
+        self._failures_in_a_row += 1
+        if isinstance(error, _REFUSALS) or self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
+            self.failure = f"the reflection model gave no usable reply ({type(error).__name__}: {error})"
+            self.service_failure = None if isinstance(error, USELESS_REPLY) else self.failure
+
+
+class PromptRewriter(ReflectionRequests, InstructionProposer):
     """DSPy's proposer. An agent without a usable reply keeps its text; if no agent has one, nothing is proposed."""
 
     def __init__(
@@ -66,18 +123,15 @@ class PromptRewriter(InstructionProposer):
             max_chars: maximum length of one agent's text; None: no limit.
             labels: that the targets are; empty: they are answers.
         """
-        quoted = ", ".join(json.dumps(each, ensure_ascii=False) for each in labels)  # they are data
-        super().__init__(
-            base_instructions=BRIEF + (LABELS_BRIEF.format(labels=quoted) if labels else ""),
+        ReflectionRequests.__init__(self, get_stop_reason)
+        InstructionProposer.__init__(
+            self,
+            base_instructions=BRIEF + build_labels_brief(labels),
             max_chars=max_chars,
             truncate_history_outputs=True,
             adapter=ChatAdapter(),  # falls back to JSON; DSPy's default here reads JSON only
         )
-        self.requests = self.unparsable = 0
-        self.failure: str | None = None  # why no more requests are worth sending
-        self._has_service_failed = False  # the cause is not what the model writes
-        self._prompts, self._get_stop_reason = prompts, get_stop_reason
-        self._failures_in_a_row = 0
+        self._prompts = prompts
 
     def __call__(
         self, candidate: dict[str, str], reflective_dataset: Feedback, components_to_update: list[str]
@@ -98,38 +152,6 @@ class PromptRewriter(InstructionProposer):
         texts: dict[str, str] = super().__call__(candidate, dict(feedback), [agent])
         return texts[agent]
 
-    def finish(self, trials: Trials) -> SearchOutcome:
-        """Return the counts at the end of a search; a failing model stops the session.
-
-        Raises:
-            Exception: a defect of the harness.
-        """
-        trials.check()
-        if self.failure and self._has_service_failed:
-            trials.stop(self.failure)
-        return SearchOutcome(self.requests, self.unparsable)
-
     def _rewrite(self, candidate: dict[str, str], feedback: Feedback, agent: str) -> str | None:
-        """Return a new text, tried twice; None if there is none, or no more requests are to be sent."""
-        for _ in range(TRIES):
-            if self._get_stop_reason() is not None or self.failure:
-                return None
-            try:
-                text = self.rewrite_once(candidate, feedback, agent)
-            except Exception as error:  # noqa: BLE001  optimizers would retry, and go on as if nothing had happened
-                self._count_failure(error)
-                continue
-            self.requests += 1
-            self._failures_in_a_row = 0
-            return replace(self._prompts, texts={agent: text}).texts[agent]
-        return None
-
-    def _count_failure(self, error: Exception) -> None:
-        if self._get_stop_reason() is not None:  # refused by the budget, which is no failure of the model
-            return
-        self.requests += 1
-        self.unparsable += isinstance(error, USELESS_REPLY)
-        self._failures_in_a_row += 1
-        if isinstance(error, _REFUSALS) or self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
-            self.failure = f"the reflection model gave no usable reply ({type(error).__name__}: {error})"
-            self._has_service_failed = not isinstance(error, USELESS_REPLY)
+        text = self.attempt(lambda: self.rewrite_once(candidate, feedback, agent))
+        return None if text is None else replace(self._prompts, texts={agent: text}).texts[agent]

@@ -16,6 +16,8 @@ CALLS = 80
 WRONG = {
     "bootstrap": ("candidates", 0),
     "gepa": ("minibatch_size", 0),
+    "halving": ("mixtures", 1),
+    "mipro": ("trials", 0),
 }  # a setting that `check` refuses
 
 

@@ -1,0 +1,124 @@
+"""DSPy's MIPROv2 over the toy system and the simulated model."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dspy.lm15 import Response
+
+from eval.benchmarks.dataset import Sample
+from eval.execution.budget import BudgetSettings
+from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
+from tests.eval.command_line import without_notes
+from tests.optimize import toy_search as search_of_tests
+from tests.optimize.planted_runs import Obedient
+from tests.optimize.toy_search import toy, toy_search
+from tests.scripted_model import _response, all_text, system_text
+
+OF_THE_PROPOSER = ("observations", "summary", "proposed_instruction")  # output fields of DSPy's signatures
+FEW = MiproOptimizer(candidates=3, trials=4)
+
+
+def outputs(request: Any) -> list[str]:
+    """Output fields that a request asks for."""
+    listed = system_text(request).partition("Your output fields are:")[2].partition("All interactions")[0]
+    return re.findall(r"^\d+\. `(\w+)`", listed, re.MULTILINE)
+
+
+def plant_golds(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Sample]]:
+    """Questions with targets that occur nowhere else."""
+    system, samples, prompts = toy()
+    planted = {
+        split: [replace(each, target=f"planted {split} {place}") for place, each in enumerate(found[:12])]
+        for split, found in samples.items()
+    }
+    monkeypatch.setattr(search_of_tests, "toy", lambda: (system, planted, prompts))
+    return planted
+
+
+def test_texts_and_examples_are_combined_and_scored_on_all_validation_questions(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with toy_search(tmp_path, max_metric_calls=150) as search:
+        outcome = search.run(MiproOptimizer(candidates=4, trials=6))
+        right = [search.student.trial(each).record for each in search.train_ids]
+        spend = search.budget.spend()
+        proposals = search.proposals
+    assert [each.candidate_id for each in proposals] == [f"c{number:03}" for number in range(1, len(proposals) + 1)]
+    assert 3 <= len(proposals) <= 6
+    best = None
+    for each in proposals:
+        assert each.val_score is not None and each.origin == "mipro"
+        assert each.decision == "rejected" or best is None or each.val_score > best
+        best = max(best or 0.0, each.val_score)
+    texts = {each.prompts.texts["solve"] for each in proposals}
+    demos = [each.prompts.demos for each in proposals]
+    assert len(texts) > 1 and any(demos)
+    right_questions = {record.question for record in right if record.correct}
+    assert {demo["problem"] for each in demos for demo in each.get("plan", ())} <= right_questions
+    assert outcome.unparsable == 0
+    assert outcome.reflections == 3 + 3 * 3 <= spend.reflection_calls, "three of them for the summary"
+    assert spend.metric_calls <= 150
+    out, err = capfd.readouterr()
+    assert (out, without_notes(err)) == ("", ""), "neither DSPy nor optuna prints"
+
+
+@pytest.mark.slow
+def test_equal_seeds_search_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
+    told = []
+    for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
+        with toy_search(tmp_path / folder, threads=threads) as search:
+            search.run(MiproOptimizer(candidates=3, trials=5))
+            told.append(search.told)
+            sent = search.model.sent
+    assert told[0][:-1] == told[1][:-1] == told[2][:-1] != []
+    assert sent == 0, "all of it was paid for in the session before"
+
+
+def test_what_the_budget_cuts_off_is_told_as_that_and_is_the_last(tmp_path: Path) -> None:
+    with toy_search(tmp_path, budget=BudgetSettings(metric_calls=40)) as search:
+        search.run(MiproOptimizer(candidates=3))
+    assert [each.decision == "cut_off" for each in search.proposals] == [False, True]
+    assert search.budget.spend().metric_calls == 40
+
+
+def test_agents_that_are_not_tuned_keep_their_prompts(tmp_path: Path) -> None:
+    with toy_search(tmp_path, agents=("solve",)) as search:
+        search.run(FEW)
+    found = list(search.proposals)
+    assert found and all(each.agents == ("solve",) and set(each.prompts.demos) <= {"solve"} for each in found)
+    assert {each.prompts.texts["plan"] for each in found} == {toy()[2].texts["plan"]}
+
+
+@pytest.mark.slow
+def test_no_gold_reaches_the_proposer_though_agents_answer_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every question has a target of its own, which the model gives to some of them."""
+    planted = plant_golds(monkeypatch)
+    asked: list[str] = []
+
+    class Proposing(Obedient):
+        def respond(self, request: Any) -> Response:
+            if not (fields := [name for name in outputs(request) if name in OF_THE_PROPOSER]):
+                return super().respond(request)
+            asked.append(all_text(request))
+            return _response(request, {fields[0]: f"Count it {len(asked)} times."})
+
+    model = Proposing()
+    model.golds = {
+        each.question: (place, each.target or "", False)
+        for found in planted.values()
+        for place, each in enumerate(found)
+    }
+    with toy_search(tmp_path, model=model) as search:
+        search.run(FEW)
+        demos = json.dumps([each.prompts.demos for each in search.proposals])
+    texts = "\n".join(asked)
+    assert "planted train" in demos, "agents gave it"
+    assert all(json.dumps(each.question)[1:40] in texts for each in planted["train"])
+    assert "planted" not in texts and "planted val" not in demos
+    assert not any(each.question[:40] in texts for each in planted["val"])
