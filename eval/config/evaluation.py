@@ -22,8 +22,8 @@ from eval.config.executor import ExecutorSettings, LocalSettings
 from eval.config.measured import MAX_EPOCHS
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
+from mas.llm.limiter import Traffic
 from mas.llm.profiles.model import Model, check_agents
-from mas.llm.rate_limiter import Traffic
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits

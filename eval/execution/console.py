@@ -25,8 +25,8 @@ from rich.text import Text
 
 from eval.execution import projection
 from eval.runs.record import Record
+from mas.llm.limiter import Traffic
 from mas.llm.profiles.model import Model
-from mas.llm.rate_limiter import Traffic
 from mas.runtime.terminal import UNSEEN, print_line
 
 SILENCE_SECONDS = 60.0  # without a finished answer, until a line tells why

@@ -29,8 +29,8 @@ from dspy.utils.exceptions import LMError, LMUnsupportedFeatureError
 
 from mas.llm import JSON_SCHEMA, CallSettings
 from mas.llm.dspy_engine import Engine, NeverSentError, request_to_dict, response_from_dict, response_to_dict
+from mas.llm.limiter import BackoffTooLongError, Limiter, Permit
 from mas.llm.prices import FREE, Price
-from mas.llm.rate_limiter import BackoffTooLongError, Limiter, Permit
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.llm.retrying import SERVER_FAULTS, Attempts, AttemptTimeoutError, ReplyTimes
 from mas.runtime.lm_errors import EmptyReplyError

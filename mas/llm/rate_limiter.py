@@ -16,9 +16,11 @@ import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 from aiolimiter import AsyncLimiter
+
+from mas.llm.limiter import BackoffTooLongError, Traffic
 
 BURST_SECONDS = 0.1  # of a declared rate
 OPENING_PER_SECOND = 500.0  # pace before anything is known
@@ -39,49 +41,6 @@ PRIOR_REQUESTS = 15.0  # weight of an unknown background as 0: with less, a limi
 EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused as well
 CUT_EVIDENCE, CLOSED_EVIDENCE = 7.0, 10.0  # natural logarithms of likelihood ratios
 MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Requests of an endpoint until now, and the pace."""
-
-    answered: int
-    refused: int  # because of the rate (429)
-    failed: int  # for another reason
-    in_flight: int
-    waiting: int  # for their turn
-    pace: float | None  # requests per second; None: nothing was refused yet
-
-
-class BackoffTooLongError(Exception):
-    """The server asked for a pause that lasts longer than the request can wait."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"nothing may be sent for {seconds:.0f} s")
-        self.seconds = seconds
-
-
-class Permit(Protocol):
-    """Permission to send one request within the `with` block. Its outcome, if it has any, is recorded there once."""
-
-    def record_success(self) -> None: ...
-
-    def record_rate_limit(self, retry_after_seconds: float | None) -> None:
-        """Record a 429 that is not about an exhausted quota; None if the server named no pause."""
-
-    def record_server_error(self) -> None:
-        """Record a 5xx: the server is overloaded or broken, but did not refuse because of the rate."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-class Limiter(Protocol):
-    """Rate limiter as the model client uses it; another process may have the one that decides."""
-
-    async def acquire(self, tokens: int, get_patience: Callable[[], float] = ...) -> Permit:
-        """Wait for a turn; see `RateLimiter.acquire`."""
 
 
 @dataclass(frozen=True)

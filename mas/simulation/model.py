@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from mas.llm.limiter import Traffic
 from mas.llm.profiles.model import AgentModel
-from mas.llm.rate_limiter import Traffic
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:

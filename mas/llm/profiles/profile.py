@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from mas.llm import OUTPUTS, CallSettings, is_reasoning_model
+from mas.llm.limiter import Limiter, Traffic
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
-from mas.llm.rate_limiter import Limiter, RateLimiter, Traffic
+from mas.llm.rate_limiter import RateLimiter
 from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mas.llm.rate_limiter import BackoffTooLongError, RateLimiter, RequestPermit
+from mas.llm.limiter import BackoffTooLongError
+from mas.llm.rate_limiter import RateLimiter, RequestPermit
 from tests.mas.llm.virtual_time import run_in_virtual_time
 
 seconds = st.floats(0.0, 3.0)
