@@ -11,7 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from eval.execution.executors.contract import Executor, PendingSample, SampleHoo
 from eval.execution.executors.local import relax_gc, run_side_by_side
 from eval.execution.termination import StopController
 from eval.execution.usage import add_unseen_usage
-from eval.runs.call_log import CALL_LOG, CallLog, open_caches, remove_tool_results
+from eval.runs.call_log import CALL_LOG, Caches, CallLog, remove_tool_results
 from eval.runs.folder import keep_prompts, read_kept_prompts
 from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb
 from eval.runs.own_runs import note_run
@@ -219,10 +219,10 @@ class RunSession:
             show: called with each finished record.
             after_first: see `run`.
         """
-        run_id, config = self.recorder.info.run_id, self.config
+        config = self.config
         with (
             closing(_open_call_log(self.store, self.folder)) as call_log,
-            open_caches(config.cache, self.folder, run_id, config.redact) as caches,
+            self._open_caches(executor) as caches,
         ):
             self.recorder.update(unfinished=None)
 
@@ -267,6 +267,15 @@ class RunSession:
             self.recorder.update(unfinished=vars(paid) if paid.lm_calls else None)
         if not self._has_pending():
             remove_tool_results(self.folder)
+
+    def _open_caches(self, executor: Executor) -> AbstractContextManager[Caches]:
+        """Open the caches that the run uses: none for a program without tools, unless replies are shared."""
+        config = self.config
+        if not executor.program.toolboxes and config.cache.lm == "off":
+            return nullcontext(Caches())
+        from eval.runs.caches import open_caches
+
+        return open_caches(config.cache, self.folder, self.recorder.info.run_id, config.redact)
 
     def _has_pending(self) -> bool:
         """Return whether another session could run a sample, with `run.retry_errors` too."""

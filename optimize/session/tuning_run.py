@@ -25,7 +25,8 @@ from eval.execution.executors.selection import create_executor
 from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.run_session import SessionRecorder, begin_session
 from eval.execution.termination import RunStoppedError, StopController
-from eval.runs.call_log import CALL_LOG, CallLog, MaskedReplies, SampleResults
+from eval.runs.caches import MaskedReplies, SampleResults
+from eval.runs.call_log import CALL_LOG, CallLog
 from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.own_runs import is_own_run

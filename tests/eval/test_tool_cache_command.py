@@ -34,7 +34,7 @@ def key(eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("eval.runs.call_log.OUTPUTS", tmp_path / "outputs")
+    monkeypatch.setattr("eval.runs.caches.OUTPUTS", tmp_path / "outputs")
     return tmp_path / "outputs"
 
 

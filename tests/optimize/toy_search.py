@@ -22,7 +22,8 @@ from eval.execution.budget import REFLECTION, Budget, BudgetSettings
 from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
-from eval.runs.call_log import CallLog, SampleResults
+from eval.runs.caches import SampleResults
+from eval.runs.call_log import CallLog
 from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM

@@ -9,11 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from eval.runs.call_log import (
-    CallLog,
-    MaskedReplies,
-    SharedCache,
-)
+from eval.runs.caches import MaskedReplies, SharedCache
+from eval.runs.call_log import CallLog
 from eval.runs.record import Usage
 from mas.runtime.sample_context import Payment, SampleKey
 from tests.mas.llm.loopback import complete_with, serving

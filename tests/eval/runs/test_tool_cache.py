@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.call_log import ToolCache
+from eval.runs.caches import ToolCache
 from mas.runtime.sample_context import KeptResult
 
 ODD = "a\ud83d\0\u202e\udfff'"
@@ -61,7 +61,7 @@ def test_no_secret_is_kept(tmp_path: Path) -> None:
 
 def test_kill_9_loses_nothing_that_was_kept(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; from pathlib import Path; from eval.runs.call_log import ToolCache\n"
+        "import os, signal, sys; from pathlib import Path; from eval.runs.caches import ToolCache\n"
         "from mas.runtime.sample_context import KeptResult\n"
         "results = ToolCache(Path(sys.argv[1], 'tools.db'), 'mine', str)\n"
         "for n in range(100): results.keep(str(n), KeptResult(f'result {n}'))\n"

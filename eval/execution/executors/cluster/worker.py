@@ -31,7 +31,8 @@ from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import read_config
 from eval.execution.executors.cluster.messages import Call, Calls, RunSide, Start, WorkerSide
 from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc
-from eval.runs.call_log import Caches, MaskedReplies, SampleResults, open_caches
+from eval.runs.caches import MaskedReplies, SampleResults, open_caches
+from eval.runs.call_log import Caches
 from eval.runs.logs import AnswerLog, RunLogs
 from mas.llm.limiter import BackoffTooLongError, Permit
 from mas.llm.profiles.profile import ModelProfile, Server
