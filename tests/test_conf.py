@@ -91,11 +91,6 @@ def check_part(node: DictConfig, group: str) -> None:
             assert getattr(part, key) == value
 
 
-def test_gpt_4o_mini_answers_at_temperature_0_unless_told_otherwise() -> None:
-    model = composed().model
-    assert (model.name, model.temperature) == ("gpt-4o-mini", 0.0)
-
-
 def commands() -> list[tuple[str, str, list[str]]]:
     """Every example command in a comment of `conf/`, with the file that it stands in."""
     files = sorted(CONF.rglob("*.yaml"))

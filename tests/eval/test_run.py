@@ -1,6 +1,5 @@
 """`eval/run.py` from the command line to what a run leaves behind, with the simulated model or one over loopback."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from eval.runs.store import RunStore
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.simulation import SIMULATED_NOTICE
 from mas.systems.gaia.agents import AGENTS
-from tests.eval.command_line import NO_SEARCH, SUM, EvalCommand, Finished, dataset, question, write_questions
+from tests.eval.command_line import SUM, EvalCommand, Finished, dataset, question, write_questions
 from tests.process import finish
 from tests.servers.one_answer import refusal, server_that_answers
 from tests.servers.running import RunningServer
@@ -165,28 +164,6 @@ def check_absent(text: str, finished: Finished) -> None:
     assert len(files) >= 8
     assert [path.name for path in files if text.encode() in path.read_bytes()] == []
     assert text not in finished.out + finished.err
-
-
-@pytest.mark.slow
-def test_a_multirun_runs_each_value_in_a_folder_of_its_own(sure_command: EvalCommand, tmp_path: Path) -> None:
-    data = dataset(tmp_path / "data", question("a", SUM, "5"), question("b", SUM, "6"))
-    job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
-    finished = sure_command("--multirun", *data, job, "run.fail_under=0.9", "ids=[a],[b]")
-    assert (finished.code, finished.err) == (2, 2 * NO_SEARCH), "the second job is below its floor"
-    accuracies = [json.loads((tmp_path / f"job-{n}" / "summary.json").read_text())["accuracy"] for n in range(2)]
-    assert accuracies == [1.0, 0.0]
-
-
-@pytest.mark.slow
-def test_one_jobs_mistake_keeps_no_other_job_from_running(sure_command: EvalCommand, tmp_path: Path) -> None:
-    data = dataset(tmp_path / "data", question("a", SUM, "5"))
-    job = "run.dir=" + str(tmp_path / "job-${hydra:job.num}")
-    finished = sure_command("-m", *data, job, "limit=0,1")
-    assert finished.code == 1
-    error = "error: limit=0 is out of range; expected at least 1, or null for all questions.\n"
-    assert finished.err == error + NO_SEARCH
-    assert not (tmp_path / "job-0").exists()
-    assert json.loads((tmp_path / "job-1" / "summary.json").read_text())["accuracy"] == 1.0
 
 
 def test_relative_paths_hang_from_the_current_folder(eval_command: EvalCommand) -> None:
