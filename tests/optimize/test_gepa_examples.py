@@ -1,8 +1,4 @@
-"""Programs and metrics in the shape of DSPy's own tutorials on GEPA, tuned here with one line of configuration each.
-
-The three shapes are: one `dspy.ChainOfThought` on mathematics; three classifiers side by side whose metric gives
-feedback by `pred_name`; two steps around an untrusted model with a metric that reads an intermediate output.
-"""
+"""A program and a metric in the shape of DSPy's own tutorial on GEPA, tuned here with one line of configuration."""
 
 import csv
 import json
