@@ -134,52 +134,40 @@ def confirm(yes: bool) -> None:
 
 
 def check_reflection_model(run: TuningRun) -> None:
-    """Check that a reflection works, before the first answer; its requests are paid like any other.
-
-    Raises:
-        UserError: the model cannot be reached.
-        EarlyVerdictError: its replies cannot be read, or the budget is used up.
-        RunStoppedError: the run was stopped.
-    """
-    try:
-        with run.use_reflection():
-            try_reflection(run.reflection_lm)
-    except (LMError, LimitReachedError) as error:
-        run.check_stopped()
-        # DSPy wraps the budget's refusal in another error.
-        if limit := next((each for each in walk_chain(error) if isinstance(each, LimitReachedError)), None):
-            raise EarlyVerdictError("budget", f"{limit}, before there was a verdict") from error
-        cause = " ".join(f"{type(error).__name__}: {run.config.redact(str(error))}".split())
-        raise UserError(
-            f"the model that rewrites prompts could not be asked ({cause}); check reflection_model and model.*."
-        ) from error
-    run.check_stopped()
-
-
-def try_reflection(lm: dspy.BaseLM) -> str:
-    """Let the reflection model rewrite a prompt from invented examples, as the search does, and return the new text.
+    """Let the reflection model rewrite a prompt from invented examples, as the search does, before the first answer.
 
     GEPA would spend its budget silently, without one proposal, on a model whose replies cannot be read. No question of
     the data is shown. Each order of the examples is tried until a reply can be read: with one request, or with two if
     DSPy repeats it in another format.
 
     Raises:
-        EarlyVerdictError: no reply could be read.
-        LMError: the model could not be reached.
-        LimitReachedError: the budget does not allow it; possibly as the cause of another error.
+        UserError: the model cannot be reached.
+        EarlyVerdictError: its replies cannot be read, or the budget is used up.
+        RunStoppedError: the run was stopped.
     """
     rewriter = PromptRewriter(EXAMPLE_PROMPTS, get_stop_reason=lambda: None, max_chars=None)
-    causes = []
+    cause = ""
     for examples in (EXAMPLES, EXAMPLES[::-1]):  # in another order, because the same request may get the same reply
         try:
-            with dspy.context(lm=lm):
-                return rewriter.rewrite_once(dict(EXAMPLE_PROMPTS.texts), {EXAMPLE_AGENT: examples}, EXAMPLE_AGENT)
+            with run.use_reflection(), dspy.context(lm=run.reflection_lm):
+                rewriter.rewrite_once(dict(EXAMPLE_PROMPTS.texts), {EXAMPLE_AGENT: examples}, EXAMPLE_AGENT)
+            run.check_stopped()
+            return
         except USELESS_REPLY as error:
-            causes.append(f"{type(error).__name__}: {error}".split("\n")[0][:200])
+            cause = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+        except (LMError, LimitReachedError) as error:
+            run.check_stopped()
+            # DSPy wraps the budget's refusal in another error.
+            if limit := next((each for each in walk_chain(error) if isinstance(each, LimitReachedError)), None):
+                raise EarlyVerdictError("budget", f"{limit}, before there was a verdict") from error
+            reason = " ".join(f"{type(error).__name__}: {run.config.redact(str(error))}".split())
+            raise UserError(
+                f"the model that rewrites prompts could not be asked ({reason}); check reflection_model and model.*."
+            ) from error
     raise EarlyVerdictError(
         "reflection_unparsable",
-        f"the reflection model's reply to an invented example could not be read, {len(causes)} times "
-        f"({causes[-1]}); choose another reflection_model, or increase model.max_tokens",
+        f"the reflection model's replies to an invented example could not be read ({cause}); choose another "
+        "reflection_model, or increase model.max_tokens",
     )
 
 
