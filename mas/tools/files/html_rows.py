@@ -6,11 +6,7 @@ read_rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></t
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from lxml.html import HtmlElement  # type: ignore[import-untyped]
-
+from typing import Any
 
 READ_LINES = "mas.tools.files.html_rows:read_lines"
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
@@ -85,7 +81,7 @@ def _normalize(text: str) -> str:
     return " ".join(text.lstrip("# ").casefold().split())
 
 
-def _mark_text(root: "HtmlElement") -> None:
+def _mark_text(root: Any) -> None:
     """Write into the text what it would lose: line breaks, formulas, and the addresses of references."""
     for element in root.xpath(".//*[contains(@class, 'mwe-math-element')]"):
         formulas = element.xpath(".//@alttext | .//img/@alt")
@@ -100,7 +96,7 @@ def _mark_text(root: "HtmlElement") -> None:
         element.tail = f" <{element.get('href')}>{element.tail or ''}"
 
 
-def _walk(element: "HtmlElement", depth: int) -> Iterator[str]:
+def _walk(element: Any, depth: int) -> Iterator[str]:
     if depth > 60:  # deeper than any page for people
         yield from _split_text(element.text_content())
         return
@@ -117,7 +113,7 @@ def _walk(element: "HtmlElement", depth: int) -> Iterator[str]:
     yield from _split_text(loose)
 
 
-def _read_block(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
+def _read_block(element: Any, tag: str, depth: int) -> Iterator[str]:
     if tag in _HEADINGS:
         yield f"{'#' * int(tag[1])} {_flatten(element.text_content())}"
     elif tag == "table":
@@ -132,7 +128,7 @@ def _read_block(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
         yield from _walk(element, depth)
 
 
-def _read_list(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
+def _read_list(element: Any, tag: str, depth: int) -> Iterator[str]:
     number = 0
     for item in element:
         if item.tag != "li":
@@ -144,7 +140,7 @@ def _read_list(element: "HtmlElement", tag: str, depth: int) -> Iterator[str]:
             yield (mark if position == 0 else "  ") + row
 
 
-def _read_table(table: "HtmlElement") -> Iterator[str]:
+def _read_table(table: Any) -> Iterator[str]:
     for caption in table.xpath("./caption"):
         yield from _split_text(caption.text_content())
     grid, header_rows = _read_grid(table)
@@ -157,7 +153,7 @@ def _read_table(table: "HtmlElement") -> Iterator[str]:
             yield f"|{' --- |' * len(cells)}"
 
 
-def _read_grid(table: "HtmlElement") -> tuple[list[list[str]], int]:
+def _read_grid(table: Any) -> tuple[list[list[str]], int]:
     """Return the cells, each in all rows and columns that it spans, and the number of header rows."""
     grid: list[list[str]] = []
     above: dict[int, tuple[int, str]] = {}  # column → rows still to fill, text
@@ -188,7 +184,7 @@ def _read_grid(table: "HtmlElement") -> tuple[list[list[str]], int]:
     return grid, header_rows
 
 
-def _read_span(cell: "HtmlElement", name: str, most: int) -> int:
+def _read_span(cell: Any, name: str, most: int) -> int:
     text = str(cell.get(name, "1")).strip()
     return max(1, min(most, int(text[:6]))) if text.isascii() and text.isdigit() else 1
 

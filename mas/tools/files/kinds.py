@@ -28,8 +28,8 @@ READ = "mas.tools.files.kinds:read_source"
 _HERE = "mas.tools.files.readers"
 # Extension to "module:function(source) -> Document", imported at first use.
 READERS = {
-    **dict.fromkeys((".csv", ".tsv"), f"{_HERE}.structured:read_table"),
-    **dict.fromkeys((".json", ".jsonld", ".geojson"), f"{_HERE}.structured:read_json"),
+    **dict.fromkeys((".csv", ".tsv"), f"{_HERE}.text:read_table"),
+    **dict.fromkeys((".json", ".jsonld", ".geojson"), f"{_HERE}.text:read_json"),
     ".xml": f"{_HERE}.text:read_xml",
     **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
     **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),

@@ -15,10 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from lxml.etree import _Element  # type: ignore[import-untyped]
+from typing import Any
 
 from mas.tools.files.document import Document, Part, Source, number_lines
 from mas.tools.files.paging import clip
@@ -136,7 +133,7 @@ def read_texts(source: Source, member: str, holder: str) -> list[str]:
     return [text for text in found if text.strip()]
 
 
-def parse_xml(xml: bytes) -> "_Element":
+def parse_xml(xml: bytes) -> Any:
     """Return the root element; no file is loaded and no entity is replaced."""
     from lxml import etree  # type: ignore[import-untyped]
 
@@ -182,13 +179,13 @@ def _accept(xml: bytes) -> bytes:
     return text
 
 
-def _replace(element: "_Element", by: "list[_Element]") -> None:
+def _replace(element: Any, by: list[Any]) -> None:
     if (parent := element.getparent()) is not None:
         place = parent.index(element)
         parent[place : place + 1] = by
 
 
-def _write_equation(element: "_Element") -> str:
+def _write_equation(element: Any) -> str:
     """Return an equation in one line: a fraction as `(a+b)/c`, a power as `x^2`."""
     if element.tag == f"{_MATH}t":
         return element.text or ""

@@ -11,11 +11,8 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
-
-if TYPE_CHECKING:
-    from mas.tools.http.client import Reply
 
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Document, Part, number_lines
@@ -25,6 +22,7 @@ from mas.tools.files.paging import clip
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
 from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
+from mas.tools.http.client import Reply, Rules, limit_time, send_request
 from mas.tools.http.url_policy import normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -65,7 +63,7 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     return await asyncio.to_thread(show_page, found, page, search)  # seconds, of 200,000 lines
 
 
-async def read_reply(reply: "Reply") -> FetchedPage:
+async def read_reply(reply: Reply) -> FetchedPage:
     """Return the text of a reply, read in another process.
 
     Raises:
@@ -90,7 +88,7 @@ async def read_reply(reply: "Reply") -> FetchedPage:
     return FetchedPage(f"{clip(title, 300)}, {clip(reply.url, 600)}", reply.url, title, document)
 
 
-def _choose_file_name(reply: "Reply") -> str:
+def _choose_file_name(reply: Reply) -> str:
     """Return a bare file name from the address; unless a reader knows its extension, with one that fits the type."""
     last = unquote(urlsplit(reply.url).path).rpartition("/")[2]
     stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
@@ -106,8 +104,6 @@ async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
     Raises:
         ToolError: it must not be read, there is none, or it cannot be shown.
     """
-    from mas.tools.http.client import Rules, limit_time, send_request  # with httpx
-
     host = urlsplit(url).hostname or url
     rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), list_blocked(settings))
     headers = {

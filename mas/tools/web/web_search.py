@@ -7,9 +7,12 @@ await search_tavily("height of K2", get_settings(WebSettings))     # [FoundPage(
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
+
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.paging import clean_text
 from mas.tools.http.blocked_sites import BlockedPageError, list_blocked, refuse_blocked
+from mas.tools.http.client import Rules, TransientError, build_busy_error, open_client, retry, to_tool_error
 from mas.tools.http.url_policy import NotPublicError, normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -56,11 +59,8 @@ async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
     """
     if not settings.search_api_key:
         raise ToolError(f"{WHAT} is not available: {SEARCH_KEY_ENV} is not set; use another tool.")
-    import httpx
     from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
     from tavily import errors as tavily_errors
-
-    from mas.tools.http.client import Rules, TransientError, build_busy_error, open_client, retry, to_tool_error
 
     async def check(response: httpx.Response) -> None:
         """Refuse a reply without the service's own words, which may repeat the key."""

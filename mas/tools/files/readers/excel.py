@@ -10,7 +10,7 @@ import datetime
 import io
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 from openpyxl import Workbook, load_workbook
@@ -20,11 +20,6 @@ from openpyxl.styles import PatternFill
 from openpyxl.styles.colors import COLOR_INDEX, Color
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.worksheet import Worksheet
-
-if TYPE_CHECKING:
-    from xlrd.book import Book  # type: ignore[import-untyped]
-    from xlrd.sheet import Cell as OldCell  # type: ignore[import-untyped]
-    from xlrd.sheet import Sheet
 
 from mas.tools.files.document import Document, Line, Part, Source
 from mas.tools.files.readers.text import format_cell
@@ -187,7 +182,7 @@ def read_old(source: Source) -> Document:
     return Document(f"old Excel workbook with {len(parts)} sheets: {names}", parts, notes)
 
 
-def _copy_sheet(book: "Book", sheet: "Sheet", copy: Worksheet) -> None:
+def _copy_sheet(book: Any, sheet: Any, copy: Worksheet) -> None:
     for row in range(sheet.nrows):
         for column in range(sheet.ncols):
             found = sheet.cell(row, column)
@@ -207,7 +202,7 @@ def _copy_sheet(book: "Book", sheet: "Sheet", copy: Worksheet) -> None:
     copy.sheet_state = "hidden" if sheet.visibility else "visible"
 
 
-def _convert_value(book: "Book", cell: "OldCell") -> Any:
+def _convert_value(book: Any, cell: Any) -> Any:
     import xlrd
 
     value = cell.value
@@ -223,7 +218,7 @@ def _convert_value(book: "Book", cell: "OldCell") -> Any:
     return ILLEGAL_CHARACTERS_RE.sub(" ", value) or None
 
 
-def _find_fill(book: "Book", style: int | None) -> str:
+def _find_fill(book: Any, style: int | None) -> str:
     """Return the colour of a solid fill."""
     if style is None or style >= len(book.xf_list) or book.xf_list[style].background.fill_pattern != 1:
         return ""

@@ -1,9 +1,13 @@
-"""Reader of plain text in any of the usual encodings: txt, md, py, pdb, log and all else that is not binary.
+"""Readers of plain text in any of the usual encodings, of tables (CSV, TSV), JSON and XML.
 
-decode(b"caf\\xe9")                 # ("café", "windows-1252 (guessed)")
+decode(b"caf\\xe9")                                         # ("café", "windows-1252 (guessed)")
+read_table(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
 """
 
 import codecs
+import csv
+import io
+import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -26,6 +30,8 @@ _DECLARATION = re.compile(  # of XML, of HTML, and of Python in its first lines
     re.IGNORECASE,
 )
 _MAX_CONTROL_SHARE = 0.02
+SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
+MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
 _SEVEN_BIT = ("iso2022", "hz", "utf-7")  # whose bytes are valid utf-8, too
 
 
@@ -43,6 +49,56 @@ def read_xml(source: Source) -> Document:
         return build_text_document(text, encoding)
     broken = [line.replace("><", ">\n<") if len(line) > MAX_PIECE_CHARS else line for line in lines]
     return build_text_document("\n".join(broken), encoding, ["long lines are shown with a line break between tags"])
+
+
+def read_table(source: Source) -> Document:
+    """Return the rows of a table."""
+    text, encoding = decode(source.data, source.name)
+    delimiter, after_space = ",", False
+    with suppress(csv.Error):  # its guess of the quote character is not used: an apostrophe in a few names misleads it
+        dialect = csv.Sniffer().sniff(text[:SAMPLE_CHARS], delimiters=",;\t|")
+        delimiter, after_space = dialect.delimiter, dialect.skipinitialspace
+    if source.suffix == ".tsv" and "\t" in text:
+        delimiter, after_space = "\t", False
+    lines, uneven = list[Line](), 0
+    try:
+        found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
+        rows = (cells for cells in found if cells)
+        names = next(rows, None)
+        if names is None:
+            return build_text_document(text, encoding, ["It holds no rows."])
+        for number, cells in enumerate(rows, start=1):
+            uneven += len(cells) != len(names)
+            lines.append(Line(number, format_row(cells)))
+    except csv.Error as error:
+        return build_text_document(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
+    notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
+    summary = f"table with {len(names)} columns and {len(lines)} rows below the column names"
+    columns = format_row(names)
+    if len(columns) > MAX_HEADING_CHARS:
+        lines.insert(0, Line(0, columns))
+        columns = "(the column names are row 0)"
+    part = Part(lines, heading=f"row | {columns}", numbered=True)
+    return Document(f"{summary}, delimiter {delimiter!r}, {encoding}", [part], notes)
+
+
+def read_json(source: Source) -> Document:
+    """Return a JSON value, indented; what is no single value, such as JSON Lines, as it is written."""
+    text, encoding = decode(source.data, source.name)
+    try:
+        value = json.loads(text, object_pairs_hook=_refuse_duplicates)
+    except (ValueError, RecursionError) as error:
+        return build_text_document(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
+    lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
+    size = f", {len(value)} items" if isinstance(value, dict | list) else ""
+    return Document(f"JSON{size}, {len(lines)} lines when indented", [Part(lines)])
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object; refuse equal keys, of which Python keeps the last: the text as written loses none."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("an object has the same key twice")
+    return found
 
 
 def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:
