@@ -44,6 +44,12 @@ class SampleLimits:
 
 
 _START_TIME = "start time"  # key in the call log
+_UNITS = {
+    "lm_calls": "calls to language models",
+    "tool_calls": "tool calls",
+    "cost_usd": "US dollars",
+    "tokens": "tokens",
+}
 _POOLS = "concurrent.futures.thread"  # whose threads outlive the work that started them, and run that of others
 
 
@@ -164,10 +170,7 @@ class SampleContext:
         Raises:
             LimitReachedError: it would be one too many, tokens or money are used up, or the sample has ended.
         """
-        self._check_open()
-        self._check_limit("lm_calls", "calls to language models")
-        self._check_limit("tokens", "tokens")
-        self._check_limit("cost_usd", "US dollars")
+        self._check("lm_calls", "tokens", "cost_usd")
         self.usage.lm_calls += 1
 
     def reserve_lm_call(self) -> None:
@@ -206,8 +209,7 @@ class SampleContext:
         Raises:
             LimitReachedError: it would be one too many, or the sample has ended.
         """
-        self._check_open()
-        self._check_limit("tool_calls", "tool calls")
+        self._check("tool_calls")
         self.usage.tool_calls += 1
 
     def read_start_time(self) -> datetime:
@@ -256,7 +258,7 @@ class SampleContext:
         Raises:
             LimitReachedError: the sample has ended.
         """
-        self._check_open()
+        self._check()
         try:
             async with asyncio.timeout(self.seconds_left) as timeout:
                 with self.end_with(timeout):
@@ -309,14 +311,15 @@ class SampleContext:
         if self._working_timeout is not None and not self._working_timeout.expired():
             self._working_timeout.reschedule(when)
 
-    def _check_limit(self, limit: str, unit: str) -> None:
-        allowed = getattr(self.limits, limit)
-        if allowed is not None and getattr(self.usage, limit) >= allowed:
-            raise self._note_limit(limit, f"the question has used its {allowed:g} {unit} (limits.{limit})")
-
-    def _check_open(self) -> None:
+    def _check(self, *limits: str) -> None:
+        """Raise the error for a sample that has ended, or has used up one of the limits."""
         if self._is_closed or self.seconds_left <= 0:
             raise self._note_end()
+        for limit in limits:
+            allowed = getattr(self.limits, limit)
+            if allowed is not None and getattr(self.usage, limit) >= allowed:
+                message = f"the question has used its {allowed:g} {_UNITS[limit]} (limits.{limit})"
+                raise self._note_limit(limit, message)
 
     def _note_end(self) -> LimitReachedError:
         return self._note_limit("deadline_seconds", "the question is over: nothing more is done for it")

@@ -83,7 +83,8 @@ def to_jsonable(value: object, depth: int = 0) -> Any:
 
 def _convert_container(value: object, depth: int) -> object:
     if isinstance(value, Mapping):
-        return {_convert_key(key): to_jsonable(element, depth) for key, element in value.items()}
+        texts = (key if isinstance(key, str) else str(to_jsonable(key)) for key in value)
+        return {key: to_jsonable(element, depth) for key, element in zip(texts, value.values(), strict=True)}
     if isinstance(value, list | tuple):
         return [to_jsonable(element, depth) for element in value]
     if isinstance(value, set | frozenset):
@@ -93,7 +94,3 @@ def _convert_container(value: object, depth: int) -> object:
     if hasattr(value, "model_dump") and not isinstance(value, type):
         return to_jsonable(value.model_dump(), depth)
     return repr(value)
-
-
-def _convert_key(key: object) -> str:
-    return key if isinstance(key, str) else str(to_jsonable(key))

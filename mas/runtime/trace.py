@@ -94,16 +94,6 @@ class Trace:
             }
             self._listener(level, event, {name: value for name, value in place.items() if value} | fields)
 
-    def describe_error(self, error: BaseException) -> dict[str, object]:
-        """Return what a log line says of an exception; its stack only once, while it passes through the spans."""
-        fields: dict[str, object] = {"error_type": type(error).__name__}
-        if self.retry_counts:
-            fields["retry_counts"] = self.retry_counts
-        if _LOGGED not in vars(error):
-            vars(error)[_LOGGED] = True
-            fields["stack"] = format_stack(error)
-        return fields
-
     def observe(self, span: Span) -> None:
         if self._observer:
             self._observer(span)
@@ -173,10 +163,15 @@ def _log_end(trace: Trace, ended: Span, failure: BaseException | None) -> None:
     fields: dict[str, object] = {"seconds": round(ended.seconds, 4), **ended.attributes}
     if ended.kind == "tool":
         fields |= {"arguments": ended.inputs, **ended.outputs}
-    if failure is not None:
-        trace.log("error", f"{ended.kind} failed", ended, error=ended.error, **trace.describe_error(failure), **fields)
-    else:
+    if failure is None:
         trace.log("info", f"{ended.kind} finished", ended, **fields)
+        return
+    fields |= {"error": ended.error, "error_type": type(failure).__name__}
+    fields |= {"retry_counts": trace.retry_counts} if trace.retry_counts else {}
+    if _LOGGED not in vars(failure):  # its stack only once, while it passes through the spans
+        vars(failure)[_LOGGED] = True
+        fields["stack"] = format_stack(failure)
+    trace.log("error", f"{ended.kind} failed", ended, **fields)
 
 
 def current_thread_id() -> str | None:
