@@ -116,8 +116,7 @@ def make_toolbox(settings: AgentSettings, tools: Mapping[str, str], resources: R
     own = [name for name in settings.tools if name != BROWSER]
     offered = {name: dspy.Tool(load_function(tools[name]), name=name) for name in own}
     if BROWSER in settings.tools and BROWSER in resources.services:
-        from mas.tools.browser.session import BrowserSession
-        from mas.tools.browser.tools import build_browser_tools
+        from mas.tools.browser.session import BrowserSession, build_browser_tools
 
         offered |= build_browser_tools(cast(BrowserSession, resources.services[BROWSER]))
     return Toolbox(offered, settings.max_steps, resources)

@@ -2,6 +2,7 @@
 
     with open_browser(BrowserSettings(), check, print) as session:   # None without a server, which it reports once
         await session.act("browser_navigate", {"url": "https://example.org"})
+        build_browser_tools(session)["browser_click"]     # a dspy.Tool with the server's description and arguments
 
 A question's first action opens its window, which is closed with the question; outside a run each call has its own.
 
@@ -14,23 +15,18 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    import dspy
     from mcp.types import Tool
 
+from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
-from mas.tools.browser.page import (
-    BLANK,
-    Page,
-    build_result,
-    read_dialog,
-    read_failure,
-    read_open_page,
-    show_below,
-)
+from mas.runtime.untrusted import mark_untrusted
+from mas.tools.browser import page
 from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import BrowserSettings
@@ -40,7 +36,21 @@ LISTEN_SECONDS = 0.5  # to connect to the port
 START_SECONDS = 10.0  # to open a session
 STATE_KEY = "browser"  # in `SampleContext.tool_state`
 SNAPSHOT, NAVIGATE, FIND = "browser_snapshot", "browser_navigate", "browser_find"
-_NO_PAGE = ("", BLANK, "chrome-error://chromewebdata/")  # pages without content
+_NO_PAGE = ("", page.BLANK, "chrome-error://chromewebdata/")  # pages without content
+
+# All of the server's tools but some (docs/explanation/decisions.md 19), as an allow list: a new version of the server
+# adds nothing unseen. Left out: tools that write or read files of its machine (browser_pdf_save,
+# browser_take_screenshot, browser_file_upload, browser_drop), that run code (browser_run_code_unsafe, browser_evaluate:
+# its requests would pass the rules for addresses), install (browser_install), or that a page itself offers (WebMCP).
+ALLOWED = (
+    *("browser_navigate", "browser_navigate_back", "browser_snapshot", "browser_find", "browser_click"),
+    *("browser_hover", "browser_type", "browser_press_key", "browser_select_option", "browser_fill_form"),
+    *("browser_handle_dialog", "browser_tabs", "browser_wait_for", "browser_drag", "browser_resize"),
+    *("browser_emulate_media", "browser_console_messages", "browser_network_requests", "browser_network_request"),
+    "browser_close",
+)
+HIDDEN = ("filename",)  # arguments that write a file of the server
+MAX_DESCRIPTION_CHARS = 1_000
 
 Check = Callable[[str], Awaitable[str]]  # returns the address to request; ToolError: it must not be opened
 
@@ -63,7 +73,7 @@ class Window:
         """
         async with self._one_at_a_time:
             if url := arguments.get("url"):
-                arguments = {**arguments, "url": url if url == BLANK else await self._session.check(str(url))}
+                arguments = {**arguments, "url": url if url == page.BLANK else await self._session.check(str(url))}
             connection = await self._connect(tool)  # may wait for other questions, which is not part of the time
             try:
                 async with asyncio.timeout(ACTION_SECONDS):
@@ -86,23 +96,24 @@ class Window:
     async def _act(self, connection: Connection, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         acted = await connection.call(tool, arguments)
         shown = acted if tool == SNAPSHOT else await connection.call(SNAPSHOT, {})
-        url = read_open_page(acted.text if shown.failed else shown.text).url
+        url = page.read_open_page(acted.text if shown.failed else shown.text).url
         if not url and not shown.failed:
             raise ToolError(f"{tool}: the browser's server does not say which page is open; go on without the browser.")
         if url not in (*_NO_PAGE, self._url):
             try:
                 await self._session.check(url)
             except ToolError as error:
-                await connection.call(NAVIGATE, {"url": BLANK})
+                await connection.call(NAVIGATE, {"url": page.BLANK})
                 raise ToolError(
                     f"The browser was led to {url[:500]}, and has left it without showing it. {error}"
                 ) from error
         self._url = url or self._url
-        if waiting := read_dialog(shown.text):
-            return show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", Page(self._url))
+        if waiting := page.read_dialog(shown.text):
+            shown_dialog = f"The page has opened a dialog:\n{waiting}"
+            return page.show_below(f"{self._url} (browser)", shown_dialog, page.Page(self._url))
         if failed := next((reply for reply in (acted, shown) if reply.failed), None):
-            raise ToolError(f"{tool}: {read_failure(failed.text)}")
-        return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
+            raise ToolError(f"{tool}: {page.read_failure(failed.text)}")
+        return page.build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
     async def _connect(self, tool: str) -> Connection:
         self._refuse_if_over(tool)
@@ -228,3 +239,49 @@ async def _request_offers(url: str) -> "list[Tool]":
     finally:
         connection.close()
         await asyncio.wait({connection.owner}, timeout=CLOSE_SECONDS + 1)
+
+
+def build_browser_tools(session: BrowserSession) -> "dict[str, dspy.Tool]":
+    """Return an async tool by name for each allowed tool that the server offers.
+
+    Raises:
+        UserError: a tool that the user has chosen is not offered.
+    """
+    offered, chosen = {offer.name: offer for offer in session.offers}, session.chosen_tools
+    if missing := [name for name in chosen or () if name not in offered]:
+        raise UserError(
+            f"tools.browser.tools: the browser's server has no {missing[0]}; choose from {', '.join(sorted(offered))}."
+        )
+    return {name: _build_tool(offered[name], session) for name in chosen or ALLOWED if name in offered}
+
+
+def _build_tool(offer: "Tool", session: BrowserSession) -> "dspy.Tool":
+    import dspy
+
+    name, args = offer.name, _read_arguments(offer.input_schema)
+
+    async def act(**arguments: object) -> ToolResult:  # not a method: copies of a program share the session
+        # Models write null for an argument that they want to leave out.
+        given = {key: value for key, value in arguments.items() if key in args and value is not None}
+        return await session.act(name, given)
+
+    act.__name__ = name
+    description = (offer.description or "")[:MAX_DESCRIPTION_CHARS]
+    return dspy.Tool(mark_untrusted(act), name, description, args, dict.fromkeys(args, Any))
+
+
+def _read_arguments(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the arguments in DSPy's form, each with its JSON schema.
+
+    An optional argument has the default null: otherwise DSPy would call it required.
+    """
+    required, found = schema.get("required", ()), {}
+    for name, about in schema.get("properties", {}).items():
+        if name in HIDDEN:
+            continue
+        found[name] = about
+        if name not in required and "default" not in about:
+            kind = {key: value for key, value in about.items() if key != "description"}
+            described = {"description": about["description"]} if "description" in about else {}
+            found[name] = {"anyOf": [kind, {"type": "null"}], "default": None, **described}
+    return found

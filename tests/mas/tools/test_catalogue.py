@@ -11,7 +11,7 @@ from mas.runtime.untrusted import is_untrusted
 from mas.systems.gaia.system import GaiaSystem
 from mas.systems.single_agent.system import SingleAgentSystem
 from mas.systems.toy.system import ToySystem
-from mas.tools.browser.tools import ALLOWED
+from mas.tools.browser.session import ALLOWED
 from mas.tools.catalogue import BROWSER, open_tools
 from mas.tools.settings import BrowserSettings, ToolSettings, WebSettings
 from mas.tools.tool_context import Resources

@@ -17,8 +17,7 @@ import pytest
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.tools.browser.session import BrowserSession, open_browser
-from mas.tools.browser.tools import ALLOWED, build_browser_tools
+from mas.tools.browser.session import ALLOWED, BrowserSession, build_browser_tools, open_browser
 from mas.tools.http.url_policy import check_public
 from mas.tools.results import ToolError
 from mas.tools.settings import BrowserSettings, WebSettings

@@ -14,8 +14,13 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser import session as browser_session
-from mas.tools.browser.session import BrowserSession, describe_missing_browser, open_browser
-from mas.tools.browser.tools import ALLOWED, build_browser_tools
+from mas.tools.browser.session import (
+    ALLOWED,
+    BrowserSession,
+    build_browser_tools,
+    describe_missing_browser,
+    open_browser,
+)
 from mas.tools.results import ToolError
 from mas.tools.settings import BrowserSettings
 from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
