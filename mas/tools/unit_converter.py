@@ -51,8 +51,12 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
     """
     import pint
 
-    amount, from_unit = _split_quantity(quantity)
-    registry = _load_registry()
+    if _THOUSANDS.match(quantity):
+        raise ToolError(f"{quantity!r} holds a comma: write 1000 for a thousand and 1.5 for one and a half.")
+    found, registry = _QUANTITY.fullmatch(quantity), _load_registry()
+    if found is None:
+        raise ToolError(f"{quantity!r} is not one number followed by a unit; write for example '10 meters'.")
+    amount, from_unit = float(found[1]), found[2].strip()
     try:
         given, wanted = _parse_unit(registry, from_unit), _parse_unit(registry, to_unit)
         source, target = _read_turns(registry, given, wanted), _read_turns(registry, wanted, given)
@@ -78,15 +82,6 @@ def _load_registry() -> "pint.UnitRegistry[float]":
     import pint
 
     return pint.UnitRegistry()
-
-
-def _split_quantity(quantity: str) -> tuple[float, str]:
-    if _THOUSANDS.match(quantity):
-        raise ToolError(f"{quantity!r} holds a comma: write 1000 for a thousand and 1.5 for one and a half.")
-    found = _QUANTITY.fullmatch(quantity)
-    if found is None:
-        raise ToolError(f"{quantity!r} is not one number followed by a unit; write for example '10 meters'.")
-    return float(found[1]), found[2].strip()
 
 
 def _parse_unit(registry: "pint.UnitRegistry[float]", text: str) -> "pint.Unit":

@@ -82,6 +82,16 @@ def number_parts(unit: str, texts: list[list[str]]) -> list[Part]:
     ]
 
 
+def format_row(cells: Iterable[str]) -> str:
+    """Return cells as one line, whatever they contain."""
+    return " | ".join(format_cell(text) for text in cells)
+
+
+def format_cell(text: str) -> str:
+    """Return the text with the characters escaped that separate cells and rows."""
+    return text.replace("|", r"\|").replace("\r\n", r"\n").replace("\n", r"\n").replace("\r", r"\n")
+
+
 @dataclass(frozen=True)
 class Source:
     """Name and bytes of a file."""

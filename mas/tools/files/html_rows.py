@@ -61,12 +61,12 @@ def remove_unstorable(html: str) -> str:
 
 def select_section(lines: list[str], wanted: str) -> list[str] | None:
     """Return the lines from a heading to the next one of its level or above; None if there is no such heading."""
-    name, found, level = _normalize(wanted), list[str](), 0
+    found, level = list[str](), 0
     for line in lines:
         heading = _HEADING_LINE.match(line)
         if heading and level and len(heading[1]) <= level:
             break
-        if heading and not level and _normalize(line) == name:
+        if heading and not level and _flatten(line.lstrip("# ")).casefold() == _flatten(wanted.lstrip("# ")).casefold():
             level = len(heading[1])
         if level:
             found.append(line)
@@ -75,10 +75,6 @@ def select_section(lines: list[str], wanted: str) -> list[str] | None:
 
 def list_headings(lines: list[str]) -> list[str]:
     return [line.lstrip("# ") for line in lines if _HEADING_LINE.match(line)]
-
-
-def _normalize(text: str) -> str:
-    return " ".join(text.lstrip("# ").casefold().split())
 
 
 def _mark_text(root: Any) -> None:

@@ -29,11 +29,11 @@ def split_pages(parts: Sequence[Part]) -> list[str]:
         opening = heading
         for piece in _pieces(part):
             block = [*opening, piece]
-            if _size(block) > room and pages[-1]:
+            if sum(len(text) + 1 for text in block) > room and pages[-1]:
                 pages.append([])
                 block, room = [*heading, piece], _BODY_CHARS
             pages[-1] += block
-            room -= _size(block)
+            room -= sum(len(text) + 1 for text in block)
             opening = []
     return ["\n".join(page) for page in pages]
 
@@ -82,10 +82,6 @@ def clip(text: str, limit: int) -> str:
         return text
     kept = limit - 40
     return f"{text[:kept]}… ({len(text) - kept} more characters)"
-
-
-def _size(block: Sequence[str]) -> int:
-    return sum(len(text) + 1 for text in block)
 
 
 def _pieces(part: Part) -> Iterator[str]:

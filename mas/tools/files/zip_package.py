@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from mas.tools.files.document import Document, Part, Source, number_lines
+from mas.tools.files.document import Document, Part, Source, format_cell, number_lines
 from mas.tools.files.paging import clip
-from mas.tools.files.readers.text import format_cell
 from mas.tools.results import ToolError
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
@@ -79,7 +78,7 @@ def open_package(source: Source) -> Iterator[zipfile.ZipFile]:
 def read_archive(source: Source) -> Document:
     """Return a list of the archive's members."""
     with open_package(source) as archive:
-        members = _list_files(archive)
+        members = [info for info in archive.infolist() if not info.filename.endswith("/")]  # no folders
     lines = number_lines(f"{format_cell(clip(info.filename, 300))} | {info.file_size}" for info in members)
     size = sum(info.file_size for info in members)
     return Document(
@@ -96,18 +95,13 @@ def read_member(source: Source, name: str) -> Source:
         ToolError: there is no such member, or it cannot be read.
     """
     with open_package(source) as archive:
-        files = {info.filename: info for info in _list_files(archive)}
+        files = {info.filename: info for info in archive.infolist() if not info.filename.endswith("/")}
         if name not in files:
             known = clip(", ".join(map(repr, files)), 2_000) or "none"
             raise ToolError(f"{source.name} has no member {clip(repr(name), 200)}; its members: {known}.")
         if files[name].flag_bits & _ENCRYPTED:
             raise ToolError(f"The member {clip(repr(name), 200)} of {source.name} is not read: it is encrypted.")
         return Source(f"{source.name}: {name}", archive.read(name))
-
-
-def _list_files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """Return all members but folders; `ZipInfo.is_dir` fails on a member without a name."""
-    return [info for info in archive.infolist() if not info.filename.endswith("/")]
 
 
 def list_members(source: Source) -> list[str]:

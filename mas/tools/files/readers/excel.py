@@ -21,8 +21,7 @@ from openpyxl.styles.colors import COLOR_INDEX, Color
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.worksheet import Worksheet
 
-from mas.tools.files.document import Document, Line, Part, Source
-from mas.tools.files.readers.text import format_cell
+from mas.tools.files.document import Document, Line, Part, Source, format_cell
 from mas.tools.files.zip_package import list_members
 from mas.tools.results import ToolError
 
@@ -37,9 +36,10 @@ Describe = Callable[[Cell | MergedCell], str]
 def read(source: Source) -> Document:
     """Return the sheets of a workbook."""
     members = list_members(source)
-    workbook = _load(source, data_only=False)
+    workbook = load_workbook(source.open(), keep_links=False)
     has_formulas = any(cell.data_type == "f" for sheet in workbook.worksheets for _, cell in _list_cells(sheet))
-    parts, names = _describe_sheets(workbook, _load(source, data_only=True) if has_formulas else workbook)
+    computed = load_workbook(source.open(), keep_links=False, data_only=True) if has_formulas else workbook
+    parts, names = _describe_sheets(workbook, computed)
     has_more = any(member.startswith(("xl/media/", "xl/charts/", "xl/pivotTables/")) for member in members)
     notes = ["The workbook also holds images, charts or pivot tables, which are not shown."] if has_more else []
     return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
@@ -50,13 +50,6 @@ def _describe_sheets(workbook: Workbook, computed: Workbook) -> tuple[list[Part]
     describe_fill = _make_fill_describer(workbook)
     parts = [_build_part(sheet, computed[sheet.title], describe_fill) for sheet in workbook.worksheets]
     return parts, ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
-
-
-def _load(source: Source, data_only: bool) -> Workbook:
-    try:
-        return load_workbook(source.open(), data_only=data_only, keep_links=False)
-    except Exception as error:  # a damaged file may raise anything
-        raise ToolError(f"{source.name} cannot be read as a workbook ({type(error).__name__}: {error}).") from error
 
 
 def _list_cells(sheet: Worksheet) -> Iterable[tuple[tuple[int, int], Cell | MergedCell]]:
@@ -167,10 +160,7 @@ def read_old(source: Source) -> Document:
     """Return the sheets of a workbook from before 2007 (.xls): xlrd reads one into a workbook as openpyxl has it."""
     import xlrd  # type: ignore[import-untyped]
 
-    try:
-        book = xlrd.open_workbook(file_contents=source.data, formatting_info=True, logfile=io.StringIO())
-    except xlrd.XLRDError as error:
-        raise ToolError(f"{source.name} cannot be read as an old Excel workbook ({type(error).__name__}).") from error
+    book = xlrd.open_workbook(file_contents=source.data, formatting_info=True, logfile=io.StringIO())
     if (cells := sum(sheet.nrows * sheet.ncols for sheet in book.sheets())) > MAX_OLD_CELLS:
         raise ToolError(f"{source.name} has {cells} cells; read_file reads old workbooks of at most {MAX_OLD_CELLS}.")
     workbook = Workbook()

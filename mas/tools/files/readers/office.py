@@ -18,17 +18,10 @@ from urllib.parse import unquote
 if TYPE_CHECKING:
     from unstructured.documents.elements import Element
 
-from mas.tools.files.document import Document, Part, Source, number_lines, number_parts
+from mas.tools.files.document import Document, Part, Source, format_row, number_lines, number_parts
 from mas.tools.files.html_rows import read_rows
-from mas.tools.files.readers.text import (
-    build_text_document,
-    decode,
-    decode_anything,
-    find_declared_encoding,
-    format_row,
-)
+from mas.tools.files.readers.text import build_text_document, decode, decode_anything, find_declared_encoding
 from mas.tools.files.zip_package import accept_changes, list_members, parse_xml, read_member, read_texts
-from mas.tools.results import ToolError
 
 _SILENT = {"DO_NOT_TRACK": "true", "SCARF_NO_ANALYTICS": "true", "UNSTRUCTURED_DISABLE_NOTICE": "1"}
 _MARKS = {"ListItem": "- ", "Header": "[header] ", "Footer": "[footer] "}
@@ -97,9 +90,7 @@ def read_html(source: Source) -> Document:
 def read_book(source: Source) -> Document:
     """Return the chapters of an e-book in reading order, by EPUB 3.3: container.xml, the package file and its spine."""
     container = parse_xml(read_member(source, "META-INF/container.xml").data)
-    root = next((found.get("full-path") for found in container.iter("{*}rootfile")), None)
-    if not root:
-        raise ToolError(f"{source.name} is damaged: its container names no package file.")
+    root = next(found.get("full-path") for found in container.iter("{*}rootfile"))
     package = parse_xml(read_member(source, root).data)
     files = {item.get("id"): item.get("href") or "" for item in package.iter("{*}item")}
     order = [files[ref.get("idref")] for ref in package.iter("{*}itemref") if ref.get("idref") in files]

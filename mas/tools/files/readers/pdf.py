@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
 from mas.tools.files import ocr
-from mas.tools.files.document import Document, Source, number_parts
-from mas.tools.files.readers.text import format_row
+from mas.tools.files.document import Document, Source, format_row, number_parts
 from mas.tools.results import ToolError
 
 MAX_PAGES = 1_000
@@ -50,7 +49,10 @@ def read(source: Source) -> Document:
                 pictures.append(number)
             texts.append([line for line in (*lines, *_read_annotations(page)) if line.strip()])
             page.close()
-    notes = [_describe_pictures(pictures)] if pictures else []
+    notes = list[str]()
+    if pictures:
+        how = f"read by OCR (up to {MAX_OCR_PAGES} of them)" if ocr.is_installed() else f"not read. {ocr.MISSING}"
+        notes.append(f"Pages that are pictures without text: {', '.join(map(str, pictures[:40]))}; {how}")
     if count > MAX_PAGES_WITH_TABLES:
         notes.append(f"Tables are shown as rows on the first {MAX_PAGES_WITH_TABLES} pages, then as running text.")
     if count > MAX_PAGES:
@@ -89,12 +91,6 @@ def _to_text(value: object) -> str:
 
     value = resolve1(value)
     return decode_text(value) if isinstance(value, bytes) else str(getattr(value, "name", value or ""))
-
-
-def _describe_pictures(pictures: list[int]) -> str:
-    listed = ", ".join(map(str, pictures[:40]))
-    how = f"read by OCR (up to {MAX_OCR_PAGES} of them)" if ocr.is_installed() else f"not read. {ocr.MISSING}"
-    return f"Pages that are pictures without text: {listed}; {how}"
 
 
 def _read_lines(page: "Page", faster: "PdfDocument | None") -> list[str]:

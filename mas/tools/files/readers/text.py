@@ -9,10 +9,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 
-from mas.tools.files.document import Document, Line, Part, Source, number_lines
+from mas.tools.files.document import Document, Line, Part, Source, format_row, number_lines
 from mas.tools.files.paging import MAX_PIECE_CHARS
 from mas.tools.results import ToolError
 
@@ -158,13 +157,3 @@ def decode_anything(data: bytes, declared: str | None) -> tuple[str, str]:
     with suppress(UnicodeDecodeError):
         return data.decode("cp1252"), "windows-1252 (guessed)"
     return data.decode("latin-1"), "latin-1 (guessed)"
-
-
-def format_row(cells: Iterable[str]) -> str:
-    """Return cells as one line, whatever they contain."""
-    return " | ".join(format_cell(text) for text in cells)
-
-
-def format_cell(text: str) -> str:
-    """Return the text with the characters escaped that separate cells and rows."""
-    return text.replace("|", r"\|").replace("\r\n", r"\n").replace("\n", r"\n").replace("\r", r"\n")
