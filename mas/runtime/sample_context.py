@@ -81,21 +81,17 @@ class RunBudget(Protocol):
         Raises:
             LimitReachedError: the run's budget is used up.
         """
-        ...
 
     def settle(self, payment: Payment | None) -> None:
         """Record the cost of a reserved request, exactly once; None if it was never sent."""
-        ...
 
 
 class Unlimited:
     """Budget that allows every request and records none."""
 
-    def reserve(self) -> None:
-        pass
+    def reserve(self) -> None: ...
 
-    def settle(self, payment: Payment | None) -> None:
-        pass
+    def settle(self, payment: Payment | None) -> None: ...
 
 
 UNLIMITED = Unlimited()

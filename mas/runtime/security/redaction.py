@@ -10,6 +10,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -79,19 +80,11 @@ def sort_secrets(secrets: Sequence[str]) -> list[str]:
 
 def redact_value(value: object, redact: Redact) -> Any:
     """Return the value without secrets, as the store will hold it; walked through only if it has one, which is slow."""
-    text = _as_text(value)
-    if text is not None and redact(text) == text:
-        return value
+    with suppress(ValueError, TypeError, RecursionError):  # of what JSON cannot hold
+        text = json.dumps(value, default=to_jsonable, ensure_ascii=False).replace('\\"', '"').replace("\\\\", "\\")
+        if redact(text) == text:
+            return value
     return _each_text(to_jsonable(value), redact)
-
-
-def _as_text(value: object) -> str | None:
-    """Return all texts of the value as one, to search in; None if JSON cannot hold it."""
-    try:
-        text = json.dumps(value, default=to_jsonable, ensure_ascii=False)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return text.replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _each_text(value: object, change: Redact) -> object:
