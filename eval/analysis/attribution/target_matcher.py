@@ -9,6 +9,7 @@ TargetMatcher("88450.42").matches("88450.4187")    # True: right apart from the 
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
 
@@ -41,7 +42,7 @@ class TargetMatcher:
         self.items = tuple(split_elements(self.text))
         parts = {self.text, *re.split("[,;]", self.text), *self.items}
         self._phrases = {normalise(form) for part in parts for form in (part, _ARTICLE.sub("", part.strip()))} - {""}
-        self._numbers = {number for part in parts for number in _numbers(part)}
+        self._numbers = {number for part in parts for number in extract_numbers(part)}
 
     def is_quoted_in(self, text: str) -> bool:
         """Return whether the text contains the target, an element or a number of it, in any form.
@@ -52,7 +53,7 @@ class TargetMatcher:
             return self.text in text
         words = Words(text)
         return any(words.contains(phrase, is_within=len(phrase) >= _LONG) for phrase in self._phrases) or bool(
-            self._numbers & set(_numbers(text))
+            self._numbers & extract_numbers(text)
         )
 
     @cached_property
@@ -170,21 +171,13 @@ def split_elements(text: str) -> list[str]:
 
 def extract_numbers(text: str) -> set[Decimal]:
     """Return the numbers in a text without signs, words such as `three` included."""
-    return set(_numbers(text))
-
-
-def _numbers(text: str) -> Iterator[Decimal]:
     plain = unicodedata.normalize("NFKC", text)
-    for found in _GROUPED.findall(plain):
-        yield Decimal(re.sub(r"[^\d.]", "", found))
-    for found in _NUMBER.findall(plain):
-        try:
-            yield Decimal(found)
-        except InvalidOperation:  # digits of a script that Decimal does not read
-            continue
-    for token in _tokens(plain):
-        if token in _WORD_VALUES:
-            yield _WORD_VALUES[token]
+    found = {Decimal(re.sub(r"[^\d.]", "", each)) for each in _GROUPED.findall(plain)}
+    found |= {_WORD_VALUES[token] for token in _tokens(plain) if token in _WORD_VALUES}
+    for each in _NUMBER.findall(plain):
+        with suppress(InvalidOperation):  # digits of a script that Decimal does not read
+            found.add(Decimal(each))
+    return found
 
 
 def _tokens(text: str) -> list[str]:

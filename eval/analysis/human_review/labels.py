@@ -35,7 +35,6 @@ WITHDRAWN = "withdrawn"  # takes back an earlier label
 OF_QUESTIONS = (WRONG_GOLD, AMBIGUOUS, BAD_QUESTION)
 LABELS = (RIGHT, WRONG, *OF_QUESTIONS)
 VERSION = 1
-MAX_NOTE_CHARS, MAX_TARGET_CHARS, MAX_WHO_CHARS = 2_000, 20_000, 100
 _MAX_SHOWN_CHARS = 2_000  # of the answer, which is only shown: its digest is compared
 _EXPLANATIONS = {RIGHT: "a person accepted this answer as right", WRONG: "a person found this answer wrong"}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -100,7 +99,7 @@ def describe_label(
         note: of the person.
 
     Raises:
-        UserError: a part is missing or too long.
+        UserError: a part is missing.
     """
     if label not in LABELS:
         raise UserError(f"{label} is no label; choose one of {', '.join(LABELS)}.")
@@ -112,13 +111,6 @@ def describe_label(
         raise UserError("the corrected target is the old one; enter another, or choose another label.")
     if label == RIGHT and record.answer is None:
         raise UserError("there is no answer that could be right; choose another label.")
-    for name, text, most in (
-        ("the note", note, MAX_NOTE_CHARS),
-        ("the corrected target", target or "", MAX_TARGET_CHARS),
-        ("the name of the person", who, MAX_WHO_CHARS),
-    ):
-        if len(text) > most:
-            raise UserError(f"{name} has {len(text):,} characters, {most:,} are possible; shorten it.")
     return HumanLabel(
         sample_id=record.sample_id,
         question=compute_fingerprint(record.question, file_sha256),
