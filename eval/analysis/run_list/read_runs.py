@@ -2,15 +2,17 @@
 
     newest = read_runs([OUTPUTS])[0]
     newest.name, newest.state, newest.score       # "2026-11-21_10-00-00_night", "complete", 0.72
+    Selection.read(["model=gpt-4o", "night"]).select(read_runs([OUTPUTS]))      # those whose line has "night"
 
 A run's numbers come from its `summary.json` where nothing was written to the run since; those of others, such as one
 that goes on, from its records. A folder with a link, or with a store of another program, becomes an entry that says so.
 """
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from mas.runtime.errors import UserError
 
 EVALUATION, TUNING = "evaluation", "tuning"
 COMPLETE, STOPPED, RUNNING, CRASHED, REFUSED = "complete", "stopped", "running", "crashed", "refused"
+FIELDS = ("system", "model", "data", "prompts", "state", "kind", "name")  # that filters name
 _SUMMARY = "summary.json"
 _SKIPPED = ("mlflow-artifacts", "cache", "gold")  # folders of outputs/ without runs
 _MAX_DEPTH = 4  # of a run's folder below the given one
@@ -231,3 +234,41 @@ def _read_time(folder: Path) -> str:
         return datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat()
     except OSError:
         return ""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Conditions that all must hold; `fields` has the accepted patterns of each."""
+
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, words: Iterable[str]) -> "Selection":
+        """Read `name=value` words and others, which are looked for in all texts of a run.
+
+        Raises:
+            UserError: there is no such filter.
+        """
+        given = [word.casefold().partition("=") for word in words]
+        fields = {name: value.split(",") for name, equals, value in given if equals}
+        if unknown := next((name for name in fields if name not in FIELDS), None):
+            choices = ", ".join(f"{each}=" for each in FIELDS)
+            raise UserError(f"{unknown}= is no filter of runs; choose one of: {choices}.")
+        return cls(fields, [word for word, equals, _ in given if not equals])
+
+    def select(self, runs: Iterable[RunEntry]) -> list[RunEntry]:
+        """Return the runs for which all conditions hold."""
+        return [run for run in runs if self._fits(run)]
+
+    def _fits(self, run: RunEntry) -> bool:
+        if not all(_matches(getattr(run, name), patterns) for name, patterns in self.fields.items()):
+            return False
+        text = "\n".join((run.name, run.system, run.model, run.data, run.prompts, run.reason, run.run_id)).casefold()
+        return all(word in text for word in self.words)
+
+
+def _matches(value: str, patterns: Sequence[str]) -> bool:
+    """Return whether a text is one of the names, or fits one of the patterns; `data/split` fits its `data` too."""
+    texts = (value.casefold(), value.casefold().partition("/")[0])
+    return any(fnmatchcase(text, each) for each in patterns for text in texts)

@@ -1,21 +1,30 @@
-"""`outputs/index.html`: all runs and tuning runs with links to their pages.
+"""A list of runs in the terminal, and as `outputs/index.html` with links to their pages.
 
+print_runs(selected, n_all=12, console=Console())
 write_index(OUTPUTS / "index.html", runs)
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC
 from pathlib import Path
 from urllib.parse import quote
 
-from eval.analysis.run_list.read_runs import RunEntry
-from eval.reports.formats import list_parts
+from rich.text import Text
+
+from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING, STOPPED, TUNING, RunEntry, parse_time
+from eval.execution.console import Console
+from eval.execution.projection import format_duration
+from eval.reports.formats import NOT_AVAILABLE, format_points, format_share, format_usd, list_parts
 from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import Scripts, load_scripts, load_template
-from eval.reports.run_list.table import format_cost, format_model, format_score, format_start
+from eval.runs.run_info import NO_MEASUREMENT
+from eval.scorers.score import ACCURACY
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
+from mas.runtime.text import format_count
 
+_STYLES = {COMPLETE: "green", STOPPED: "yellow", RUNNING: "bold cyan", CRASHED: "red", REFUSED: "bold red"}
 _TEMPLATE = Path(__file__).with_name("index.html.jinja")
 _SCRIPT = Path(__file__).with_name("index.js")
 
@@ -81,3 +90,52 @@ def _relate(path: Path, folder: Path) -> Path:
 def _link(path: Path, folder: Path) -> str:
     """Return a relative address; its beginning keeps a name with a colon from being taken for a scheme."""
     return "./" + quote(os.fsencode(_relate(path, folder)))
+
+
+def print_runs(runs: Sequence[RunEntry], n_all: int, console: Console) -> None:
+    """Print the runs; `n_all`: how many there are without filters."""
+    for run in runs:
+        console.print(Text.assemble((run.state, _STYLES[run.state]), f" {run.name}"), soft_wrap=True)
+        console.print(Text(f"    {' · '.join(_list_parts(run))}"), soft_wrap=True)
+    console.print(Text(f"{len(runs)} of {format_count(n_all, 'run')}"))
+
+
+def format_score(run: RunEntry) -> str:
+    """Return the score with its interval; of a tuning run, the gain."""
+    if run.kind == TUNING and run.gain is not None:
+        bounds = f" ({' to '.join(map(format_points, run.gain_ci95))})" if run.gain_ci95 else ""
+        return f"{format_points(run.gain)} points{bounds}"
+    if run.no_measurement:
+        return NO_MEASUREMENT
+    if run.kind == TUNING or run.score is None:
+        return NOT_AVAILABLE
+    name = "" if run.metric == ACCURACY else f"{run.metric} "
+    return f"{name}{format_share(run.score, run.score_ci95, run.is_floor)}"
+
+
+def format_model(run: RunEntry) -> str:
+    return f"{run.model} (simulated)" if run.simulated else run.model
+
+
+def format_start(run: RunEntry) -> str:
+    moment = parse_time(run.started_at)
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}" if moment else NOT_AVAILABLE
+
+
+def format_cost(run: RunEntry) -> str:
+    return "nothing" if run.simulated else format_usd(run.cost_usd)
+
+
+def _list_parts(run: RunEntry) -> Iterator[str]:
+    """Yield the facts of a run for one line; what is unknown is left out."""
+    if run.remark:
+        yield run.remark
+    if run.state != REFUSED:
+        n = "" if run.n is None else f", n = {run.n:,}"
+        yield f"{format_score(run)}{n}"
+    yield from list_parts(run.system, format_model(run), run.data, run.prompts)
+    if run.cost_usd is not None:
+        yield f"cost {format_cost(run)}"
+    if run.seconds:
+        yield format_duration(run.seconds)
+    yield format_start(run)
