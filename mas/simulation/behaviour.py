@@ -6,7 +6,7 @@ The draw is a sum of normal deviates: the difficulty of the question in general 
 (35%), chance for this prompt and request (25%), and the seed of the request (20%). So a question that fails with one
 prompt tends to fail with similar ones, and two prompts that ask for the same still differ on some questions.
 
-    behaviour = Behaviour(World(), "expert", prompt, 0, question="What is 17 * 23?", decision_key="…")
+    behaviour = Behaviour(World(), read_chat(request), "What is 17 * 23?")
     behaviour.compute_chance("use_the_calculator")    # 0.92
     behaviour.follows("use_the_calculator")           # always the same for the same request
 """
@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from mas.simulation.chat import Chat
 from mas.simulation.worlds import World
 
 SKILLS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("skills.yaml").read_text(encoding="utf-8"))
@@ -49,20 +50,15 @@ class Behaviour:
     """Behaviour of one agent in answering one request."""
 
     world: World
-    role: str
-    prompt: str  # its instructions
-    n_demos: int
+    chat: Chat  # its request
     question: str
-    decision_key: str  # one decision for all calls of a turn
-    seed: int | None = None
-    revision: int = 0  # number of rejections so far
 
     def compute_chance(self, skill: str, handicap: float = 0.0) -> float:
         """Return the probability that the skill is followed; `handicap`: logits by which it is harder here."""
         rules, talent = self.world.rules, SKILLS[skill]["talent"]
         logit = math.log(talent / (1 - talent)) + rules.ease - handicap
         logit += rules.weights.get(skill, rules.weight) * min(self._measure(skill), rules.most)
-        logit += AFTER_FEEDBACK * bool(self.revision) + TOY_EASE * self.role.startswith("toy_")
+        logit += AFTER_FEEDBACK * (len(self.chat.turns) > 1) + TOY_EASE * self.chat.role.startswith("toy_")
         low, high = CHANCES
         return min(max(1 / (1 + math.exp(-logit)), low), 0.997 if skill == FORMAT else high)
 
@@ -71,21 +67,22 @@ class Behaviour:
 
     def draw(self, skill: str) -> float:
         """Return a number from 0 to 1, uniformly distributed; the skill is followed if it is below the chance."""
-        here = f"{self.prompt}\n{self.n_demos}\n{self.question}\n{self.decision_key}\n{skill}"
-        causes = (self.question, f"{self.question}\n{skill}\n{self.role}", here, f"{here}\n{self.seed}")
+        chat = self.chat
+        here = f"{chat.prompt}\n{len(chat.demos)}\n{self.question}\n{chat.decision_key}\n{skill}"
+        causes = (self.question, f"{self.question}\n{skill}\n{chat.role}", here, f"{here}\n{chat.seed}")
         normal = (_NORMAL.inv_cdf(draw_uniform(f"{self.world.seed}\n{cause}")) for cause in causes)
         return _NORMAL.cdf(sum(math.sqrt(share) * each for share, each in zip(SHARES, normal, strict=True)))
 
     def pick(self, kinds: int, of: str) -> int:
         """Choose the kind of an error: a number from 0 to `kinds` - 1, uniformly distributed."""
-        return int(draw_uniform(f"{self.world.seed}\n{self.decision_key}\n{self.seed}\n{of}") * kinds)
+        return int(draw_uniform(f"{self.world.seed}\n{self.chat.decision_key}\n{self.chat.seed}\n{of}") * kinds)
 
     def _measure(self, skill: str) -> float:
         """Return how strongly the prompt asks for a skill: each sentence adds a part of what is missing."""
-        votes = count_votes(self.prompt)[skill]
+        votes = count_votes(self.chat.prompt)[skill]
         strength = math.copysign(1 - self.world.rules.rest ** abs(votes), votes)
-        excess = max(0, len(self.prompt.split()) - FREE_WORDS) / 100
-        return strength + DEMO * min(self.n_demos, 3) - DILUTION * excess
+        excess = max(0, len(self.chat.prompt.split()) - FREE_WORDS) / 100
+        return strength + DEMO * min(len(self.chat.demos), 3) - DILUTION * excess
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, ToolResultPart, Usage
 
@@ -112,7 +113,7 @@ class Chat:
     demos: Sequence[Turn]  # worked examples before the conversation
     seed: int | None  # DSPy's seed of the request
 
-    @property
+    @cached_property
     def decision_key(self) -> str:
         """The requests without format and tool results: the same under every adapter and at each step of a turn."""
         return json.dumps([self.role, [self._read_request(turn) for turn in self.turns]], ensure_ascii=False)

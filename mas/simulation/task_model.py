@@ -29,16 +29,8 @@ def answer_request(request: Request) -> Response:
     """Return the reply to a request; never fails."""
     chat = _add_epoch_to_seed(read_chat(request))
     agents = _import_agents(chat.role) if chat.role else None
-    behaviour = Behaviour(
-        world=parse_world(request.model),
-        role=chat.role,
-        prompt=chat.prompt,
-        n_demos=len(chat.demos),
-        question=agents.read_question(chat) if agents else chat.first_request,
-        decision_key=chat.decision_key,
-        seed=chat.seed,
-        revision=len(chat.turns) - 1,
-    )
+    question = agents.read_question(chat) if agents else chat.first_request
+    behaviour = Behaviour(parse_world(request.model), chat, question)
     if _breaks_format(chat, behaviour):
         return create_response(request, [TextPart("Let me think about this for a moment before I")])
     reply = agents.REPLIES[chat.role](chat, behaviour) if agents else _fill_in(chat)
