@@ -170,7 +170,8 @@ def _sum_traffic(servers: Sequence[Traffic]) -> Traffic:
     """Return the sums, and the slowest pace."""
     names = ("answered", "refused", "failed", "in_flight", "waiting")
     paces = [each.pace for each in servers if each.pace is not None]
-    return Traffic(*(sum(getattr(each, name) for each in servers) for name in names), min(paces, default=None))
+    sums = {name: sum(getattr(each, name) for each in servers) for name in names}
+    return Traffic(**sums, pace=min(paces, default=None))
 
 
 def _describe_traffic(before: Traffic, now: Traffic) -> str:
