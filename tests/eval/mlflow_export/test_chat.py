@@ -34,14 +34,3 @@ def test_every_kind_of_part_leaves_a_text() -> None:
     (choice,) = to_chat_reply({"role": "assistant", "parts": thoughts}, "stop")["choices"]
     assert choice["message"] == {"role": "assistant", "content": "So.", "reasoning_content": "hm"}
     assert to_chat_request({"messages": [{"role": "developer", "content": "Obey."}]})["messages"][0]["role"] == "system"
-
-
-def test_media_are_described_by_where_they_are_and_texts_are_not_escaped() -> None:
-    parts = [
-        {"type": "image", "media_type": "image/png", "url": "u" * 201},
-        {"type": "audio", "media_type": "a/b", "path": "p"},
-        {"type": "data", "text": 5, "é": object},
-    ]
-    (message,) = to_chat_request({"messages": [{"role": "user", "parts": parts}]})["messages"]
-    shown = f"[image image/png: {'u' * 200}]\n[audio a/b: p]\n"
-    assert message["content"] == shown + '{"type": "data", "text": 5, "é": "<class \'object\'>"}'

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from eval.mlflow_export.exporter_process import describe_shortfall
 from eval.mlflow_export.run_page import CHANGED_TAG, RunPage, write_page
 from eval.mlflow_export.tracked_run import Sent, TrackedRun
 from eval.mlflow_export.values import derive_trace_id, get_record_key
@@ -67,12 +66,3 @@ def test_a_param_that_a_resumed_run_has_otherwise_is_named(opened: Opened) -> No
     assert (shown.params, shown.tags[CHANGED_TAG]) == ({"epochs": "1", "split": "test"}, '{"epochs": "3"}')
     write_page(run, RunPage(params={"epochs": "1", "split": "test"}))  # back to its first configuration
     assert CHANGED_TAG not in run.client.get_run(run.run_id).data.tags
-
-
-def test_a_shortfall_names_each_kind() -> None:
-    counts = {
-        "traces": {"store": 64, "mlflow": 63},
-        "spans": {"store": 9, "mlflow": 9},
-        "proposals": {"store": 2, "mlflow": 0},
-    }
-    assert describe_shortfall(counts) == "63 of 64 traces, 0 of 2 proposals"
