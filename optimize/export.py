@@ -24,7 +24,8 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
 from eval.runs.folder import REPORT, format_path
 from eval.runs.foreign_run import refuse_unreadable
-from mas.prompt_sets.prompt_set import check_name_is_free, write_prompt_set
+from mas.prompt_sets.prompt_set import write_prompt_set
+from mas.prompt_sets.shelf import check_name_is_free
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 from mas.system import OwnProgramSystem, System, can_derive_prompts

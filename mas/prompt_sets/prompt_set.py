@@ -14,8 +14,6 @@
     apply_prompt_set(program, prompts)
     program.planner.signature.instructions == prompts.texts["planner"]      # True, character for character
 
-    check_name_is_free("tuned", project_folder / "prompts")                  # before anything is spent on a new set
-
 Other files in the folder are not read.
 """
 
@@ -49,7 +47,6 @@ Demo = dict[str, object]  # one example as plain JSON: values by field
 SET_FILE = "set.yaml"
 DEMOS_FILE = "demos.json"
 SUFFIX = "_system_prompt.txt"
-_SET_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _UNFIT = re.compile(r"""[%/\\:*?"<>|\x00-\x1f]""")  # for a file's name on every system
 
 
@@ -101,7 +98,7 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
     _check_files(folder, agents)
     texts = {agent: _read_prompt(folder / name_prompt_file(agent)) for agent in agents}
     demos, provenance = _read_demos(folder / DEMOS_FILE, agents), read_provenance(folder)
-    content = [name for name in _names(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
+    content = [name for name in list_files(folder) if name.endswith(SUFFIX) or name in (DEMOS_FILE, TUNED_ON_FILE)]
     edited, tuned_on = find_edited_files(folder, provenance, content), read_tuned_on(folder)
     return PromptSet(folder.name, system, texts, folder, about["description"], demos, edited, provenance, tuned_on)
 
@@ -232,20 +229,6 @@ def digest(prompt_set: PromptSet) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def is_gated(prompt_set: PromptSet) -> bool:
-    """Return whether a set passed the gate, without leaks, and is still as it was published then."""
-    facts = prompt_set.provenance
-    leaks = facts.get("leaks")
-    return (
-        facts.get("gated") is True
-        and isinstance(leaks, Mapping)
-        and leaks.get("blocked") is False
-        and "checksums" in facts
-        and not prompt_set.edited
-        and facts.get("digest") == digest(prompt_set)
-    )
-
-
 def describe_edits(prompt_set: PromptSet) -> str | None:
     """Return one line about a published set that was edited since; None if it was not."""
     if not prompt_set.edited:
@@ -285,58 +268,8 @@ def find_set_folder(name: str, root: Path) -> Path:
     )
 
 
-class NameTakenError(UserError):
-    """Another set has that name."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(
-            f"{folder.parent.name}/{folder.name} is there already, and no prompt set is ever overwritten; choose "
-            "another name, or remove that folder first."
-        )
-
-
-def check_set_name(name: str) -> None:
-    """Check that a name is a plain folder name.
-
-    Raises:
-        UserError: it is not.
-    """
-    if not _SET_NAME.fullmatch(name):
-        raise UserError(
-            f"name={name} is no plain name of a folder; use up to 100 letters, digits, '-', '_' and '.', with a "
-            "letter or digit first and no '.' at the end."
-        )
-
-
-def check_name_is_free(name: str, shelf: Path, run: str | None = None) -> Path:
-    """Return the folder for a set that is to be published.
-
-    Args:
-        name: name of the set.
-        shelf: folder of all sets.
-        run: folder name of the publishing run; the set may exist if that run has published it.
-
-    Raises:
-        UserError: the name is not a plain folder name.
-        NameTakenError: something has that name, in any letter case.
-    """
-    check_set_name(name)
-    names = _names(shelf) if shelf.exists() else set()
-    taken = next((each for each in names if each.lower() == name.lower()), None)
-    if taken and not (run and taken == name and _was_published_by(shelf / name, run)):
-        raise NameTakenError(shelf / taken)
-    return shelf / name
-
-
-def _was_published_by(folder: Path, run: str) -> bool:
-    try:
-        provenance = read_provenance(folder)
-    except UserError:
-        return False
-    return provenance.get("run") == run and provenance.get("gated") is True
-
-
-def _names(folder: Path) -> set[str]:
+def list_files(folder: Path) -> set[str]:
+    """Return the names in a folder; raise UserError if it cannot be read."""
     try:
         return {file.name for file in folder.iterdir()}
     except OSError as error:
@@ -357,7 +290,7 @@ def _read_set_file(file: Path) -> dict[str, str]:
 def _check_files(folder: Path, agents: Sequence[str]) -> None:
     """Check that each agent has one prompt file: a misspelt name must not leave an agent with its default prompt."""
     expected = {name_prompt_file(agent) for agent in agents}
-    present = {name for name in _names(folder) if name.endswith(SUFFIX)}
+    present = {name for name in list_files(folder) if name.endswith(SUFFIX)}
     if missing := sorted(expected - present):
         others = f" (and {', '.join(missing[1:])})" if len(missing) > 1 else ""
         raise UserError(f"Prompt file not found: {folder / missing[0]}{others}; add one text file for each agent.")

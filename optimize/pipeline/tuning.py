@@ -21,7 +21,8 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.store import StoreError
-from mas.prompt_sets.prompt_set import NameTakenError, PromptSet, digest
+from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.prompt_sets.shelf import NameTakenError
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code

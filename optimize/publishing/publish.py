@@ -37,15 +37,9 @@ from eval.config.tracking import remove_passwords
 from eval.reports.formats import format_points
 from eval.runs.run_info import RunInfo
 from eval.scorers.score import ACCURACY
-from mas.prompt_sets.prompt_set import (
-    NameTakenError,
-    PromptSet,
-    check_name_is_free,
-    digest,
-    read_set_folder,
-    write_prompt_set,
-)
+from mas.prompt_sets.prompt_set import PromptSet, digest, read_set_folder, write_prompt_set
 from mas.prompt_sets.provenance import PROVENANCE_FILE
+from mas.prompt_sets.shelf import NameTakenError, check_name_is_free
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import flush_to_disk
 from mas.runtime.text import to_jsonable

@@ -20,7 +20,8 @@ from eval.execution.budget import BudgetSettings
 from eval.runs.folder import TUNING_FILE
 from eval.runs.store import check_free
 from mas.llm.profiles.model import REFLECTION
-from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, check_set_name
+from mas.prompt_sets.prompt_set import PromptSet
+from mas.prompt_sets.shelf import check_name_is_free, check_set_name
 from mas.runtime.errors import UserError
 from mas.system import agent_names
 from optimize.gate.gate import GateSettings

@@ -33,7 +33,8 @@ from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import RunInfo, TuningTask, describe_task, list_offered_tools
 from eval.runs.store import RunStore, StoreError, read_run_info
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, is_gated
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
+from mas.prompt_sets.shelf import is_gated
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context

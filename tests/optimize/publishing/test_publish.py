@@ -13,7 +13,8 @@ import yaml
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import RunInfo
-from mas.prompt_sets.prompt_set import PromptSet, check_name_is_free, digest, is_gated, read_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
+from mas.prompt_sets.shelf import check_name_is_free, is_gated
 from mas.runtime.errors import UserError
 from optimize.publishing import publish as publishing
 from optimize.publishing.publish import Provenance, build_headline, build_provenance, publish
