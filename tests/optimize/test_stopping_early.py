@@ -133,5 +133,5 @@ def test_a_server_that_only_fails_stops_the_run_before_the_search_is_led_by_it(
     assert run.verdict["finish_reason"] == alone.verdict["finish_reason"]
     assert run.verdict["gain"] == alone.verdict["gain"]
     told = [(each["candidate_id"], each["val_score"], each["decision"]) for each in run.proposals]
-    assert told == [(each["candidate_id"], each["val_score"], each["decision"]) for each in alone.proposals()]
+    assert told == [(each["candidate_id"], each["val_score"], each["decision"]) for each in alone.proposals]
     assert run.candidates() == alone.candidates()
