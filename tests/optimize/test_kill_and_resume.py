@@ -8,12 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.command import copy_run
-from tests.optimize.killed_runs import (
-    CONCURRENCY,
-    check_killed_run,
-    requests_by_phase,
-)
-from tests.optimize.tuned import Moment, SimulatedServer, TunedRun, over_http, simulated_server
+from tests.optimize.killed_runs import CONCURRENCY, check_killed_run, compare_killed, requests_by_phase
+from tests.optimize.tuned import MINI, Moment, SimulatedServer, TunedRun, over_http, simulated_server
 
 pytestmark = pytest.mark.slow  # whole runs, in processes of their own
 
@@ -55,6 +51,15 @@ def test_two_kills_cost_no_more_than_what_was_in_flight(new_run: NewRun, server:
     assert run.verdict["finish_reason"] == "not_significant"
     rejected = run.folder / "rejected" / run.verdict["winner"]["candidate_id"]
     assert (rejected / "provenance.yaml").is_file()
+
+
+def test_kills_cost_no_more_than_what_was_in_flight_with_halving(new_run: NewRun, server: SimulatedServer) -> None:
+    """Ten kills of each optimizer: `python -m tests.bench.kills 10 tuning`."""
+    options = (*MINI, "optimizer=halving", "seed=5")
+    left_alone = new_run("left-alone", *options)
+    began = requests_by_phase(left_alone, server)
+    compared = compare_killed(left_alone, new_run("killed", *options), began, kills=2, seed=3)
+    assert compared.repeated <= 2 * CONCURRENCY + 2
 
 
 # ---------------------------------------------------------------- at awkward places
