@@ -183,7 +183,7 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
     Raises:
         ToolError: that of the last attempt, or the time is over.
     """
-    loop, made = asyncio.get_running_loop(), 0
+    loop, context, made = asyncio.get_running_loop(), current_context(), 0
     until = loop.time() + settings.seconds
     async with limit_time(settings.seconds, what):
         while True:
@@ -194,7 +194,8 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
                 is_too_long = named is not None and named > min(MAX_RETRY_AFTER_SECONDS, until - loop.time())
                 if made >= MAX_ATTEMPTS or is_too_long:
                     raise
-            await sleep(FIRST_WAIT_SECONDS * 2.0 ** (made - 1) if named is None else named)
+            with context.pause_working_time() if context is not None else nullcontext():
+                await asyncio.sleep(FIRST_WAIT_SECONDS * 2.0 ** (made - 1) if named is None else named)
 
 
 @asynccontextmanager
@@ -241,10 +242,3 @@ def build_busy_error(status: int, headers: Mapping[str, str], what: str) -> Tran
     trouble = "refuses for now: too many requests" if status == 429 else "has trouble of its own"
     sentence = f"{what} {trouble} ({status}); try again later or use another source."
     return TransientError(sentence, read_retry_after(headers))
-
-
-async def sleep(seconds: float) -> None:
-    """Sleep; the question's working time does not count it."""
-    context = current_context()
-    with context.pause_working_time() if context is not None else nullcontext():
-        await asyncio.sleep(seconds)

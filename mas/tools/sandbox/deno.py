@@ -79,8 +79,6 @@ def _build_interpreter(files: Files) -> "PythonInterpreter":
     from dspy import PythonInterpreter
 
     paths = [str(path.resolve()) for name, path in files.items() if path.is_file() and name == path.name]
-    if any("," in path for path in paths):  # the separator of Deno's list
-        raise NotAvailableError("Deno cannot be given a file with a comma in its path; rename the file.")
     deno, run, *words = PythonInterpreter(enable_read_paths=paths).deno_command
     folders = [f"{name}={os.environ[name]}" for name in ("HOME", "DENO_DIR", "XDG_CACHE_HOME") if name in os.environ]
     environment = [*folders, "DENO_NO_PACKAGE_JSON=1", "NO_COLOR=1"]

@@ -1,8 +1,6 @@
 """Tool that reads a page or file of the web: the main content of HTML as markdown, files as the file readers show them.
 
 await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
-page = await fetch_page("https://example.org/", get_settings(WebSettings))
-page.description      # "Towns, dated 2024-05-01, https://example.org/"
 """
 
 import asyncio
@@ -59,7 +57,7 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     address = normalize_url(url, settings.allow_private_hosts)
     refuse_blocked(address, list_blocked(settings))
 
-    found = await get_or_fetch(("page", address), lambda: fetch_page(address, settings))
+    found = await get_or_fetch(("page", address), lambda: _fetch_page(address, settings))
     return await asyncio.to_thread(show_page, found, page, search)  # seconds, of 200,000 lines
 
 
@@ -98,12 +96,8 @@ def _choose_file_name(reply: Reply) -> str:
     return f"{stem}{suffix}"
 
 
-async def fetch_page(url: str, settings: WebSettings) -> FetchedPage:
-    """Fetch a page and return its text.
-
-    Raises:
-        ToolError: it must not be read, there is none, or it cannot be shown.
-    """
+async def _fetch_page(url: str, settings: WebSettings) -> FetchedPage:
+    """Fetch a page and return its text."""
     host = urlsplit(url).hostname or url
     rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), list_blocked(settings))
     headers = {
@@ -154,9 +148,9 @@ def _extract_main(html: str, url: str) -> tuple[str, str, str]:
     with suppress(*_LIBRARY_ERRORS):
         about = trafilatura.extract_metadata(html, default_url=url)
         title, date = (str(about.title or ""), str(about.date or "")) if about else ("", "")
-    options = {"output_format": "markdown", "include_links": True, "include_formatting": True, "favor_recall": True}
+    form: dict[str, Any] = {"output_format": "markdown", "include_links": True, "include_formatting": True}
     with suppress(*_LIBRARY_ERRORS):
-        main = trafilatura.extract(html, url=url, **options) or ""
+        main = trafilatura.extract(html, url=url, favor_recall=True, **form) or ""
     return main, title, date
 
 

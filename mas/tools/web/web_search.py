@@ -1,7 +1,6 @@
 """Tool that searches the web by Tavily's own client; without a key, that client would ask anonymously: never here.
 
 await tavily_tool("height of K2 in metres")
-await search_tavily("height of K2", get_settings(WebSettings))     # [FoundPage("K2", "https://…", "K2 is …"), …]
 """
 
 from typing import Any
@@ -37,7 +36,7 @@ async def tavily_tool(query: str) -> ToolResult:
     if not wanted or len(wanted) > MAX_QUERY_CHARS:
         raise ToolError(f"The query has {len(wanted)} characters; give 1 to {MAX_QUERY_CHARS}.")
     found, blocked = [], 0
-    for each in await search_tavily(wanted, settings):
+    for each in await _search(wanted, settings):
         try:
             refuse_blocked(normalize_url(each.url), list_blocked(settings))
             found.append(each)
@@ -51,12 +50,8 @@ async def tavily_tool(query: str) -> ToolResult:
     return show_found_pages(header, found[:MAX_RESULTS], "(nothing found; try other words)")
 
 
-async def search_tavily(query: str, settings: WebSettings) -> list[FoundPage]:
-    """Return the pages that Tavily finds.
-
-    Raises:
-        ToolError: there is no key, or the service did not answer, or refused.
-    """
+async def _search(query: str, settings: WebSettings) -> list[FoundPage]:
+    """Return the pages that Tavily finds."""
     if not settings.search_api_key:
         raise ToolError(f"{WHAT} is not available: {SEARCH_KEY_ENV} is not set; use another tool.")
     from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
