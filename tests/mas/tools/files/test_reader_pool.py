@@ -37,6 +37,7 @@ def read() -> Document:
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     apart.stop_workers()
+    wait_for_end_of_processes()
     yield
     apart.stop_workers()
 
