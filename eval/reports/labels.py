@@ -9,7 +9,6 @@ from eval.reports.tables import Table
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
-MAX_MATRIX_LABELS = 30
 _INTERVAL = "95% interval"
 
 
@@ -48,10 +47,8 @@ def build_labels(summary: Summary, labels: LabelSummary) -> Table:
     return table.drop(_INTERVAL) if summary.incomplete else table
 
 
-def build_confusion(labels: LabelSummary) -> Table | None:
-    """Return targets and answers; None if there are too many labels to read it."""
-    if len(labels.by_label) > MAX_MATRIX_LABELS:
-        return None
+def build_confusion(labels: LabelSummary) -> Table:
+    """Return targets and answers."""
     answers = [*labels.by_label, OTHER, NO_ANSWER]
     confusion = labels.confusion.items()
     rows = [[target, *(str(row.get(answer) or "·") for answer in answers)] for target, row in confusion]

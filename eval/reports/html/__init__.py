@@ -13,6 +13,5 @@
 | `blocks.js`, `blocks.py` | compressed data that is read when it is asked for, as far as there is room |
 | `answers.js` | answers to a question, in its row and where it opens |
 | `steps.js` | the steps of an answer as a tree, with whole prompts and replies |
-| `words.js` | differences of two texts, word by word |
 | `vendor/` | published files of Observable Plot and d3, with licences and digests |
 """

@@ -11,7 +11,6 @@
     number,
     percent: (value) => `${d3.format(".1~f")(100 * value)}%`,
     points: (value) => d3.format("+.1~f")(100 * value),
-    usd: (value) => (Math.abs(value) >= 1 ? d3.format("$,.2f")(value) : `$${d3.format(".3~r")(value)}`),
     seconds: (value) => `${d3.format(Math.abs(value) < 1 ? ".2~r" : ",.1f")(value)} s`,
   };
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from eval.reports.html.templates import FOLDER
 
-Format = Literal["number", "percent", "points", "usd", "seconds"]  # points: percentage points with their sign
+Format = Literal["number", "percent", "points", "seconds"]  # points: percentage points with their sign
 Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
 
 CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js", FOLDER / "charts.js")
@@ -76,8 +76,6 @@ def format_number(value: float | None, form: Format) -> str:
             return f"{value:.1%}"
         case "points":
             return f"{100 * value:+.1f}"
-        case "usd":
-            return f"${value:,.4f}" if abs(value) < 1 else f"${value:,.2f}"
         case "seconds":
             return f"{value:.2g} s" if value < 1 else f"{value:,.1f} s"
     return f"{value:,.4g}" if value != int(value) else f"{value:,.0f}"

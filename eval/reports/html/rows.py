@@ -16,7 +16,7 @@ from eval.reports.html.templates import FOLDER, write_json
 Kind = Literal["text", "number", "usd", "seconds", "hidden"]
 
 ROWS = (*BLOCKS, FOLDER / "rows.js")
-STEPS = (FOLDER / "words.js", FOLDER / "steps.js", FOLDER / "answers.js")  # after the rows: what opens in them
+STEPS = (FOLDER / "steps.js", FOLDER / "answers.js")  # after the rows: what opens in them
 MAX_PLAIN_CHARS = 300_000  # of the rows as JSON; more are compressed
 
 

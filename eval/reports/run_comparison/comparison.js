@@ -3,7 +3,6 @@
 (() => {
   const { make, mark, list } = RowTables;
   const WITH_TEXTS = 3; // MAX_WITH_TEXTS
-  const SHORT = 3000; // characters of answers whose words are compared
 
   // One sign for all answers of a run; where they differ, the share that is right.
   function drawSign(answers) {
@@ -22,16 +21,31 @@
     return row.labels.length <= WITH_TEXTS ? Answers.drawAll(row.answers[run], "said clip") : drawSign(row.answers[run]);
   }
 
-  // Steps of two answers in rows: equal names next to each other, in the order of both.
-  const align = (first, second) => Words.align(first, second, (a, b) => a.kind === b.kind && a.title === b.title);
+  // Steps of two answers in rows, equal ones next to each other: [a, b], [a, undefined] or [undefined, b], in the order of both.
+  function align(first, second) {
+    const same = (a, b) => a.kind === b.kind && a.title === b.title;
+    const width = second.length + 1;
+    const best = new Uint16Array((first.length + 1) * width);
+    for (let i = first.length - 1; i >= 0; i -= 1) {
+      for (let j = second.length - 1; j >= 0; j -= 1) {
+        best[i * width + j] = same(first[i], second[j]) ? best[(i + 1) * width + j + 1] + 1 : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
+      }
+    }
+    const rows = [];
+    let [i, j] = [0, 0];
+    while (i < first.length || j < second.length) {
+      if (i < first.length && j < second.length && same(first[i], second[j])) rows.push([first[i++], second[j++]]);
+      else if (i < first.length && (j === second.length || best[(i + 1) * width + j] >= best[i * width + j + 1])) rows.push([first[i++], undefined]);
+      else rows.push([undefined, second[j++]]);
+    }
+    return rows;
+  }
 
   // Side by side: both answers, then their steps. `sides` are [label, answer, details] each.
   function drawSides(sides) {
     const names = sides.map(([name]) => name);
-    const lines = sides.map(([, answer, details]) => details?.answer ?? answer.line);
-    const words = lines.length === 2 && lines[0] !== lines[1] && lines.every((each) => each && each.length <= SHORT) ? Words.compare(...lines) : lines.map((each) => [each || "–"]);
-    const box = make("div", "pair answers", ...sides.map(([name, answer, details], place) => make("div", "",
-      make("h3", "", `${name}: `, mark(answer.mark)), make("div", "said", ...words[place]), ...Answers.drawFacts(answer, details))));
+    const box = make("div", "pair answers", ...sides.map(([name, answer, details]) => make("div", "", make("h3", "", `${name}: `, mark(answer.mark)),
+      make("div", "said", (details?.answer ?? answer.line) || "–"), ...Answers.drawFacts(answer, details))));
     const steps = sides.map(([, , details]) => details?.steps ?? []);
     if (!steps.some((each) => each.length)) return [box];
     const draw = (place, shown) => Answers.drawSteps(shown, sides[place][1], sides[place][2]);

@@ -86,7 +86,7 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
 
 
 def describe_result(pair: RunComparison, n_comparisons: int) -> str:
-    """Return the verdict in one sentence: how much, how sure, at what cost."""
+    """Return the verdict in one sentence: how much, and how sure."""
     score, p = pair.comparison.score, pair.p_holm if n_comparisons > 1 else pair.comparison.score.p
     metric, where = pair.comparison.metric, ""
     if pair.n_tuned_on:
@@ -103,15 +103,7 @@ def describe_result(pair: RunComparison, n_comparisons: int) -> str:
             sure = f"{pair.run} is {how} than {pair.against} by {amount}{where} ({bounds})"
         else:
             sure = f"No difference is shown between {pair.against} and {pair.run}{where}: {points} ({bounds})"
-    return f"{sure}{_describe_price(pair)}."
-
-
-def _describe_price(pair: RunComparison) -> str:
-    cost, tokens = pair.comparison.cost_usd, pair.comparison.tokens
-    for means, what in ((cost, "cost"), (tokens, "tokens")):
-        if means is not None and means.first > 0:
-            return f"; it takes {means.second / means.first:.2f} times the {what} of an answer"
-    return ""
+    return f"{sure}."
 
 
 def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]:

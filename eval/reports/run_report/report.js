@@ -2,7 +2,6 @@
 // Rows of report.html: the question first, the gold answer next to the answer; what opens is read from the page's blocks.
 (() => {
   const { make, mark } = RowTables;
-  const SHORT = 300; // characters of texts whose words are compared
 
   function drawLost(row) {
     const groups = Answers.group(row.answers.filter((each) => each.lost), (each) => each.lost);
@@ -12,17 +11,15 @@
   const CELLS = { question: Answers.drawQuestion, target: Answers.drawTarget, answer: (row) => Answers.drawAll(row.answers), lost: drawLost };
   const cell = (row, column) => CELLS[column.key]?.(row);
 
-  function drawPair(answer, gold, given) {
-    const differs = gold !== null && given && answer.mark !== "right" && gold.length <= SHORT && given.length <= SHORT;
-    const [right, left] = differs ? Words.compare(given, gold) : [[given || "–"], [gold ?? ""]];
-    const side = (title, words) => make("div", "", make("h3", "", title), make("div", "said", ...words));
-    return make("div", "pair answers", ...(gold === null ? [] : [side("gold answer", left)]), side("answer", right));
+  function drawPair(gold, given) {
+    const side = (title, text) => make("div", "", make("h3", "", title), make("div", "said", text || "–"));
+    return make("div", "pair answers", ...(gold === null ? [] : [side("gold answer", gold)]), side("answer", given));
   }
 
   async function drawAnswer(row, answer) {
     const details = await Blocks.get("steps", answer.key);
     const texts = details ? [details.target ?? null, details.answer ?? ""] : [row.target, answer.line];
-    const box = make("div", "details", drawPair(answer, ...texts), ...Answers.drawFacts(answer, details));
+    const box = make("div", "details", drawPair(...texts), ...Answers.drawFacts(answer, details));
     if (details?.steps?.length) box.append(make("h3", "", "Steps"), Answers.drawSteps(details.steps, answer, details));
     return box;
   }
