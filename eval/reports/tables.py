@@ -51,8 +51,6 @@ class Table:
     def render_markdown(self) -> str:
         """Return the table in Markdown; cells are data, and cannot end theirs."""
         rules = ["---" if self._is_left(place) else "---:" for place in range(len(self.headings))]
-        return "\n".join(f"| {' | '.join(map(_escape_cell, row))} |" for row in (self.headings, rules, *self.rows))
-
-
-def _escape_cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+        escaped = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": " "})
+        rows = (" | ".join(text.translate(escaped) for text in row) for row in (self.headings, rules, *self.rows))
+        return "\n".join(f"| {row} |" for row in rows)

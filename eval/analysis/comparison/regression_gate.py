@@ -72,28 +72,14 @@ class JudgedMetric:
 
 
 @dataclass(frozen=True)
-class GatedRun:
-    """One of the two runs."""
-
-    name: str
-    folder: str
-    run_id: str
-    system: str
-    model: str
-    prompts: str | None
-    n_answers: int
-    n_errors: int
-
-
-@dataclass(frozen=True)
 class GateResult:
     """The verdict on a build."""
 
     verdict: Verdict
     alpha: float
     level: float
-    base: GatedRun
-    new: GatedRun
+    base: Mapping[str, object]  # name, folder, run_id, system, model, prompts, n_answers, n_errors
+    new: Mapping[str, object]
     metrics: tuple[JudgedMetric, ...]
     n_questions: int
     n_left_out: int  # questions that the prompts of a run were tuned on
@@ -261,7 +247,7 @@ def _list_answers(run: ReadRun, ids: Sequence[str]) -> list[GivenAnswer]:
     return [each for id in ids for each in run.answers.list_given(id)]
 
 
-def _describe_run(run: ReadRun, ids: Sequence[str]) -> GatedRun:
+def _describe_run(run: ReadRun, ids: Sequence[str]) -> dict[str, object]:
     answers, same = _list_answers(run, ids), ("name", "folder", "run_id", "system", "model", "prompts")
     n_errors = sum(each.error_class is not None for each in answers)
-    return GatedRun(**{name: getattr(run, name) for name in same}, n_answers=len(answers), n_errors=n_errors)
+    return {name: getattr(run, name) for name in same} | {"n_answers": len(answers), "n_errors": n_errors}

@@ -1,11 +1,6 @@
 """The little of each record that a summary keeps, so that 10,000 samples fit in a few megabytes, and means over it.
 
 build_row(record).vote == build_row(other).vote      # both answered the same
-
-spending = Spending()
-for record in records:
-    spending.add(record)
-spending.usage.cost_usd                              # 0.0132
 """
 
 from collections import Counter, defaultdict
@@ -120,11 +115,6 @@ def measure(
     values = [[read(each) for each in answers] for answers in group_by_sample(rows)]
     n = sum(map(len, values))
     return sum(map(sum, values)) / n if n else None, None if incomplete else compute_metric_interval(values)
-
-
-def measure_correct(rows: Iterable[Row], incomplete: bool) -> tuple[float | None, Interval | None]:
-    """Return the accuracy and its interval."""
-    return measure(rows, incomplete, lambda row: float(row.correct))
 
 
 def measure_share(tallies: Iterable[Tally], incomplete: bool) -> tuple[float | None, Interval | None]:

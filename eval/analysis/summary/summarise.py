@@ -16,7 +16,6 @@ from eval.analysis.summary.rows import (
     Spending,
     build_row,
     measure,
-    measure_correct,
     measure_without,
 )
 from eval.analysis.summary.summary import (
@@ -113,7 +112,9 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         scorer_usage=spending.scorer_usage,
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
-        agents_without_calls=_find_idle(run.agents_with_tools, spending),
+        agents_without_calls=()
+        if spending.calls_by_tool
+        else tuple(each for each in run.agents_with_tools if each in spending.seconds_by_agent),
         tool_errors=dict(spending.tool_errors.most_common()),
         first_tool_errors=spending.first_tool_errors,
         waited_seconds=round(spending.waited_seconds, 3),
@@ -158,15 +159,10 @@ def select_final_attempts(attempts: Iterable[Row]) -> list[Row]:
     return list(final.values())
 
 
-def _find_idle(with_tools: Sequence[str], spending: Spending) -> tuple[str, ...]:
-    """Return the agents with tools that worked, if no tool was called in the whole run."""
-    return () if spending.calls_by_tool else tuple(each for each in with_tools if each in spending.seconds_by_agent)
-
-
 def count_answers(rows: Sequence[Row], incomplete: bool) -> Counts:
     """Return the counts of some answers; `incomplete`: answers are missing, and so are intervals."""
     scored = [each for each in rows if each.scored]
-    accuracy, accuracy_ci95 = measure_correct(scored, incomplete)
+    accuracy, accuracy_ci95 = measure(scored, incomplete, lambda row: float(row.correct))
     score, score_ci95 = measure(scored, incomplete)
     return Counts(
         n=len(rows),

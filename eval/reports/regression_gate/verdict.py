@@ -9,12 +9,12 @@ data: in Markdown they are code, so that they neither format the page nor notify
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.text import Text
 
-from eval.analysis.comparison.regression_gate import COST, GatedRun, GateResult, JudgedMetric
+from eval.analysis.comparison.regression_gate import COST, GateResult, JudgedMetric
 from eval.analysis.statistics.regression import FAIL, INCONCLUSIVE, PASS
 from eval.execution.console import Console
 from eval.reports.formats import format_percent, format_points
@@ -108,16 +108,15 @@ def _describe_basis(result: GateResult) -> Iterator[str]:
     if result.n_left_out:
         yield f"{format_count(result.n_left_out, 'question')} left out: prompts were tuned on them"
     runs = {"base": result.base, "new": result.new}
-    if errors := [f"{name} {run.n_errors} of {run.n_answers}" for name, run in runs.items() if run.n_errors]:
+    if errors := [f"{name} {run['n_errors']} of {run['n_answers']}" for name, run in runs.items() if run["n_errors"]]:
         yield f"answers in error, which count as wrong: {', '.join(errors)}"
     several = f", shared by {len(result.metrics)} metrics (Bonferroni)" if len(result.metrics) > 1 else ""
     yield f"alpha {result.alpha:g}, one-sided{several}"
 
 
-def _describe_run(run: GatedRun) -> str:
-    parts = {"system": run.system, "model": run.model, "prompts": run.prompts or "none"}
-    named = ", ".join(f"{name} {_format_code(value)}" for name, value in parts.items() if value)
-    return f"{_format_code(run.name)} ({named})"
+def _describe_run(run: Mapping[str, object]) -> str:
+    named = [f"{name} {_format_code(str(run[name] or 'none'))}" for name in ("system", "model", "prompts")]
+    return f"{_format_code(str(run['name']))} ({', '.join(named)})"
 
 
 def _name_interval(result: GateResult) -> str:
