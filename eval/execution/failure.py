@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from dspy.utils import exceptions as dspy_errors
+import dspy.utils.exceptions as dspy_errors
 
 from eval.runs.record import ErrorDetails, Record
 from mas.runtime import lm_errors

@@ -85,7 +85,7 @@ def run_blocking(coroutine: Coroutine[object, None, T]) -> T:
         loop = background_loop()
     if threading.current_thread().name == LOOP_THREAD:
         coroutine.close()
-        raise RuntimeError("called synchronously from the agents' own event loop: await the async form instead")
+        raise RuntimeError("a blocking call on the agents' event loop: use asyncio.to_thread(function, …), or its async form")
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
     try:
         return future.result()

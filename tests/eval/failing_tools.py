@@ -17,7 +17,7 @@ async def read_file(file: str) -> str:
         await asyncio.sleep(TOO_SLOW_SECONDS)
     if file.startswith("bad"):
         raise RuntimeError("the disk is on fire")
-    return real_read_file(file)
+    return await asyncio.to_thread(real_read_file, file)
 
 
 def never_returns(file: str) -> str:
