@@ -85,7 +85,7 @@ def run_blocking(coroutine: Coroutine[object, None, T]) -> T:
         loop = background_loop()
     if threading.current_thread().name == LOOP_THREAD:
         coroutine.close()
-        raise RuntimeError("a blocking call on the agents' event loop: use asyncio.to_thread(function, …), or its async form")
+        raise RuntimeError("a blocking call on the agents' event loop: use asyncio.to_thread(function, …)")
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
     try:
         return future.result()

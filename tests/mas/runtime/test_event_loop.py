@@ -36,7 +36,7 @@ def test_called_on_the_loop_itself_it_says_so_instead_of_hanging() -> None:
     async def call_again() -> None:
         run_blocking(running_loop())
 
-    with pytest.raises(RuntimeError, match="use asyncio.to_thread"):
+    with pytest.raises(RuntimeError, match="a blocking call on the agents' event loop"):
         run_blocking(asyncio.wait_for(call_again(), PATIENCE_SECONDS))
 
 
