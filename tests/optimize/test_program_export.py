@@ -99,16 +99,14 @@ def test_plain_dspy_sends_the_same_bytes_as_the_run_that_published(tmp_path: Pat
     assert task([str(run), "--dspy", "exported/out.json"]) == FINISHED
     prompts = read_tuning(run).get_prompts("c001")
     with function_llm(lambda asked: {"reasoning": "r", "items": ITEMS, "label": "billing", "reply": "y"}) as server:
-        model = OpenAIChatModel("m", base_url=server.base_url, temperature=0.25, max_tokens=300)
+        model = OpenAIChatModel("m", base_url=server.base_url, temperature=0.25)
         ours = DspySystem(target, answer_field="reply").build(model, prompts, Resources())
         assert ours(question="…", file=None, inputs=INPUTS).final_answer == "y"
         sent = list(server.bodies)
         server.bodies.clear()
         plain = importlib.import_module(target.partition(":")[0]).Program()
         plain.load("exported/out.json")
-        lm = dspy.LM(
-            "openai/m", api_base=server.base_url, api_key="none", temperature=0.25, max_tokens=300, cache=False
-        )
+        lm = dspy.LM("openai/m", api_base=server.base_url, api_key="none", temperature=0.25, cache=False)
         with dspy.context(lm=lm):
             assert plain(**INPUTS).reply == "y"
     assert len(sent) == 2 and server.bodies == sent
