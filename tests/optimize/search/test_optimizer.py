@@ -7,8 +7,13 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.execution.budget import BudgetSettings
 from mas.runtime.errors import UserError
 from optimize.search.optimizer import PARENT, Optimizer, SearchCost, SearchOutcome
+from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
+from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
+from tests.optimize.search.optimizers.test_gepa_optimizer import MORE, gepa
+from tests.optimize.search.optimizers.test_halving_optimizer import halving
 from tests.optimize.toy_search import toy_search
 
 FILES = sorted((PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))
@@ -45,3 +50,34 @@ def test_a_wrong_setting_is_found_before_anything_is_spent(file: Path) -> None:
     setattr(optimizer, setting, value)
     with pytest.raises(UserError, match=f"optimizer.{setting}"):
         optimizer.check()
+
+
+LONG, SHORT = {"seed": 1, "max_metric_calls": 120}, {"seed": 1, "max_metric_calls": 70}
+EQUAL: dict[str, tuple[Optimizer, dict[str, int]]] = {  # a search, and what it may spend
+    "bootstrap": (BootstrapOptimizer(), {}),
+    "gepa": (gepa(), LONG),
+    "gepa of all agents": (gepa(component_selector="all", more=MORE), LONG),
+    "halving": (halving(), SHORT),
+    "mipro": (MiproOptimizer(candidates=3, trials=5), {}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(name: str, tmp_path: Path) -> None:
+    (optimizer, given), told = EQUAL[name], []
+    for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
+        with toy_search(tmp_path / folder, threads=threads, **given) as search:
+            search.run(optimizer)
+            told.append(search.told if given else search.told[:-1])  # the last one is cut off at any answer
+            sent = search.model.sent
+    assert told[0] == told[1] == told[2] != []
+    assert sent == 0, "all of it was paid for in the session before"
+
+
+@pytest.mark.parametrize("optimizer", [BootstrapOptimizer(), MiproOptimizer(candidates=3)], ids=["bootstrap", "mipro"])
+def test_what_the_budget_cuts_off_is_told_as_that_and_is_the_last(optimizer: Optimizer, tmp_path: Path) -> None:
+    with toy_search(tmp_path, budget=BudgetSettings(metric_calls=40)) as search:
+        search.run(optimizer)
+    assert [each.decision == "cut_off" for each in search.proposals] == [False, True]
+    assert search.budget.spend().metric_calls == 40

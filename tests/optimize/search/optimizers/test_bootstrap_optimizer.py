@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from eval.execution.budget import BudgetSettings
 from eval.scorers.score import Score
 from mas.prompt_sets.prompt_set import apply_prompt_set, digest
 from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
@@ -47,25 +46,6 @@ def test_the_best_so_far_is_accepted_and_the_parent_is_no_proposal(tmp_path: Pat
         assert each.val_score is not None
         assert each.decision == ("accepted" if each.val_score > best else "rejected")
         best = max(best, each.val_score)
-
-
-@pytest.mark.slow
-def test_equal_seeds_draw_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
-    told = []
-    for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
-        with toy_search(tmp_path / folder, threads=threads) as search:
-            search.run(BootstrapOptimizer())
-            told.append(search.told)
-            sent = search.model.sent
-    assert told[0][:-1] == told[1][:-1] == told[2][:-1] != []
-    assert sent == 0
-
-
-def test_what_the_budget_cuts_off_is_told_as_that_and_is_the_last(tmp_path: Path) -> None:
-    with toy_search(tmp_path, budget=BudgetSettings(metric_calls=40)) as search:
-        search.run(BootstrapOptimizer())
-    assert [each.decision == "cut_off" for each in search.proposals] == [False, True]
-    assert search.budget.spend().metric_calls == 40
 
 
 def test_what_a_candidate_would_publish_is_what_was_scored(tmp_path: Path) -> None:

@@ -59,21 +59,6 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     assert (out, without_notes(err)) == ("", "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"component_selector": "all", "more": MORE}], ids=["one", "all"])
-def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
-    told = []
-    for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
-        with toy_search(tmp_path / folder, threads=threads, seed=1, max_metric_calls=120) as search:
-            search.run(gepa(**settings))
-            told.append(search.told)
-            sent = search.model.sent
-    assert told[0] == told[1] == told[2] != []
-    assert sent == 0, "all of it was paid for in the session before"
-
-
 @pytest.mark.parametrize("name", ["seed", "use_merging", "log_dir", "use_wandb", "wandb_api_key", "code_proposer"])
 def test_further_arguments_of_gepa_are_checked_before_anything_is_spent(name: str) -> None:
     for more in (MORE, None, {"gepa_kwargs": None}):

@@ -54,18 +54,6 @@ def test_the_last_version_is_scored_although_the_reflection_model_fails(tmp_path
 
 
 @pytest.mark.slow
-def test_equal_seeds_propose_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
-    seen = []
-    for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
-        with toy_search(tmp_path / folder, threads=threads, seed=1, max_metric_calls=70) as search:
-            search.run(halving())
-            seen.append(search.told)
-            sent = search.model.sent
-    assert seen[0] == seen[1] == seen[2] != []
-    assert sent == 0, "all of it was paid for in the session before"
-
-
-@pytest.mark.slow
 def test_a_round_is_as_short_as_the_budget_and_what_is_cut_off_is_neither_accepted_nor_rejected(tmp_path: Path) -> None:
     decisions = set()
     for answers, allowed in ((50, 50), (90, 90), (90, 60)):

@@ -10,7 +10,6 @@ import pytest
 from dspy.lm15 import Response
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.budget import BudgetSettings
 from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
 from tests.eval.command_line import without_notes
 from tests.optimize import toy_search as search_of_tests
@@ -64,25 +63,6 @@ def test_texts_and_examples_are_combined_and_scored_on_all_validation_questions(
     assert spend.metric_calls <= 150
     out, err = capfd.readouterr()
     assert (out, without_notes(err)) == ("", ""), "neither DSPy nor optuna prints"
-
-
-@pytest.mark.slow
-def test_equal_seeds_search_the_same_and_a_second_session_asks_nothing(tmp_path: Path) -> None:
-    told = []
-    for folder, threads in (("one", 1), ("eight", 8), ("eight", 3)):
-        with toy_search(tmp_path / folder, threads=threads) as search:
-            search.run(MiproOptimizer(candidates=3, trials=5))
-            told.append(search.told)
-            sent = search.model.sent
-    assert told[0][:-1] == told[1][:-1] == told[2][:-1] != []
-    assert sent == 0, "all of it was paid for in the session before"
-
-
-def test_what_the_budget_cuts_off_is_told_as_that_and_is_the_last(tmp_path: Path) -> None:
-    with toy_search(tmp_path, budget=BudgetSettings(metric_calls=40)) as search:
-        search.run(MiproOptimizer(candidates=3))
-    assert [each.decision == "cut_off" for each in search.proposals] == [False, True]
-    assert search.budget.spend().metric_calls == 40
 
 
 def test_agents_that_are_not_tuned_keep_their_prompts(tmp_path: Path) -> None:
