@@ -155,8 +155,9 @@ def convert_to_score(returned: object) -> Score:
     if not isinstance(parts, Mapping):
         raise ScorerError(f"the function returned parts that are {name_type(parts)}; expected names with numbers")
     numbers = {str(name): _read_number(part) for name, part in parts.items()}
-    if wrong := next((name for name, part in numbers.items() if part is None or not math.isfinite(part)), None):
-        raise ScorerError(f"the function returned the part {wrong!r}, which is no finite number")
+    for name, part in numbers.items():
+        if part is None or not math.isfinite(part):
+            raise ScorerError(f"the function returned the part {name!r}, which is no finite number")
     word = "right" if number == 1 else "wrong" if number == 0 else f"partly right: {number:g}"
     return Score(number, str(explanation or word), cast(dict[str, float], numbers))
 
