@@ -103,13 +103,14 @@ class EvalConfig:
             UserError: the first thing that is wrong.
         """
         _check_resuming(self.run)
-        prompts = self.check_system()
+        self.system.check()
+        self.tools.check()
         self.check_scorers()
         self.check_model()
         self.check_budget()
         self.tracking.check()
         self.data.check()
-        return prompts
+        return self.read_prompts()
 
     def check_scorers(self) -> None:
         self.scorer.check()

@@ -114,8 +114,9 @@ def _read_version(path: Path, _modified_ns: int, size: int) -> Media | None:
             return None
         sent = PICTURES if is_picture else SOUNDS
         if kind not in sent:
-            names = ", ".join(each.removeprefix(".") for each in sent)
-            return Media(is_picture, why_not=f"{names} are sent to models, {kind.removeprefix('.')} is not")
+            *names, last = (each.removeprefix(".") for each in sent)
+            why_not = f"{', '.join(names)} and {last} are sent to models, {kind.removeprefix('.')} is not"
+            return Media(is_picture, why_not=why_not)
         if size > MAX_BYTES:
             return Media(is_picture, why_not=f"it has {size} bytes, and at most {MAX_BYTES} are sent")
         data = head + file.read()
