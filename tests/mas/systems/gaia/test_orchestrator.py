@@ -1,5 +1,6 @@
 """Whatever the critics decide: who is asked in which order, what each is asked then, and what is refused."""
 
+import asyncio
 from functools import cache
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from mas.systems.gaia.agents import GraphState, Worker
 from mas.systems.gaia.messages import get_agent_conversation, send_message
+from mas.systems.gaia.nodes import NODES
 from mas.systems.gaia.orchestrator import check_state, execute_next_step, orchestrate, route_from_orchestrator
 from tests.mas.systems.gaia.building import LIMITS, build, start
 from tests.scripted_model import APPROVE, Answer, ScriptedModel, all_text, answering, in_turn, plan, reject
@@ -86,6 +88,22 @@ def test_agents_are_asked_in_the_words_of_the_design() -> None:
         assert "name the source" in requests[1] and "name the source" not in requests[0]
 
 
+@pytest.mark.parametrize(
+    ("agent", "text"),
+    [
+        ("planner", "Include using following file in any of the research steps:towns.csv"),
+        ("critic_planner", "The file attached to the question:\ntowns.csv"),
+    ],
+)
+def test_the_plan_and_its_review_are_asked_for_with_the_attachment(agent: str, text: str) -> None:
+    requests = [
+        execute_next_step(cast(GraphState, {**start(file), "next_step": agent}))["agent_messages"][-1]["content"]
+        for file in ("towns.csv", None)
+    ]
+    assert [text in request for request in requests] == [True, False]
+    assert "file" not in requests[1]
+
+
 def test_no_question_is_refused() -> None:
     with pytest.raises(ValueError, match="No question provided to input interface"):
         build(ScriptedModel(answering()))(question=" ")
@@ -100,6 +118,17 @@ def test_a_step_that_does_not_exist_is_refused_by_name_wherever_it_is_met(step: 
     for transition in (orchestrate, execute_next_step, route_from_orchestrator):
         with pytest.raises(ValueError, match=f"^Invalid current step: {step}$"):
             transition(state_with(current_step=step, next_step=step))
+
+
+@pytest.mark.parametrize("critic", ["critic_planner", "critic_researcher", "critic_expert"])
+def test_a_critic_that_has_not_decided_has_not_approved(critic: str) -> None:
+    with pytest.raises(ValueError, match=f"^Invalid decision of {critic}"):
+        orchestrate(state_with(current_step=critic))
+
+
+def test_the_critic_refuses_a_step_that_it_has_no_prompt_for() -> None:
+    with pytest.raises(RuntimeError, match=r"^Invalid critic step: planner$"):
+        asyncio.run(NODES["critic"](state_with(current_step="planner"), cast(Any, None)))
 
 
 WRONG = {
