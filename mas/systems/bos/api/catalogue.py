@@ -78,9 +78,9 @@ class Endpoint(_Documented):
         """Return the values of the parameters in a path, which may still have `:name` in their place; None: another."""
         pattern = "".join(
             f"(?P<{part[1:]}>[^/]+)" if part.startswith(":") else re.escape(part)
-            for part in re.split(r"(:\w+)", self.path)
+            for part in re.split(r"(:\w+)", self.path.rstrip("/"))
         )
-        matched = re.fullmatch(pattern, path.rstrip("/") or "/")
+        matched = re.fullmatch(pattern, path.rstrip("/"))
         if matched is None:
             return None
         return {name: unquote(value) for name, value in matched.groupdict().items() if value != f":{name}"}

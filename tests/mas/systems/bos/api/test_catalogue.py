@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mas.systems.bos.api.catalogue import Catalogue, load_catalogue, select_documentation
+from mas.systems.bos.api.catalogue import Catalogue, Endpoint, load_catalogue, select_documentation
 from mas.systems.bos.contracts import AgentFailureError
 from tests.servers.orders_api import DOCUMENTATION
 
@@ -68,3 +68,11 @@ def test_a_path_is_found_as_written_and_with_its_values() -> None:
     assert find("GET", "/orders/newest") == (catalogue.endpoints[2], {})  # before the path with a parameter
     assert find("DELETE", "/orders/17") is None
     assert find("GET", "/orders/17/x") is None
+
+
+@pytest.mark.parametrize("documented", ["/orders/:order_id/", "/orders/:order_id"])
+def test_a_slash_at_the_end_makes_no_other_path(documented: str) -> None:
+    endpoint = Endpoint(method="GET", path=documented)
+    for path in ("/orders/17/", "/orders/17"):
+        assert endpoint.match(path) == {"order_id": "17"}
+    assert Endpoint(method="GET", path="/").match("/") == {}
