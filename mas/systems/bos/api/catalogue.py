@@ -68,6 +68,9 @@ class Endpoint(_Documented):
         path = re.sub(r"\{(\w+)\}", r":\1", value.strip())
         if not path.startswith("/") or path.startswith("//") or ".." in path:
             raise ValueError(f"{value!r} is no path below the base URL; expected for example /orders/:order_id")
+        names = _PATH_PARAM.findall(path)
+        if len(set(names)) != len(names) or not all(name.isidentifier() for name in names):
+            raise ValueError(f"{value!r} needs a name of its own for each parameter; expected for example :order_id")
         return path
 
     @property
