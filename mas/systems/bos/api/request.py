@@ -91,7 +91,7 @@ def find_base_url(
         if not is_own and parts.netloc.lower() not in allowed and parts.hostname not in allowed:
             raise AgentFailureError(
                 "ConfigurationError",
-                f"the context's {BASE_URL} is at {parts.netloc}; to allow it, add this host to system.api.hosts",
+                f"the context's {BASE_URL} is at {parts.netloc}; to allow it, set +system.api.hosts=[{parts.netloc}]",
             )
         return BaseUrl(given.rstrip("/"), is_own)
     if own is None:

@@ -95,8 +95,8 @@ def test_base_url_order() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("http://169.254.169.254/latest", "add this host to system.api.hosts"),
-        ("https://tenant.example:8443", "add this host"),
+        ("http://169.254.169.254/latest", r"set \+system\.api\.hosts=\[169\.254\.169\.254\]"),
+        ("https://tenant.example:8443", r"set \+system\.api\.hosts=\[tenant\.example:8443\]"),
         ("file:///etc/passwd", "is no address"),
         ("https://user:pw@tenant.example", "is no address"),
         ("tenant.example", "is no address"),
