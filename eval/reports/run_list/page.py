@@ -62,7 +62,7 @@ _COLUMNS = (  # of a number that is sorted, `index.js` shows the hidden text
     Column("score", "score, 95% interval", width="2fr", find=False),
     Column("made_of", "of", width="2.6fr"),
     Column("cost_usd", "cost", kind="usd", width="80px", find=False),
-    Column("began", "began (UTC)", width="132px"),
+    Column("began", "began (UTC)", width="140px"),
     *(Column(name, name, kind="hidden", menu=True) for name in ("kind", "system", "model", "data", "prompts")),
     Column("remark", "why", kind="hidden"),
     *(Column(name, name, kind="hidden", find=False) for name in ("result", "cost", "href")),
