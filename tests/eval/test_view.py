@@ -1,7 +1,6 @@
 """`eval/view.py`: the real server and a real browser: live runs, the queue, hostile texts, other origins, Ctrl-C."""
 
 import json
-import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -9,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +15,6 @@ import pytest
 from eval.analysis.human_review.labels import read_labels
 from eval.analysis.summary.summary import read_summary
 from eval.cli.command import USER_ERROR, run_cli
-from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import RunInfo, RunState, SessionInfo
 from eval.runs.store import RunStore
 from eval.view import task
@@ -27,6 +24,7 @@ from tests.pages.browser import (
     browser,
     check_accessibility,
     collect_errors,
+    find_pictures,
     picture,
     set_view,
     small_picture,
@@ -94,13 +92,6 @@ def live_run(folder: Path, n: int = 20) -> Iterator[RunStore]:
         yield store
 
 
-def save_picture(page: Any, folder: Path, name: str) -> None:
-    """Make a picture for the documentation; PAGE_PICTURES=docs/images replaces those in it."""
-    pictures = PROJECT_ROOT / os.environ.get("PAGE_PICTURES", folder / "pictures")
-    pictures.mkdir(exist_ok=True)
-    assert small_picture(page, pictures, name).stat().st_size < 200_000
-
-
 def log_step(folder: Path, **fields: object) -> None:
     (folder / "logs").mkdir(exist_ok=True)
     line = {"epoch": 1, "attempt": 1, "timestamp": datetime.now(UTC).isoformat(), **fields}
@@ -130,21 +121,21 @@ def test_a_live_run_is_followed_by_several_browsers(tmp_path: Path) -> None:
         now = datetime.now(UTC).isoformat()
         for number in range(8):
             store.write(answered(f"q{number}", "17" if number % 3 else "x", started_at=now))
-        log_step(
-            run, task_id="q9", event="tool finished", component="calculator", message=f"Calculator result: 4 {EVIL}"
-        )
+        tool = {"task_id": "q9", "event": "tool finished", "component": "calculator"}
+        log_step(run, **tool, message="Calculator result: 4")
         for each in (page, *others):
             each.wait_for_function("() => document.body.innerText.includes('8 of 20')")
             each.wait_for_function("() => document.body.innerText.includes('Calculator result')")
+        small_picture(page, find_pictures(tmp_path), "viewer-live")
         errors = collect_errors(page)
+        log_step(run, **tool, message=EVIL)
+        page.wait_for_function("evil => document.body.innerText.includes(evil)", arg=EVIL)
         for width, theme in VIEWS:
             set_view(page, width, theme)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.evaluate(CUT_TABLES) == 0
             assert check_accessibility(page) == []
             picture(page, tmp_path, f"live-{width}-{theme}", whole=True)
-            if (width, theme) == (1440, "light"):
-                save_picture(page, tmp_path, "viewer-live")
         for number in range(8, 20):
             store.write(answered(f"q{number}", "17", started_at=now))
         state = store.read_state()

@@ -3,6 +3,8 @@
 The pictures are in pytest's folder of the test; PAGE_PICTURES=docs/images replaces that of the documentation.
 """
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ def make_outputs(place: Path) -> Path:
     other = place / "eval" / "2026-11-19_08-00-00_theirs"
     other.mkdir()
     (other / "run.db").symlink_to("/etc/passwd")
+    os.utime(other, (datetime(2026, 11, 19, 8, tzinfo=UTC).timestamp(),) * 2)
     tuning(place / "optimize" / "2026-11-21_08-00-00_tuned_gepa", PUBLISHED)
     refused = {**PUBLISHED, "published": False, "finish_reason": "not_significant"}
     tuning(place / "optimize" / "2026-11-21_09-00-00_more_gepa", refused)
