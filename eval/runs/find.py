@@ -36,12 +36,13 @@ def find_run(
         UserError: there is no such run, or more than one; the sentence lists the newest. Or its folder has a link.
     """
     path, parent = Path(run), runs_folder or OUTPUTS / "eval"
-    if marker == DATABASE and (path.parent / TUNING_FILE).is_file() and path.name != DATABASE:
-        return path.absolute()
+    folder = path.absolute().parent if path.name == marker else path.absolute()
+    if marker == DATABASE and (folder.parent / TUNING_FILE).is_file():
+        check_entries(folder.parent)
+        return folder
     name, colon, candidate_id = str(run).rpartition(":")
     if marker == DATABASE and name and colon and not path.exists():
         return find_run(name, OUTPUTS / "optimize", TUNING_FILE, "python optimize/run.py") / candidate_id
-    folder = path.parent if path.name == marker else path
     if str(run) == LATEST or not _is_run(folder, marker):
         folder = _find_by_name(str(run), parent, marker, started_by)
     check_entries(folder)

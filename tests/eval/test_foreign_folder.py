@@ -21,6 +21,7 @@ from mas.runtime.errors import UserError
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.eval.foreign_folder import edit_info
 from tests.eval.stored_run import CONFIG, answered, stored_run
+from tests.eval.stored_tuning import make_tuning
 from tests.servers.loopback import LoopbackServer, running
 
 KEY = "sk-this-is-the-key-of-the-user-0123456789"
@@ -164,6 +165,18 @@ def test_a_link_in_a_folder_is_refused_by_every_command(
         assert f"{folder / link} is a link or a special file" in capsys.readouterr().err
     assert secret.read_text() == KEY
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("side", ["parent", "parent/run.db"])
+def test_a_link_in_a_tuning_run_is_refused_for_the_path_of_a_side(
+    side: str, tmp_path: Path, theirs: Attacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, outside = make_tuning(tmp_path / "tuning"), theirs()
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+    (folder / "parent").symlink_to(outside)
+    assert run(report, folder / side) == USER_ERROR
+    assert f"{folder / 'parent'} is a link or a special file" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
 
 
 NONSENSE: dict[str, dict[str, object]] = {
