@@ -1,8 +1,8 @@
 """List runs and tuning runs, and write their index page.
 
-    python eval/list_runs.py                                     all runs below outputs/, the newest first
-    python eval/list_runs.py model=gpt-4o since=7d sort=score    of the last week, the best first
-    python eval/list_runs.py --html                              also as outputs/index.html
+    python eval/list_runs.py                                 all runs below outputs/, the newest first
+    python eval/list_runs.py model=gpt-4o data=gaia night    and the word in any of its texts
+    python eval/list_runs.py --html                          also as outputs/index.html
 
 Exit codes: 0 done · 1 a mistake of the user, in one sentence · 3 the page could not be written.
 """
