@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mas.llm.profiles.local_servers import LlamaCppModel
+from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.profile import Server
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.terminal import print_line
 
 if TYPE_CHECKING:
-    from mas.llm.dspy_engine import Engine
+    import dspy
 
 GGUF = b"GGUF"  # the first bytes of such a file
 LAST_LINES = 3  # of the server's log, in the message when it does not start
@@ -52,14 +53,14 @@ class GgufModel(LlamaCppModel):
         self.base_url = self._start()
         super().check()
 
-    def _create_engine(self, server: Server) -> "Engine":
+    def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
         if self.base_url is None:  # in another process than the one that checked the profile
             self.base_url = self._start()
-        return super()._create_engine(Server(server.base_url or self.base_url, server.api_key_env))
+        return super().create_lm(agent)
 
     def _name_server(self, server: Server) -> str:
         """Return the file and its size instead of the address, whose port is another one in a resumed run."""
-        if server.base_url not in (None, self.base_url):
+        if server.base_url != self.base_url:
             return super()._name_server(server)
         path = Path(self.path).expanduser().resolve() if self.path else None
         return f"gguf:{path or self.hf}:{path.stat().st_size if path and path.is_file() else 0}"

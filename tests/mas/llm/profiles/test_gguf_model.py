@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from mas.llm import AUTO
 from mas.llm.profiles.gguf_model import GgufModel
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
@@ -34,6 +35,14 @@ def test_a_server_is_started_for_the_file_and_answers(model: Path) -> None:
     again = GgufModel("default", path=str(model), slots=3, context_tokens=4096)
     again.check()
     assert again.base_url == profile.base_url
+
+
+def test_a_worker_which_checks_no_profile_has_the_models_server_before_it_asks_about_tools(model: Path) -> None:
+    profile = GgufModel("default", path=str(model))
+    assert profile.native_tools == AUTO
+    for agent in ("planner", "critic"):
+        assert "4" in str(profile.create_lm(AgentModel(agent=agent))("2 + 2?"))
+    assert len(profile.list_traffic()) == 1, "of one server"
 
 
 def test_the_server_ends_with_its_run_even_if_that_is_killed(model: Path) -> None:
