@@ -11,7 +11,7 @@ The live toolbox decides which tools there are: a demo never holds the input `to
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 import pydantic
@@ -25,6 +25,25 @@ Json = dict[str, Any]
 Signature = type[dspy.Signature]
 Types = Mapping[str, object]  # annotation of each field by name
 _TOOLS = (dspy.Tool, list[dspy.Tool])
+
+
+class _Call(dspy.ToolCalls.ToolCall, extra="forbid"):
+    pass
+
+
+class _Result(dspy.ToolCallResults.ToolCallResult, extra="forbid"):
+    pass
+
+
+class _Calls(pydantic.BaseModel, extra="forbid"):
+    """Exact keys of `dspy.ToolCalls`, which itself passes over unknown ones and a call without `args`."""
+
+    tool_calls: list[_Call]
+    tool_call_results: list[_Result] | None = None
+
+
+class _History(pydantic.BaseModel, extra="forbid"):
+    messages: list[Json]
 
 
 def to_json(demo: dspy.Example | Mapping[str, object], signature: Signature) -> Json:
@@ -143,9 +162,8 @@ def _load(value: object, kind: object, types: Types, where: str) -> object:
 
 
 def _load_history(value: object, types: Types, where: str) -> dspy.History:
-    history = _validate(dict[Literal["messages"], list[dict[str, Any]]], value, where)
     messages = []
-    for number, turn in enumerate(history.get("messages", ()), 1):
+    for number, turn in enumerate(_validate(_History, value, where).messages, 1):
         if unknown := sorted(name for name in turn if name not in types or types[name] is dspy.History):
             raise ValueError(f"has the unknown field {', '.join(unknown)} in message {number} of its {where}")
         place = f"{where}, message {number}, "
@@ -155,15 +173,14 @@ def _load_history(value: object, types: Types, where: str) -> dspy.History:
     return dspy.History(messages=messages)
 
 
-def _load_calls(value: object, where: str) -> dspy.ToolCalls:
-    read = _validate(dict[Literal["tool_calls", "tool_call_results"], list[Json] | None], value, where)
-    calls: dspy.ToolCalls = _validate(dspy.ToolCalls, {"tool_calls": read.get("tool_calls")}, where)
-    if (shown := read.get("tool_call_results")) is None:
+def _load_calls(value: Any, where: str) -> dspy.ToolCalls:
+    _validate(_Calls, value, where)
+    calls = dspy.ToolCalls(tool_calls=value["tool_calls"])
+    if (shown := value.get("tool_call_results")) is None:
         return calls
     if len(calls.tool_calls) != len(shown):
         raise ValueError(f"has {len(shown)} results for {len(calls.tool_calls)} tool calls in its {where}")
-    results = _validate(dspy.ToolCallResults, {"tool_call_results": shown}, where)
-    return calls.model_copy(update={"tool_call_results": results})
+    return calls.model_copy(update={"tool_call_results": dspy.ToolCallResults(tool_call_results=shown)})
 
 
 def _validate(kind: Any, value: object, where: str) -> Any:
