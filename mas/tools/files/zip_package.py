@@ -81,10 +81,13 @@ def read_archive(source: Source) -> Document:
         members = [info for info in archive.infolist() if not info.filename.endswith("/")]  # no folders
     lines = number_lines(f"{format_cell(clip(info.filename, 300))} | {info.file_size}" for info in members)
     size = sum(info.file_size for info in members)
+    note = 'read_file(…, member="name") reads one of them.'
+    if source.is_member:
+        note = "read_file reads none of them, since this archive is itself a member of one."
     return Document(
         f"archive of {len(members)} files, {size} bytes unpacked",
         [Part(lines, heading="nr | member | bytes", numbered=True)],
-        ['read_file(…, member="name") reads one of them.'] if members else [],
+        [note] if members else [],
     )
 
 
@@ -101,7 +104,7 @@ def read_member(source: Source, name: str) -> Source:
             raise ToolError(f"{source.name} has no member {clip(repr(name), 200)}; its members: {known}.")
         if files[name].flag_bits & _ENCRYPTED:
             raise ToolError(f"The member {clip(repr(name), 200)} of {source.name} is not read: it is encrypted.")
-        return Source(f"{source.name}: {name}", archive.read(name))
+        return Source(f"{source.name}: {name}", archive.read(name), is_member=True)
 
 
 def list_members(source: Source) -> list[str]:
