@@ -29,7 +29,9 @@ def read_picture(source: Source) -> Document:
             raise ToolError(
                 f"{source.name} has {width} x {height} pixels; read_file opens pictures up to {MAX_PIXELS}."
             )
+        frames = getattr(image, "n_frames", 1)
         summary = f"picture, {image.format}, {width} x {height} pixels, colour mode {image.mode}"
+        summary += f", {frames} frames of which the first is read" if frames > 1 else ""
         image.load()
         text = ocr.read_text(image)
     if text is None:

@@ -1,8 +1,10 @@
-"""Length and format of sounds, from headers made here byte by byte."""
+"""Length and format of sounds, from headers made here byte by byte, and the frames of pictures."""
 
+import io
 import struct
 
 import pytest
+from PIL import Image
 
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import read_in_process
@@ -62,3 +64,12 @@ def test_a_sounds_length_is_read_from_its_header(name: str, data: bytes, facts: 
 def test_a_sound_without_its_header_is_damaged(name: str, data: bytes) -> None:
     with pytest.raises(ToolError, match=rf"{name} is damaged"):
         read_in_process(Source(name, data))
+
+
+@pytest.mark.parametrize("kind", ["GIF", "TIFF"])
+def test_a_picture_of_several_frames_says_that_the_first_is_read(kind: str) -> None:
+    written = io.BytesIO()
+    first, *others = (Image.new("L", (8, 6), shade) for shade in (0, 40, 80))
+    first.save(written, kind, save_all=True, append_images=others)
+    summary = read_in_process(Source("a", written.getvalue())).summary
+    assert summary.endswith(", 3 frames of which the first is read")
