@@ -23,7 +23,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import Field
+from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.security.redaction import Redact, build_redactor, redact_value
@@ -39,7 +41,9 @@ Work = tuple[asyncio.Task[None], Events]
 
 MAX_BODY_BYTES = 100_000
 MAX_QUESTION_CHARS = 10_000
+BODY_SECONDS = 10.0  # for a client to send its request
 RETRY_SECONDS = "2"
+_NEED_NO_TOKEN = ("/health", "/openapi.json")
 _STATUSES = {"timeout": 504, "limit": 503}  # of errors; others: 500
 
 
@@ -56,7 +60,7 @@ def make_application(
     redact: Redact,
     report: Callable[[str], None],
 ) -> FastAPI:
-    """Return the ASGI application; `/health` and `/openapi.json` need no token.
+    """Return the ASGI application.
 
     Without a token a page of the web could reach the service through a host name that its owner points at this machine,
     so only names of this machine are accepted.
@@ -68,10 +72,11 @@ def make_application(
         redact: removes the secrets of the configuration.
         report: called with a line for each request.
     """
-    desk, token = Desk(program, settings.request_seconds, limits, redact, report), settings.token
+    desk = Desk(program, settings.request_seconds, limits, redact, report)
     works = set[asyncio.Task[None]]()
     app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None, max_body_size=MAX_BODY_BYTES)
-    if not token:
+    app.add_middleware(Gate, token=settings.token)
+    if not settings.token:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"])
 
     @app.exception_handler(RequestValidationError)
@@ -79,12 +84,6 @@ def make_application(
         """Say what is wrong without its value, which may be a secret."""
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         return JSONResponse({"detail": f"The request is wrong. {wrong[:1000]}."}, 422)
-
-    async def check_token(request: Request) -> None:
-        kind, _, sent = request.headers.get("authorization", "").partition(" ")
-        if token and not (kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), token.encode())):
-            text = "The token is missing or wrong; send it as: Authorization: Bearer …"
-            raise HTTPException(401, text, {"WWW-Authenticate": "Bearer"})
 
     async def begin(request: ServiceRequest) -> AsyncIterator[Work]:
         if len(works) >= settings.max_requests:
@@ -99,7 +98,7 @@ def make_application(
         finally:
             work.cancel()
 
-    @app.post("/answer", dependencies=[Depends(check_token)])
+    @app.post("/answer")
     async def answer(begun: Annotated[Work, Depends(begin)], request: Request) -> JSONResponse:
         """Answer a request with one JSON object."""
         work, events = begun
@@ -113,7 +112,7 @@ def make_application(
             name, body = event
         return JSONResponse(body, _STATUSES.get(str(body["type"]), 500) if name == "error" else 200)
 
-    @app.post("/stream", dependencies=[Depends(check_token)], response_class=EventSourceResponse)
+    @app.post("/stream", response_class=EventSourceResponse)
     async def stream(begun: Annotated[Work, Depends(begin)]) -> AsyncIterator[ServerSentEvent]:
         """Answer a request as server-sent events: plan, agent, and answer or error at the end."""
         _, events = begun
@@ -126,6 +125,40 @@ def make_application(
         return {"status": "ok", "open_requests": len(works)}
 
     return app
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Middleware that checks the token before a body is read, and limits how long a body may take to arrive."""
+
+    app: ASGIApp
+    token: str
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._is_allowed(scope):
+            detail = {"detail": "The token is missing or wrong; send it as: Authorization: Bearer …"}
+            refusal = JSONResponse(detail, 401, {"WWW-Authenticate": "Bearer", "Connection": "close"})
+            await refusal(scope, receive, send)
+            return
+        until, is_complete = asyncio.get_running_loop().time() + BODY_SECONDS, False
+
+        async def receive_in_time() -> Message:
+            nonlocal is_complete
+            try:
+                async with asyncio.timeout_at(None if is_complete else until):
+                    message = await receive()
+            except TimeoutError as error:
+                text = f"The body did not arrive within {BODY_SECONDS:g} seconds."
+                raise HTTPException(408, text, {"Connection": "close"}) from error
+            is_complete = not message.get("more_body")
+            return message
+
+        await self.app(scope, receive_in_time, send)
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        kind, _, sent = Headers(scope=scope).get("authorization", "").partition(" ")
+        is_right = kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self.token.encode())
+        return is_right or not self.token or scope["path"] in _NEED_NO_TOKEN
 
 
 @dataclass(frozen=True)
