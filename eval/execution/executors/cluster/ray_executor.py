@@ -162,3 +162,4 @@ class RayAnswering:
                 record.error = f"the worker ended {MAX_DEATHS} times while it answered this question alone ({how})"
                 record.error_class, record.error_component = "internal", "worker"
                 job.finish(AnsweredTrial(record))
+        self._hand_out()  # an idle worker need not wait for a new one to be ready
