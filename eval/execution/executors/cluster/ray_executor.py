@@ -95,7 +95,8 @@ class RayAnswering:
         try:
             return await job.answered
         except asyncio.CancelledError:
-            await self.close()  # the whole session ends: single samples are not cancelled
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                await self.close()  # the whole session ends: single samples are not cancelled
             raise
         finally:
             self._jobs.discard(job)
@@ -131,7 +132,15 @@ class RayAnswering:
             self._take_back(worker)
 
     def _hand_out(self) -> None:
-        """Give workers samples up to their share; one that a worker died with is answered alone."""
+        """Give workers samples up to their share; one that a worker died with is answered alone.
+
+        Once the run stops, those that no worker has are cancelled; a search decides itself what it still starts.
+        """
+        if self._stop.reason is not None and not self._hooks.is_search:
+            for job in (*self._queue, *self._suspects):
+                job.answered.cancel()
+            self._queue.clear()
+            self._suspects.clear()
         ready = [each for each in self._workers if each.is_ready]
         for worker in sorted(ready, key=lambda each: len(each.leases)):
             if not worker.leases:

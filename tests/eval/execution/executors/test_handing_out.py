@@ -126,3 +126,32 @@ def test_an_idle_worker_gets_what_a_dead_one_had(tmp_path: Path, workers: list[S
 
     assert sorted(run(tmp_path, StopController(), 4, script)) == ["q0", "q1", "q2", "q3"]
     assert workers[1].given == ["q2", "q3", "q0", "q1"]
+
+
+def test_a_drained_run_gives_workers_nothing_and_keeps_what_is_in_flight(
+    tmp_path: Path, workers: list[ScriptedWorker]
+) -> None:
+    stop = StopController(say=lambda line: None)
+
+    async def script() -> None:
+        first, second, third = workers
+        await first.start()
+        await second.start()
+        stop.drain("enough")
+        await second.die()
+        await third.start()
+        await first.answer()
+
+    assert run(tmp_path, stop, 6, script) == ["q0", "q1"]
+    assert [each.given for each in workers] == [["q0", "q1"], ["q2", "q3"], [], []]
+
+
+def test_a_search_that_ends_itself_is_given_workers(tmp_path: Path, workers: list[ScriptedWorker]) -> None:
+    stop = StopController()
+
+    async def script() -> None:
+        stop.start_nothing("enough")
+        await workers[0].start()
+        await workers[0].answer()
+
+    assert run(tmp_path, stop, 2, script, is_search=True) == ["q0", "q1"]
