@@ -141,6 +141,7 @@ def _connect(what: str, hint: str = "", **options: object) -> Iterator[float]:
 
     Raises:
         UserError: it cannot be used; the message begins with `what` and ends with `hint`.
+        KeyboardInterrupt: SIGTERM came meanwhile.
     """
     import ray
 
@@ -148,7 +149,9 @@ def _connect(what: str, hint: str = "", **options: object) -> Iterator[float]:
     handler, masked = signal.getsignal(signal.SIGTERM), signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         ray.init(log_to_driver=False, configure_logging=False, **options)
-    except (Exception, SystemExit) as error:  # Ray raises all kinds
+    except SystemExit as end:  # by the handler of SIGTERM that Ray sets meanwhile
+        raise KeyboardInterrupt(STOP_SIGNALS[signal.SIGTERM]) from end
+    except Exception as error:  # Ray raises all kinds
         first = next(iter(str(error).strip().splitlines()), "")
         raise UserError(f"{what} cannot be used: {type(error).__name__}: {first[:300]}{hint}.") from error
     finally:

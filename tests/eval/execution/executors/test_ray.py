@@ -170,6 +170,15 @@ def test_one_signal_for_all_processes_ends_a_run_in_order(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_sigterm_while_ray_starts_ends_the_command_as_ctrl_c_does(tmp_path: Path) -> None:
+    with started(tmp_path / "run", "experiment=offline", *RAY, "tracking=off") as running:
+        server = ["pgrep", "-P", str(running.process.pid), "gcs_server"]
+        assert running.wait_until(lambda: subprocess.run(server, capture_output=True).stdout)
+        ended = running.end(signal.SIGTERM)
+    assert (ended.code, ended.err.partition(";")[0]) == (3, "stopped by SIGTERM")
+
+
+@pytest.mark.slow
 def test_one_budget_is_for_all_workers(tmp_path: Path) -> None:
     with fault_server(latency_seconds=0.05) as server:
         asked = options(tmp_path / "data", server, 200)
