@@ -27,12 +27,12 @@ Types = Mapping[str, object]  # annotation of each field by name
 _TOOLS = (dspy.Tool, list[dspy.Tool])
 
 
-class _Call(dspy.ToolCalls.ToolCall, extra="forbid"):
-    pass
+class _Call(dspy.ToolCalls.ToolCall):
+    model_config = pydantic.ConfigDict(extra="forbid")
 
 
-class _Result(dspy.ToolCallResults.ToolCallResult, extra="forbid"):
-    pass
+class _Result(dspy.ToolCallResults.ToolCallResult):
+    model_config = pydantic.ConfigDict(extra="forbid")
 
 
 class _Calls(pydantic.BaseModel, extra="forbid"):
