@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from eval.cli.paths import OUTPUTS
-from eval.runs.folder import DATABASE, FACTS, TUNING_FILE
+from eval.runs.folder import DATABASE, FACTS, TUNING_FILE, is_side
 from mas.runtime.errors import UserError
 
 LATEST = "latest"
@@ -37,7 +37,7 @@ def find_run(
     """
     path, parent = Path(run), runs_folder or OUTPUTS / "eval"
     folder = path.absolute().parent if path.name == marker else path.absolute()
-    if marker == DATABASE and (folder.parent / TUNING_FILE).is_file():
+    if marker == DATABASE and is_side(folder):
         check_entries(folder.parent)
         return folder
     name, colon, candidate_id = str(run).rpartition(":")

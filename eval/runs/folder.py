@@ -138,6 +138,11 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
+def is_side(folder: Path) -> bool:
+    """Return whether it is a side of a tuning run's sealed test (`eval.runs.candidates`)."""
+    return (folder.absolute().parent / TUNING_FILE).is_file()
+
+
 def format_path(path: Path) -> str:
     """Return the path relative to the current folder, where it lies below it."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.folder import DATABASE, FACTS, RECORDS, TUNING_FILE, check_empty
+from eval.runs.folder import DATABASE, FACTS, RECORDS, check_empty, is_side
 from eval.runs.record import (
     PlannedQuestion,
     Record,
@@ -63,7 +63,7 @@ class RunStore(RunDatabase):
             UserError: a candidate's answers are not to be read.
         """
         folder = path.parent
-        if not (read_only and (folder.parent / TUNING_FILE).is_file()):
+        if not (read_only and is_side(folder)):
             super().__init__(path, read_only, warn)
             return
         from eval.runs.candidates import show_candidate

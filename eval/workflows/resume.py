@@ -17,6 +17,7 @@ from eval.analysis.summary.summary import read_summary
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
 from eval.runs.find import LATEST, find_run, list_runs
+from eval.runs.folder import format_path, is_side
 from eval.runs.foreign_run import refuse_command, refuse_unreadable
 from eval.runs.own_runs import read_command
 from eval.runs.run_info import RunInfo, select_run_overrides
@@ -90,14 +91,20 @@ def find_run_to_resume(run: str) -> Path:
     """Return the folder of a run as `find_run` does, but the latest is the latest that can be resumed.
 
     Raises:
-        UserError: as `find_run`.
+        UserError: as `find_run`; or it is a side of a sealed test.
     """
     for folder in list_runs() if run == LATEST else ():
         with suppress(UserError):  # it cannot be read: reported when it is opened
             if read_run_info(folder).rescored_from:
                 continue
         return find_run(folder)
-    return find_run(run)
+    folder = find_run(run)
+    if is_side(folder):
+        raise UserError(
+            f"{RESUME}={run}: a side of a tuning run's sealed test cannot be resumed; resume the whole run with: "
+            f"python optimize/run.py {shlex.quote(f'resume={format_path(folder.parent)}')}."
+        )
+    return folder
 
 
 def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo, allow: bool) -> dict[str, str]:

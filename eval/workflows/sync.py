@@ -30,7 +30,7 @@ from eval.config.evaluation import EvalConfig, build_part, read_config
 from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import EVALUATION, ExportKind, ExportRequest, format_view_line
 from eval.runs.find import check_entries, find_run
-from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use
+from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side
 from eval.runs.foreign_run import is_own_folder, refuse_unreadable
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link
@@ -149,6 +149,11 @@ def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTrack
     """
     if any(override.startswith("tracking=") for override in overrides):
         chosen = compose_config(overrides).tracking
+    elif is_side(folder):
+        raise UserError(
+            f"{folder.name} is a side of a tuning run's sealed test and does not say where it belongs; give "
+            "tracking=local, or tracking=server."
+        )
     elif not is_own_folder(folder):
         raise UserError(
             f"{folder.name} was made elsewhere, or moved since, so the address in it is not used; give "

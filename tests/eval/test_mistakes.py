@@ -6,15 +6,20 @@ All of them run against a loopback model that counts its requests, on questions 
 import json
 import shlex
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eval.attribute import task as attribute
 from eval.cli.paths import OUTPUTS
+from eval.sync import sync
+from eval.workflows.resume import read_original_arguments
+from mas.runtime.errors import UserError
 from tests.command import check_mistake
 from tests.eval.command_line import NO_SEARCH, SCRIPT, EvalCommand, question, write_questions
+from tests.eval.stored_tuning import make_tuning
 from tests.process import finish
 from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
@@ -240,3 +245,22 @@ def test_a_mistake_ends_the_real_command_with_1(tmp_path: Path) -> None:
     check_mistake(ended, ["error: data/metadata.jsonl, line 2: "])
     assert json.loads((data / "metadata.jsonl").read_text().splitlines()[0]) == Q
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        (lambda side: read_original_arguments(side, [f"run.resume={side}"]), "python optimize/run.py resume="),
+        (lambda side: attribute([side]), "python eval/run.py prompts=NAME"),
+        (lambda side: sync([side]), "tracking=local, or tracking=server"),
+    ],
+    ids=["resume", "attribute", "sync"],
+)
+def test_what_cannot_be_done_with_a_side_of_a_sealed_test_names_what_can(
+    command: Callable[[str], object], instead: str, tmp_path: Path
+) -> None:
+    folder = make_tuning(tmp_path / "tuning", phase="done")
+    for side in (f"{folder}:parent", f"{folder}/parent"):
+        with pytest.raises(UserError, match="a side of a tuning run's sealed test") as refused:
+            command(side)
+        assert instead in str(refused.value)

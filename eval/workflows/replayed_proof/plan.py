@@ -23,7 +23,7 @@ from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.config.executor import LocalSettings
 from eval.config.measured import RESUME, UNMEASURED
-from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use
+from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, is_side
 from eval.runs.foreign_run import refuse_unreadable
 from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import RunInfo, describe_task
@@ -70,6 +70,11 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     _check_overrides(overrides)
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
+    if is_side(original):
+        raise UserError(
+            f"{format_path(original)} is a side of a tuning run's sealed test, whose questions are not asked again; "
+            "evaluate its prompts with python eval/run.py prompts=NAME, and name that run."
+        )
     with refuse_unreadable(original):
         is_own = is_own_run(read_run_info(original).run_id, original)
     if not is_own:
