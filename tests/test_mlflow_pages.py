@@ -6,6 +6,7 @@ The pictures are in pytest's folder of the test; MLFLOW_PICTURES=docs/images rep
 import json
 import math
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -144,4 +145,4 @@ def test_a_trace_is_a_tree_with_tokens_and_cost(stored: Stored, page: Any) -> No
     assert f"{tokens:,} tokens" in text
     first = next(step for step in record.trajectory if step["kind"] == "lm")
     assert f"${first['attributes']['cost_usd']:.6f}".rstrip("0") in text
-    assert text.index("question") < text.index("planner") < text.index("researcher") < text.index("finalizer")
+    assert re.search("question.*planner.*researcher.*finalizer", text, re.S), "the reasoning may name an agent before"
