@@ -1,8 +1,8 @@
-"""Bases of systems: of those whose agents are ours, and of those around programs that are not."""
+"""Base of the systems whose agents are ours."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 from mas.agents.source_digest import digest_program
@@ -73,22 +73,3 @@ class AgentSystem(ABC):
         """Return the settings of an agent; the defaults if it has none."""
         settings = self.agents.get(agent)
         return settings if isinstance(settings, AgentSettings) else AgentSettings()
-
-
-class ExternalSystem:
-    """A system around a program that is not ours has no tools, models, secrets or prompts of ours."""
-
-    @property
-    def agent_specs(self) -> Sequence[AgentSpec]:
-        return ()
-
-    def secrets(self) -> Sequence[str]:
-        return ()  # the program keeps its own
-
-    def model_names(self) -> Sequence[str]:
-        return ()
-
-    def open_resources(
-        self, settings: ToolSettings, report_missing: Callable[[str], None]
-    ) -> AbstractContextManager[Resources]:
-        return nullcontext(Resources(settings))

@@ -17,9 +17,7 @@ from mas.system import Program, Resources, System, agent_names
 from mas.systems.bos.agents import API
 from mas.systems.bos.settings import ApiSettings
 from mas.systems.bos.system import BosSystem
-from mas.systems.external.callable_system import CallableSystem
-from mas.systems.external.dspy_system import DspySystem
-from mas.systems.external.http_system import HttpSystem
+from mas.systems.external.system import CallableSystem, DspySystem, HttpSystem
 from mas.systems.gaia.system import GaiaSystem
 from mas.systems.single_agent.system import SingleAgentSystem
 from mas.systems.toy.system import ToySystem

@@ -16,7 +16,7 @@ from eval.runs.store import RunStore
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.prompt_sets.prompt_set import digest, read_prompt_set, write_prompt_set
 from mas.system import Resources
-from mas.systems.external.dspy_system import DspySystem
+from mas.systems.external.system import DspySystem
 from optimize.export import task
 from optimize.session.tuning_store import read_tuning
 from tests.command import forget_results, keep_result
@@ -77,7 +77,7 @@ def published(folder: Path, target: str, **changes: object) -> Path:
     prompts = DspySystem(target).derive_prompts()
     write_prompt_set(folder / "prompts", prompts)
     tuned = replace(prompts, texts={**prompts.texts, "sort.predict": TUNED}, demos=DEMOS)
-    system = {"_target_": "mas.systems.external.dspy_system.DspySystem", "target": target}
+    system = {"_target_": "mas.systems.external.system.DspySystem", "target": target}
     info = RunInfo(
         run_id="r1", started_at="2026-11-21T10:00:00+00:00", config={"system": system, **changes},
         prompts={"prompts": "own"}, prompts_sha256=digest(prompts), tuning=TASK,

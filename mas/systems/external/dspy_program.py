@@ -21,8 +21,8 @@ from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.text import name_type, replace_surrogates
 from mas.runtime.trace import keep_answer, keep_state
 from mas.systems.external.dspy_spans import PredictorSpans, blocks, limit_tools
-from mas.systems.external.dspy_target import LoadedModule, choose_answer_field, describe_answer_choice, is_async
 from mas.systems.external.program import TRACE_KEYS, ForeignProgram, Shared
+from mas.systems.external.target import LoadedModule, choose_answer_field, describe_answer_choice, is_async
 
 CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the program itself → its language model
 

@@ -1,7 +1,8 @@
-"""Targets of systems: from `package.module:name` to a loaded object, to a function that answers, or to a `dspy.Module`.
+"""Targets of systems: from `package.module:name` to a function that answers, or to a `dspy.Module` and its fields.
 
-    load_target("my_agent:answer")      # the function `answer` of my_agent.py in the current folder
     load_agent("my_agent:answer").arguments("How many?", None)      # (("How many?",), {})
+    loaded = load_module("triage:Program", "compiled.json")
+    loaded.inputs, loaded.outputs                                   # ("title", "body"), ("label",)
 
 The current folder is on the import path only while the target is imported: a file there must not replace a library that
 the harness loads later.
@@ -10,14 +11,16 @@ the harness loads later.
 import hashlib
 import importlib
 import inspect
+import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from mas.agents.in_memory import find_object, is_in_memory
 from mas.agents.source_digest import digest_program
@@ -40,9 +43,12 @@ _CALLS: tuple[Callable[[str, Path | None], Arguments], ...] = (
     lambda question, file: ((question,), {"file": file}),
     lambda question, file: ((question,), {}),
     lambda question, file: ((question, file), {}),
-    lambda question, file: ((), {"question": question, "file": file}),
-    lambda question, file: ((), {"question": question}),
 )
+
+SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer
+USUAL_ANSWERS = ("answer", "final_answer")
+_SELF = "self"  # DSPy's name of the only predictor of a program that is one itself
+_NOT_OF_NAME = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,6 @@ def _importable(folder: Path) -> Iterator[None]:
 
 
 def describe_cause(error: BaseException) -> str:
-    """Return an exception as one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
@@ -141,20 +146,6 @@ def load_agent(target: str) -> Agent:
     )
 
 
-def load_dspy_module(target: str) -> "dspy.Module":
-    """Load a target that is a `dspy.Module`, or that makes one.
-
-    Raises:
-        UserError: the target cannot be loaded, or is something else.
-    """
-    value = load_target(target)
-    if inspect.isclass(value) or inspect.isroutine(value):
-        value = _make_instance(target, value, EXPECTED_MODULE)
-    if not is_dspy_module(value):
-        raise UserError(f"system.target={target} is {name_type(value)}; {EXPECTED_MODULE}.")
-    return value
-
-
 def is_dspy_module(value: object) -> "TypeGuard[dspy.Module]":
     """Return True for a `dspy.Module` or a class of them, without importing dspy: such a target has imported it."""
     module_class = getattr(sys.modules.get("dspy"), "Module", None)
@@ -169,4 +160,145 @@ def _make_instance(target: str, made_by: Callable[[], object], expected: str) ->
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UserError(
             f"system.target={target} cannot be called without arguments ({describe_cause(error)}); {expected}."
+        ) from error
+
+
+@dataclass(frozen=True)
+class LoadedModule:
+    """A user's module, and what it takes and returns."""
+
+    target: str
+    module: "dspy.Module"
+    inputs: tuple[str, ...]  # names that it takes, in its order
+    required: frozenset[str]
+    takes_any: bool  # True: it takes names that are not in `inputs`, too
+    outputs: tuple[str, ...] | None  # None: unknown before it has answered
+    annotations: Mapping[str, object]  # type of each input that has one
+
+    @property
+    def predictors(self) -> "dict[str, dspy.Predict]":
+        """Return the predictors that can be tuned, under DSPy's names, which are those of the run's agents."""
+        return dict(self.module.named_predictors())
+
+
+def load_module(target: str, state: str | None = None) -> LoadedModule:
+    """Load a target that is a `dspy.Module` or makes one, with the state that was saved of it.
+
+    Raises:
+        UserError: the target is no module that can be called, has no predictors, or the state is not its own.
+    """
+    module = load_target(target)
+    if inspect.isclass(module) or inspect.isroutine(module):
+        module = _make_instance(target, module, EXPECTED_MODULE)
+    if not is_dspy_module(module):
+        raise UserError(f"system.target={target} is {name_type(module)}; {EXPECTED_MODULE}.")
+    method = getattr(type(module), "aforward" if is_async(module) else "forward", None)
+    if method is None:
+        raise UserError(f"system.target={target} is a dspy.Module without a forward method; give it one.")
+    if not any(isinstance(part, sys.modules["dspy"].Predict) for _, part in module.named_sub_modules()):
+        raise UserError(
+            f"system.target={target} is a dspy.Module without predictors, such as dspy.Predict: nothing in it asks a "
+            "model; assign them to self in its __init__, or run a function that answers with system=callable."
+        )
+    if state is not None:
+        module = module.deepcopy()
+        _load_state(target, module, state)
+    return _describe(target, module, method)
+
+
+def is_async(module: "dspy.Module") -> bool:
+    """Return True if `aforward` is the program: a subclass of DSPy's own modules may have replaced `forward` alone."""
+    for each in type(module).__mro__:
+        if "aforward" in vars(each) or "forward" in vars(each):
+            return "aforward" in vars(each)
+    return False
+
+
+def choose_answer_field(outputs: Collection[str], answer_field: str | None, target_column: str | None) -> str | None:
+    """Return the output that is the answer: as configured, the only one, or one of a usual name; None: not clear."""
+    if answer_field is not None:
+        return answer_field if answer_field in outputs else None
+    answers = [name for name in outputs if name not in SIDE_OUTPUTS] or list(outputs)
+    named = [name for name in (target_column, *USUAL_ANSWERS) if name in answers]
+    return answers[0] if len(answers) == 1 else (named[0] if named else None)
+
+
+def describe_answer_choice(target: str, outputs: Collection[str], answer_field: str | None) -> str:
+    listed = ", ".join(map(str, outputs)) or "nothing"
+    if answer_field is not None:
+        return f"system.answer_field={answer_field} is no output of {target}; choose one of its outputs: {listed}."
+    return f"{target} returns several fields; name the one with the answer with system.answer_field=NAME: {listed}."
+
+
+def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
+    """Check that `data.inputs` (None: a question and perhaps a file) has what the module takes, and nothing else.
+
+    Raises:
+        UserError: a field without a column, or a column without a field.
+    """
+    fields = ("question",) if given is None else tuple(given)
+    missing = [name for name in loaded.inputs if name in loaded.required and name not in (*fields, "file")]
+    unknown = [name for name in fields if name not in loaded.inputs and not loaded.takes_any]
+    if missing or unknown:
+        given_names = ", ".join(given) if given is not None else "question, file"
+        raise UserError(
+            f"system.target={loaded.target} takes {', '.join(loaded.inputs) or 'nothing'}, and the data give "
+            f"{given_names}; name the columns of its input fields with data.inputs=[{','.join(loaded.inputs)}], or "
+            "'data.inputs={field: column}' where the names differ."
+        )
+
+
+def _describe(target: str, module: "dspy.Module", method: Callable[..., object]) -> LoadedModule:
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+    signature = _find_signature(module) if takes_any else None
+    if signature is None:
+        named = [each for each in parameters if each.kind not in _NOT_OF_NAME]
+        required = frozenset(each.name for each in named if each.default is each.empty)
+        try:
+            types = typing.get_type_hints(method)
+        except Exception:  # noqa: BLE001  the user's annotations may raise anything
+            types = {}
+        names = tuple(each.name for each in named)
+        return LoadedModule(target, module, names, required, takes_any, None, types)
+    from mas.prompt_sets.dspy_internals import annotation_allows_none
+
+    inputs = signature.input_fields.items()
+    fields = {name: field.annotation for name, field in inputs}
+    required = frozenset(
+        name for name, field in inputs if field.is_required() and not annotation_allows_none(field.annotation)
+    )
+    return LoadedModule(target, module, tuple(fields), required, False, tuple(signature.output_fields), fields)
+
+
+def _find_signature(module: "dspy.Module") -> "type[dspy.Signature] | None":
+    """Return the signature of `dspy.Predict`, `dspy.ChainOfThought`, `dspy.ReAct` and the like."""
+    for holder in (module, getattr(module, "predict", None)):
+        found = getattr(holder, "signature", None)
+        if inspect.isclass(found) and hasattr(found, "input_fields"):
+            return cast("type[dspy.Signature]", found)
+    return None
+
+
+def _load_state(target: str, module: "dspy.Module", state: str) -> None:
+    """Load instructions and demos; a model that was saved with them is left out, since the run has its own."""
+    try:
+        saved: Any = json.loads(Path(state).read_bytes())
+        saved.pop("metadata", None)  # the versions that it was saved with
+        own = dict(module.named_parameters())
+        is_flat = list(own) == [_SELF] and "signature" in saved  # a predictor alone: DSPy saves it without a name
+        states = {_SELF: saved} if is_flat else saved
+        if own.keys() != states.keys():
+            raise ValueError(f"it has {', '.join(sorted(states)) or 'no predictors'}, not {', '.join(sorted(own))}")
+        for name, parameter in own.items():  # DSPy itself would load other fields without a word
+            fields = [field.json_schema_extra["prefix"] for field in parameter.signature.fields.values()]
+            theirs = [field["prefix"] for field in states[name]["signature"]["fields"]]
+            if fields != theirs:
+                raise ValueError(f"{name} has the fields {' '.join(theirs)} there, not {' '.join(fields)}")
+        without_models = {name: {**state, "lm": None} for name, state in states.items()}
+        module.load_state(without_models[_SELF] if is_flat else without_models)
+    except Exception as error:  # any, from DSPy or an unexpected file
+        raise UserError(
+            f"system.state={state} cannot be loaded into {target} ({describe_cause(error)}); expected the JSON that "
+            "program.save('program.json') of this program writes, not a pickle."
         ) from error

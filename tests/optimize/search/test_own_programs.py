@@ -18,7 +18,7 @@ from eval.runs.store import RunStore
 from eval.scorers.exact import ExactScorer
 from mas.runtime.sample_context import SampleContext
 from mas.system import Resources
-from mas.systems.external.dspy_system import DspySystem
+from mas.systems.external.system import DspySystem
 from optimize.search.dspy_compat import run_isolated, to_examples
 from optimize.search.student import Objective, Student
 from optimize.search.trials import UNREADABLE, Trials

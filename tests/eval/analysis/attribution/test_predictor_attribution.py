@@ -23,7 +23,7 @@ from eval.scorers.score import Score, Scorer
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.system import Resources
-from mas.systems.external.dspy_system import DspySystem
+from mas.systems.external.system import DspySystem
 from optimize.feedback.feedback import Expectation, build_feedback
 from optimize.search.student import Objective
 from tests.mas.systems.external.user_code import AnyonesModel, module

@@ -8,7 +8,7 @@ import pytest
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
-from mas.systems.external.callable_system import CallableSystem
+from mas.systems.external.system import CallableSystem
 from mas.tools.tool_context import Resources
 from tests.mas.systems.external.user_code import AnyonesModel, module
 

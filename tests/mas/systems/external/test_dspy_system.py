@@ -13,7 +13,7 @@ from mas.runtime.errors import AgentReplyError
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
 from mas.system import Resources
-from mas.systems.external.dspy_system import DspySystem
+from mas.systems.external.system import DspySystem
 from tests.mas.systems.external.user_code import AnyonesModel, module
 from tests.scripted_model import system_text
 

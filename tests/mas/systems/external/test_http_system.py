@@ -12,7 +12,7 @@ import pytest
 from eval.execution.failure import describe_failure
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.trace import Trace, record_trace
-from mas.systems.external.http_system import HttpSystem
+from mas.systems.external.system import HttpSystem
 from mas.tools.settings import ToolSettings
 from tests.servers.answering_agent import Raw, answering_agent
 
