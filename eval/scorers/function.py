@@ -13,20 +13,18 @@ A metric of DSPy, (gold, pred, trace=None, pred_name=None, pred_trace=None) or l
 (`eval.scorers.dspy_metric`). It returns a number, or a `dspy.Prediction` of `score` and `feedback`.
 """
 
-import importlib
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from eval.scorers.dspy_metric import DspyMetric, read_dspy_metric
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
-from mas.agents.in_memory import find_object, is_in_memory
+from mas.agents.in_memory import is_in_memory
 from mas.agents.source_digest import digest_program
+from mas.agents.targets import load_target
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.safe_call import await_safely, run_in_thread
@@ -53,7 +51,9 @@ class FunctionScorer(SampleScorer):
         Raises:
             UserError: it cannot be loaded, or takes neither our arguments nor those of a DSPy metric.
         """
-        function = _load(self.target)
+        function = load_target(self.target, "scorer.target")
+        if not callable(function):
+            raise UserError(f"scorer.target={self.target} is {name_type(function)}: give a function.")
         if inspect.isclass(function):
             name = function.__name__
             raise UserError(
@@ -78,7 +78,7 @@ class FunctionScorer(SampleScorer):
     def source_sha256(self) -> str:
         """The digest of the function's module and of what it imports from its project; empty if it is in memory."""
         self._load_once()
-        return "" if is_in_memory(self.target) else digest_program(_split_target(self.target)[0])
+        return "" if is_in_memory(self.target) else digest_program(self.target.partition(":")[0])
 
     def reads_outputs(self) -> bool:
         return isinstance(self._load_once(), DspyMetric)
@@ -179,43 +179,3 @@ def _read_number(value: object) -> float | None:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):  # NumPy's scalars are not Python's
         value = value.item() if getattr(value, "ndim", 1) == 0 else value
     return float(value) if isinstance(value, bool | int | float) else None
-
-
-def _load(target: str) -> Callable[..., object]:
-    if is_in_memory(target):
-        return cast(Callable[..., object], find_object(target))
-    module_name, name = _split_target(target)
-    if not (module_name and name):
-        raise UserError(f"scorer.target={target} names no function: give package.module:function.")
-    here = Path.cwd()
-    try:
-        with _importable(here):
-            found: Any = importlib.import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (Exception, SystemExit) as error:  # the user's own module may raise anything while it is imported
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(
-            f"scorer.target={target} cannot be loaded ({reason}): give package.module:function of something that can "
-            f"be imported from {here}."
-        ) from error
-    if not callable(found):
-        raise UserError(f"scorer.target={target} is {name_type(found)}: give a function.")
-    return found  # type: ignore[no-any-return]
-
-
-def _split_target(target: str) -> tuple[str, str]:
-    """Return the names of the module and of the function in it."""
-    module_name, _, name = target.partition(":") if ":" in target else target.rpartition(".")
-    return module_name, name
-
-
-@contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """Put the folder first for the import alone: its files must not hide libraries that are loaded later."""
-    importlib.invalidate_caches()
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))

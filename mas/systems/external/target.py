@@ -1,29 +1,24 @@
 """Targets of systems: from `package.module:name` to a function that answers, or to a `dspy.Module` and its fields.
 
-    load_agent("my_agent:answer").arguments("How many?", None)      # (("How many?",), {})
-    loaded = load_module("triage:Program", "compiled.json")
-    loaded.inputs, loaded.outputs                                   # ("title", "body"), ("label",)
-
-The current folder is on the import path only while the target is imported: a file there must not replace a library that
-the harness loads later.
+load_agent("my_agent:answer").arguments("How many?", None)      # (("How many?",), {})
+loaded = load_module("triage:Program", "compiled.json")
+loaded.inputs, loaded.outputs                                   # ("title", "body"), ("label",)
 """
 
 import hashlib
-import importlib
 import inspect
 import json
-import re
 import sys
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from mas.agents.in_memory import find_object, is_in_memory
+from mas.agents.in_memory import is_in_memory
 from mas.agents.source_digest import digest_program
+from mas.agents.targets import describe_cause, load_target
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
@@ -36,7 +31,6 @@ EXPECTED_MODULE = (
     "that answers is run with system=callable"
 )
 Arguments = tuple[tuple[object, ...], dict[str, object]]  # positional and named ones
-_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 # The first of these that fits is used: a second parameter of any name gets the file if it has no default.
 _CALLS: tuple[Callable[[str, Path | None], Arguments], ...] = (
@@ -58,58 +52,6 @@ class Agent:
     target: str
     value: Any
     arguments: Callable[[str, Path | None], Arguments]
-
-
-def load_target(target: str) -> object:
-    """Import the object that a target names.
-
-    Raises:
-        UserError: it has another form, its module cannot be imported, or there is nothing of that name in it.
-    """
-    if is_in_memory(target):
-        return find_object(target)
-    module_name, _, name = target.partition(":")
-    if not _DOTTED.fullmatch(module_name) or not _DOTTED.fullmatch(name) or module_name.endswith(".py"):
-        raise UserError(
-            f"system.target={target} cannot be read; expected package.module:name, such as my_agent:answer for the "
-            "function answer in my_agent.py of the current folder."
-        )
-    value: object = (module := _import_module(module_name))
-    for attribute in name.split("."):
-        try:
-            value = getattr(value, attribute)
-        except AttributeError as error:
-            defined = ", ".join(each for each in vars(module) if not each.startswith("_"))
-            raise UserError(f"system.target={target}: {module_name} has no {name}; it has: {defined}.") from error
-    return value
-
-
-def _import_module(name: str) -> ModuleType:
-    for top in ("eval", "mas", "optimize"):  # no package of this name in the current folder takes its place
-        importlib.import_module(top)
-    try:
-        with _importable(Path.cwd()):
-            return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise UserError(
-            f"system.target: the module {name} cannot be imported ({describe_cause(error)}), neither from the current "
-            f"folder {Path.cwd()} nor as an installed one; start the command in its folder, or correct it."
-        ) from error
-
-
-@contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    importlib.invalidate_caches()
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        with suppress(ValueError):
-            sys.path.remove(str(folder))
-
-
-def describe_cause(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def compute_source_digest(target: str, *others: str | None) -> str:
