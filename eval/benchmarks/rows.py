@@ -11,14 +11,13 @@ import hashlib
 import json
 import math
 import unicodedata
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from eval.benchmarks.columns import AS_GAIA, ColumnSettings, FoundColumns, check_on_bad_row
-from eval.benchmarks.dataset import Dataset, Sample, Split, normalise_question
+from eval.benchmarks.columns import AS_GAIA, FoundColumns, check_on_bad_row
+from eval.benchmarks.dataset import Sample, Split, normalise_question
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
@@ -29,6 +28,13 @@ MAX_LISTED = 20  # rows in a message
 
 class BadRowError(Exception):
     """One row is bad; the message does not name its place."""
+
+
+@dataclass(frozen=True)
+class BadCell:
+    """A cell that was found unusable when it was read: its row is bad if the column is used."""
+
+    problem: str  # "holds an error of Excel, such as #N/A"
 
 
 @dataclass(frozen=True)
@@ -77,42 +83,6 @@ class Attachments:
 def is_bare_name(name: str) -> bool:
     """Return whether it is a file's name alone, on every system: no folder, drive, `..` or NUL."""
     return PureWindowsPath(name).name == name and name not in ("", ".", "..") and "\0" not in name
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of one split, before they are checked."""
-
-    source: str  # its name for the user
-    columns: Collection[str] | None  # None: no row has any, and the first one says why
-    read: Callable[[Sequence[str]], Iterable[Row]]  # returns the rows, from the columns that are used
-    attachments: Attachments
-    needs_target: bool = True  # True: there must be a column of targets
-
-
-@dataclass(kw_only=True)
-class TableDataset(ColumnSettings, Dataset):
-    """Base of datasets with the user's own columns."""
-
-    def load(self, split: str) -> Split:
-        """Read one split.
-
-        Raises:
-            UserError: no such split, data or a column that cannot be read, or a row is bad and bad rows are refused.
-        """
-        self.check()
-        table, columns = self.open_table(split), AS_GAIA
-        if table.columns is not None:
-            columns = self.find_columns(table.columns, table.source, table.needs_target)
-        return read_rows(table.read(columns.list_used()), table.attachments, self.on_bad_row, columns)
-
-    @abstractmethod
-    def open_table(self, split: str) -> Table:
-        """Return the rows of one split; raises UserError as `load`."""
-
-    def find_folder(self, metadata: Path) -> Attachments:
-        """Return the attachments in the folder of `data.files`; without it, in the one that holds the metadata."""
-        return Attachments(metadata.parent if self.files is None else Path(self.files), metadata=metadata)
 
 
 def read_rows(
@@ -178,6 +148,9 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
     if not isinstance(row.content, Mapping):
         raise BadRowError(f"the row is {name_type(row.content)}, not an object with columns")
     names, content = columns.names, row.content
+    for column in columns.list_used():
+        if isinstance(cell := content.get(column), BadCell):
+            raise BadRowError(f"{column!r} {cell.problem}")
     for key in ("id", "question"):
         if names[key] and names[key] not in content:
             there = ", ".join(map(str, content)) or "nothing"

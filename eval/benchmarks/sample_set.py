@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.jsonl import JsonlDataset
+from eval.benchmarks.files import JsonlDataset
 
 SAMPLE = Path(__file__).parent / "sample"
 SAMPLE_VERSION = 4  # goes up whenever a question or a file changes: scores of two versions are not comparable

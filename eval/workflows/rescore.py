@@ -31,7 +31,7 @@ from eval.analysis.human_review.labels import (
     read_labels,
 )
 from eval.benchmarks.columns import GAIA_COLUMNS
-from eval.benchmarks.jsonl import read_metadata
+from eval.benchmarks.files import read_metadata
 from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, WORST_FIRST
 from eval.cli.hydra_compat import MISTAKES, compose_config

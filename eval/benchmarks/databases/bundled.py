@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from eval.benchmarks.dataset import EXPECTED, Sample, Split
-from eval.benchmarks.jsonl import JsonlDataset
+from eval.benchmarks.files import JsonlDataset
 from eval.benchmarks.sample_set import BundledDataset
 
 SHOP = Path(__file__).parent / "shop"

@@ -14,7 +14,7 @@ import pytest
 from openpyxl.worksheet.formula import ArrayFormula, DataTableFormula
 
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.table import CsvDataset, ExcelDataset, InMemoryDataset
+from eval.benchmarks.files import CsvDataset, ExcelDataset, InMemoryDataset
 from mas.agents.in_memory import name_object
 from mas.runtime.errors import UserError
 from scripts.sample_data.office import zip_bytes

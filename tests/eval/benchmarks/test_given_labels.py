@@ -8,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Split
-from eval.benchmarks.jsonl import JsonlDataset
+from eval.benchmarks.files import JsonlDataset
 from mas.runtime.errors import UserError
 
 

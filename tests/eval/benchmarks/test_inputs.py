@@ -11,10 +11,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from eval.benchmarks.dataset import Sample
+from eval.benchmarks.files import CsvDataset, JsonlDataset
 from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.benchmarks.hugging_face import HuggingFaceDataset
-from eval.benchmarks.jsonl import JsonlDataset
-from eval.benchmarks.table import CsvDataset
 from mas.runtime.errors import UserError
 
 ROWS = [

@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.jsonl import JsonlDataset
+from eval.benchmarks.files import JsonlDataset
 from mas.runtime.errors import UserError
 
 
@@ -121,14 +121,8 @@ def test_byte_order_mark_carriage_returns_and_line_separators_are_harmless(tmp_p
     assert sample.question == "one\u2028two"
 
 
-def test_a_missing_path_says_what_there_is_instead(tmp_path: Path) -> None:
-    write(tmp_path / "mine", row("1"))
-    with pytest.raises(UserError, match=r"data\.path=.*/mien/deep does not exist .* there is mine\.$"):
-        JsonlDataset(str(tmp_path / "mien" / "deep")).check()
-
-
-def test_a_folder_without_metadata_lists_what_it_holds(tmp_path: Path) -> None:
-    for number in range(12):
-        (tmp_path / f"{number:02}.csv").touch()
-    with pytest.raises(UserError, match=r"holds no metadata\.jsonl .*00\.csv, .* and 2 more\.$"):
+def test_a_path_without_metadata_is_found_by_the_check(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.path=.*/gone does not exist under .*metadata\.jsonl"):
+        JsonlDataset(str(tmp_path / "gone")).check()
+    with pytest.raises(UserError, match=r"holds no metadata\.jsonl"):
         JsonlDataset(str(tmp_path)).check()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.table import CsvDataset
+from eval.benchmarks.files import CsvDataset
 from mas.runtime.errors import UserError
 
 MAPPED: dict[str, str | None] = {

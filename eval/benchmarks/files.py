@@ -1,0 +1,368 @@
+"""Datasets of the user: JSON lines, Parquet, CSV, Excel, or the memory of a Python program; one row per sample.
+
+    my_folder/metadata.jsonl     {"task_id": "1", "Question": "What is sold most?", "file_name": "sales.csv", …}
+    my_folder/sales.csv
+
+    JsonlDataset(path="my_folder").load("all").samples[0].file      # …/my_folder/sales.csv
+
+    columns = {"id": "id", "question": "prompt", "answer": "label", "file": "file"}
+    CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id      # "007"
+
+A folder of JSON lines is laid out like GAIA's and like Hugging Face's file folders; a sub-folder is a split.
+"""
+
+import csv
+import json
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import ClassVar
+
+from eval.benchmarks.columns import AS_GAIA, ColumnSettings
+from eval.benchmarks.dataset import Dataset, Split
+from eval.benchmarks.rows import Attachments, BadCell, Row, read_rows
+from mas.agents.in_memory import find_object
+from mas.runtime.errors import UserError
+from mas.runtime.text import name_type
+
+METADATA = ("metadata.jsonl", "metadata.parquet")
+ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
+MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
+DELIMITERS = {"semicolon": ";", "tab": "\t", "'|'": "|"}  # by what is typed
+EXCEL = (".xlsx", ".xlsm", ".xls")
+EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
+_ERROR = BadCell("holds an error of Excel, such as #N/A")
+_FORMULA = BadCell("holds a formula without a value: save the workbook in Excel")
+
+Cell = str | BadCell | None
+Line = tuple[int, Sequence[Cell]]  # number in the file, and cells
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of one split, before they are checked."""
+
+    source: str  # its name for the user
+    columns: Collection[str] | None  # None: no row has any, and the first one says why
+    rows: Sequence[Row]
+    attachments: Attachments
+    needs_target: bool = True  # True: there must be a column of targets
+
+
+@dataclass(kw_only=True)
+class TableDataset(ColumnSettings, Dataset):
+    """Base of datasets with the user's own columns."""
+
+    def load(self, split: str) -> Split:
+        """Read one split.
+
+        Raises:
+            UserError: no such split, data or a column that cannot be read, or a row is bad and bad rows are refused.
+        """
+        self.check()
+        table, columns = self.open_table(split), AS_GAIA
+        if table.columns is not None:
+            columns = self.find_columns(table.columns, table.source, table.needs_target)
+        return read_rows(table.rows, table.attachments, self.on_bad_row, columns)
+
+    @abstractmethod
+    def open_table(self, split: str) -> Table:
+        """Return the rows of one split; raises UserError as `load`."""
+
+    def find_folder(self, metadata: Path) -> Attachments:
+        """Return the attachments in the folder of `data.files`; without it, in the one that holds the metadata."""
+        return Attachments(metadata.parent if self.files is None else Path(self.files), metadata=metadata)
+
+
+@dataclass
+class JsonlDataset(TableDataset):
+    """The keys of `conf/data/jsonl.yaml`, explained there."""
+
+    path: str
+    name: str = "jsonl"
+    default_split: str = ONLY_SPLIT
+
+    def check(self) -> None:
+        super().check()
+        self._list_splits()
+
+    def open_table(self, split: str) -> Table:
+        splits = self._list_splits()
+        if split == ONLY_SPLIT and len(splits) == 1:
+            split = next(iter(splits))
+        if split not in splits:
+            raise UserError(
+                f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}."
+            )
+        rows = list(read_metadata(splits[split]))
+        keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
+        return Table(str(splits[split]), keys or None, rows, self.find_folder(splits[split]), needs_target=False)
+
+    def _list_splits(self) -> dict[str, Path]:
+        """Return the metadata file of each split.
+
+        Raises:
+            UserError: nothing that can be read at `path`.
+        """
+        path = Path(self.path)
+        if path.is_file():
+            if path.suffix in (".jsonl", ".parquet"):
+                return {ONLY_SPLIT: path}
+            raise UserError(
+                f"data.path={path} must end in .jsonl or .parquet, or be a folder with {' or '.join(METADATA)}"
+                f"{'; for this file give data=csv' if path.suffix == '.csv' else ''}."
+            )
+        if not path.is_dir():
+            raise UserError(
+                f"data.path={path} does not exist under {Path.cwd()}: give a folder with {' or '.join(METADATA)}."
+            )
+        folders = {ONLY_SPLIT: path} | {each.name: each for each in sorted(path.iterdir()) if each.is_dir()}
+        files = [(split, folder / name) for split, folder in folders.items() for name in METADATA]
+        found = [(split, file) for split, file in files if file.is_file()]
+        splits = dict(found)
+        if not splits:
+            raise UserError(
+                f"data.path={path} holds no {METADATA[0]} or {METADATA[1]}, nor has a sub-folder with one: add it, or "
+                "give another folder."
+            )
+        if len(splits) < len(found):
+            raise UserError(
+                f"{path} holds both {METADATA[0]} and {METADATA[1]} of a split: remove one, or give data.path=FILE."
+            )
+        return splits
+
+
+def read_metadata(metadata: Path) -> Iterator[Row]:
+    """Yield the rows of a .jsonl or .parquet file, each with its place.
+
+    Raises:
+        UserError: a Parquet file that cannot be read (a malformed JSON line is a bad row instead).
+    """
+    if metadata.suffix == ".parquet":
+        yield from _read_parquet(metadata)
+        return
+    # Bytes, since splitting text would also break at U+2028 inside a question, and one line's encoding is one bad row.
+    for number, line in enumerate(metadata.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        place = f"{metadata}, line {number}"
+        if not line.strip():
+            continue
+        try:
+            yield Row(place, json.loads(line.decode("utf-8")))
+        except UnicodeDecodeError:
+            yield Row(place, problem="the line is not UTF-8")
+        except (ValueError, RecursionError) as error:
+            yield Row(place, problem=f"the line is not JSON ({error})")
+
+
+def _read_parquet(metadata: Path) -> Iterator[Row]:
+    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
+    try:
+        rows = pyarrow.parquet.read_table(metadata).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{metadata} cannot be read as Parquet ({type(error).__name__}): write it again.") from error
+    for number, content in enumerate(rows, start=1):
+        yield Row(f"{metadata}, row {number}", content)
+
+
+@dataclass
+class _FileDataset(TableDataset):
+    """Base of files whose first line has the columns' names."""
+
+    path: str
+    default_split: str = ONLY_SPLIT
+    line_word: ClassVar[str]
+
+    def check(self) -> None:
+        super().check()
+        path = Path(self.path)
+        if not path.is_file():
+            found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
+            raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
+
+    def open_table(self, split: str) -> Table:
+        if split != ONLY_SPLIT:
+            raise UserError(
+                f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
+            )
+        path = Path(self.path)
+        lines = self._read_lines(path)
+        first, header = next(lines, (0, []))
+        if bad := next((name for name in header if isinstance(name, BadCell)), None):
+            raise UserError(f"{path}, {self.line_word} {first}: a column's name {bad.problem}.")
+        names = [str(name) for name in header if name]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
+        self._check_header(names)
+        return Table(str(path), names, list(self._build_rows(lines, header)), self.find_folder(path))
+
+    def _build_rows(self, lines: Iterator[Line], header: Sequence[Cell]) -> Iterator[Row]:
+        for number, cells in lines:
+            place = f"{self.path}, {self.line_word} {number}"
+            if len(cells) != len(header):
+                problem = f"the row has {len(cells)} cells, the header {len(header)} (is a comma not in quotes?)"
+                yield Row(place, problem=problem)
+            else:
+                yield Row(place, {name: cell for name, cell in zip(header, cells, strict=True) if name})
+
+    def _check_header(self, names: Sequence[str]) -> None:
+        """Raise UserError if the columns' names show that the file is read in the wrong way."""
+
+    @abstractmethod
+    def _read_lines(self, path: Path) -> Iterator[Line]:
+        """Yield the lines that are not empty, the columns' names first; an empty cell is None."""
+
+
+@dataclass
+class CsvDataset(_FileDataset):
+    """The keys of `conf/data/csv.yaml`, explained there. Cells stay text as written; an empty one is missing."""
+
+    line_word = "line"
+    delimiter: str = ","
+    name: str = "csv"
+
+    def check(self) -> None:
+        super().check()
+        delimiter = DELIMITERS.get(self.delimiter, self.delimiter)
+        if len(delimiter) != 1 or delimiter in '"\r\n ':
+            raise UserError(f"data.delimiter={self.delimiter!r} is not one character; give one, or tab or semicolon.")
+
+    def _check_header(self, names: Sequence[str]) -> None:
+        if len(names) == 1 and (words := [word for word, each in DELIMITERS.items() if each in names[0]]):
+            raise UserError(
+                f"{self.path} has one column, {names[0]!r}: give data.delimiter={words[0]} if that separates its cells."
+            )
+
+    def _read_lines(self, path: Path) -> Iterator[Line]:
+        delimiter = DELIMITERS.get(self.delimiter, self.delimiter)
+        csv.field_size_limit(max(MAX_FIELD_CHARS, csv.field_size_limit()))  # of the process; it is only ever raised
+        number = 1  # of the line on which a record begins
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                # Strict: a quote that is never closed would else swallow the rest of the file into one cell.
+                reader = csv.reader(file, delimiter=delimiter, strict=True)
+                for cells in reader:
+                    if cells:
+                        yield number, [_ERROR if cell in EXCEL_ERRORS else cell or None for cell in cells]
+                    number = reader.line_num + 1
+        except csv.Error as error:
+            raise UserError(f"{path}, line {number} cannot be read as CSV ({error}): correct its quotes.") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path} is not UTF-8: save it as UTF-8.") from error
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror}): give a readable file.") from error
+
+
+@dataclass
+class ExcelDataset(_FileDataset):
+    """The keys of `conf/data/excel.yaml`, explained there. Cells become text; their number formats are not applied."""
+
+    line_word = "row"
+    sheet: str | None = None  # its name; None: the first
+    name: str = "excel"
+
+    def check(self) -> None:
+        super().check()
+        if Path(self.path).suffix.lower() not in EXCEL:
+            raise UserError(
+                f"data.path={self.path} must end in {', '.join(EXCEL)}: save it as .xlsx, or give data=csv."
+            )
+
+    def _read_lines(self, path: Path) -> Iterator[Line]:
+        import pandas
+
+        try:
+            with pandas.ExcelFile(path) as book:
+                sheets = [str(each) for each in book.sheet_names]
+                sheet = self.sheet or sheets[0]
+                if sheet not in sheets:
+                    raise UserError(f"{path} has no sheet {sheet!r}: give data.sheet with one of: {', '.join(sheets)}.")
+                frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
+            formulas = _find_formulas(path, sheet)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(
+                f"{path} cannot be read as Excel ({type(error).__name__}: {error}): save it as .xlsx."
+            ) from error
+        for number, cells in enumerate(frame.itertuples(index=False, name=None), start=1):
+            texts = [
+                _show_cell(cell) or (_FORMULA if (number, at) in formulas else None)
+                for at, cell in enumerate(cells, start=1)
+            ]
+            if any(texts):
+                yield number, texts
+
+
+def _find_formulas(path: Path, sheet: str) -> set[tuple[int, int]]:
+    """Return the places of formulas, which a library that wrote the workbook may have left without a value."""
+    from openpyxl import load_workbook
+
+    if path.suffix.lower() == ".xls":
+        return set()
+    with closing(load_workbook(path, read_only=True)) as book:
+        cells = book[sheet]
+        cells.reset_dimensions()  # which the workbook may state too small
+        rows = enumerate(cells.iter_rows(), start=1)
+        return {(number, at) for number, row in rows for at, cell in enumerate(row, start=1) if cell.data_type == "f"}
+
+
+def _show_cell(value: object) -> Cell:
+    """Return a cell as text: whole numbers without `.0`, others with the 15 digits of Excel, dates in ISO form."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | float):
+        if value != value:  # pandas has no other missing value here: `na_filter` is off
+            return _ERROR
+        return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return _show_date(value) or str(value) or None
+
+
+def _show_date(value: object) -> str | None:
+    """Return a date or time in ISO form, a date at midnight without its time; None: it is neither."""
+    if isinstance(value, datetime):
+        whole_day = value.time() == time.min and value.tzinfo is None
+        return value.date().isoformat() if whole_day else value.isoformat(sep=" ")
+    return value.isoformat() if isinstance(value, date | time) else None
+
+
+@dataclass
+class InMemoryDataset(TableDataset):
+    """The keys of `conf/data/in_memory.yaml`: rows that a Python program has given to `mas_harness`."""
+
+    target: str
+    name: str = "in_memory"
+    default_split: str = ONLY_SPLIT
+
+    def check(self) -> None:
+        super().check()
+        find_object(self.target)
+
+    def open_table(self, split: str) -> Table:
+        if split != ONLY_SPLIT:
+            raise UserError(f"samples given in Python have no split {split!r}: leave split out.")
+        given = find_object(self.target)
+        if not isinstance(given, Sequence):
+            raise UserError(f"{self.target} is {name_type(given)}; expected a list of dictionaries.")
+        contents = [
+            {str(name): _show_value(value) for name, value in row.items()} if isinstance(row, Mapping) else row
+            for row in given
+        ]
+        rows = [Row(f"sample {number}", content) for number, content in enumerate(contents, start=1)]
+        names = dict.fromkeys(name for row in contents if isinstance(row, Mapping) for name in row)
+        return Table("the list of samples", names or None, rows, Attachments(Path(self.files or ".")))
+
+
+def _show_value(value: object) -> object:
+    """Return a value of a row as plain Python: without the types of pandas and NumPy, dates and booleans as text."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, bool):
+        return str(value)
+    return _show_date(value) or value
