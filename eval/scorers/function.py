@@ -9,8 +9,10 @@
 It returns a bool, a number from 0 to 1, a dictionary (`value`, and if wanted `explanation` and `parts`) or a `Score`.
 A function that waits or computes for long runs in a thread and does not delay other samples.
 
-A metric of DSPy, (gold, pred, trace=None, pred_name=None, pred_trace=None) or less, is recognised by its arguments
-(`eval.scorers.dspy_metric`). It returns a number, or a `dspy.Prediction` of `score` and `feedback`.
+A metric of DSPy, (gold, pred, trace=None, pred_name=None, pred_trace=None) or less, is recognised by its arguments. It
+returns a number, or a `dspy.Prediction` of `score` and `feedback`. `gold` is a `dspy.Example` of the sample's inputs,
+tags and target, `pred` a `dspy.Prediction` of the program's outputs. The data hold texts: a field of `gold` that is
+also an output, such as the target `2` of `answer: int`, gets the type of that output.
 """
 
 import inspect
@@ -20,7 +22,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from eval.scorers.dspy_metric import DspyMetric, read_dspy_metric
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.agents.in_memory import is_in_memory
 from mas.agents.source_digest import digest_program
@@ -33,6 +34,8 @@ from mas.runtime.text import name_type
 ROUNDING = 1e-9  # a mean of floats may be 1.0000000000000002
 EXPECTED = "expected a bool, a number from 0 to 1, a dictionary with `value`, or a Score"
 TARGET_FIELD = "answer"  # of a DSPy metric's `gold` where no target column is named
+_NAMES = {"gold", "example", "pred", "prediction", "trace", "pred_name", "pred_trace"}  # parameters, as DSPy has them
+_OF_PREDICTOR, _OF_ANSWER, _LEAST = 5, 3, 2  # arguments: (…, pred_name, pred_trace), (gold, pred, trace), (gold, pred)
 
 
 @dataclass
@@ -43,7 +46,8 @@ class FunctionScorer(SampleScorer):
     target_field: str | None = None  # of a DSPy metric's `gold`: the target's name; None: "answer"
 
     def __post_init__(self) -> None:
-        self._loaded: Callable[..., object] | DspyMetric | None = None  # loaded by `check`
+        self._function: Callable[..., object] | None = None  # loaded by `check`
+        self._n_arguments: int | None = None  # that it takes as a metric of DSPy; None: it is none
 
     def check(self) -> None:
         """Load the function.
@@ -60,11 +64,10 @@ class FunctionScorer(SampleScorer):
                 f"scorer.target={self.target} is a class: give a function, or an object of the class, such as "
                 f"metric = {name}() in the module and scorer.target=module:metric."
             )
-        if (metric := read_dspy_metric(function, self.target_field or TARGET_FIELD)) is not None:
-            self._loaded = metric
-            return
+        self._n_arguments = _count_metric_arguments(function)
         try:
-            inspect.signature(function).bind("question", "answer", "target")
+            if self._n_arguments is None:
+                inspect.signature(function).bind("question", "answer", "target")
         except TypeError as error:
             raise UserError(
                 f"scorer.target={self.target} cannot be called ({error}): its arguments are question, answer, target, "
@@ -72,7 +75,7 @@ class FunctionScorer(SampleScorer):
             ) from error
         except ValueError:  # a function in C that does not tell its arguments
             pass
-        self._loaded = function
+        self._function = function
 
     @property
     def source_sha256(self) -> str:
@@ -81,7 +84,8 @@ class FunctionScorer(SampleScorer):
         return "" if is_in_memory(self.target) else digest_program(self.target.partition(":")[0])
 
     def reads_outputs(self) -> bool:
-        return isinstance(self._load_once(), DspyMetric)
+        self._load_once()
+        return self._n_arguments is not None
 
     async def __call__(self, question: str, answer: str | None, target: str) -> Score:
         """Score one answer.
@@ -94,37 +98,98 @@ class FunctionScorer(SampleScorer):
 
     async def score_sample(self, sample: AnsweredSample) -> Score:
         """Score one answer, with its named inputs and outputs for a DSPy metric; raises as `__call__`."""
-        function = self._load_once()
-        if isinstance(function, DspyMetric):
-            return convert_to_score(await _run(function.function, lambda: function.call(sample)))
-        return convert_to_score(await _run(function, lambda: function(sample.question, sample.answer, sample.target)))
+        self._load_once()
+        if self._n_arguments is not None:
+            return convert_to_score(await self._call_metric(sample))
+        return convert_to_score(await self._call(sample.question, sample.answer, sample.target))
 
     def give_feedback(self, sample: AnsweredSample, predictor: str, trace: object, own_trace: object) -> str | None:
         """Return the feedback of a DSPy metric that takes a predictor's name; raises what the function raises."""
-        metric = self._load_once()
-        if not isinstance(metric, DspyMetric) or not metric.takes_predictor:
+        self._load_once()
+        if self._n_arguments != _OF_PREDICTOR:
             return None
-        call = _run(metric.function, lambda: metric.call(sample, predictor, trace, own_trace))
-        return _read_feedback(run_blocking(call)) or None
+        return _read_feedback(run_blocking(self._call_metric(sample, trace, predictor, own_trace))) or None
 
-    def _load_once(self) -> Callable[..., object] | DspyMetric:
-        if self._loaded is None:
+    def _load_once(self) -> None:
+        if self._function is None:
             self.check()
-        assert self._loaded is not None
-        return self._loaded
 
+    async def _call_metric(self, sample: AnsweredSample, *more: object) -> object:
+        """Return what the metric returns; `more`: trace, name and own trace of the predictor that gets feedback."""
+        arguments = (*_build_examples(sample, self.target_field or TARGET_FIELD), *(more or (None, None, None)))
+        return await self._call(*arguments[: self._n_arguments])
 
-async def _run(function: Callable[..., object], call: Callable[[], object]) -> object:
-    """Return what the call of a user's function returns, from a thread unless it is a coroutine function."""
-    if inspect.iscoroutinefunction(function):
-        returned = call()
-    else:
-        returned = await run_in_thread(call, _failure)
-    return await await_safely(returned, _failure) if inspect.isawaitable(returned) else returned
+    async def _call(self, *arguments: object) -> object:
+        """Return what the function returns, from a thread unless it is a coroutine function."""
+        function = self._function
+        assert function is not None
+        if inspect.iscoroutinefunction(function):
+            returned: object = function(*arguments)
+        else:
+            returned = await run_in_thread(lambda: function(*arguments), _failure)
+        return await await_safely(returned, _failure) if inspect.isawaitable(returned) else returned
 
 
 def _failure(how: str) -> ScorerError:
     return ScorerError(f"the function {how}")
+
+
+def _count_metric_arguments(function: Callable[..., object]) -> int | None:
+    """Return how many of the arguments of a DSPy metric the function takes; None: it is no such metric."""
+    try:
+        signature = inspect.signature(getattr(function, "forward", function))  # of a dspy.Module, whose call takes any
+    except (TypeError, ValueError):  # a function in C that does not tell its arguments
+        return None
+    if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in signature.parameters.values()):
+        return _LEAST  # a decorator hides the names; every metric takes these two
+    for n_arguments in (_OF_PREDICTOR, _OF_ANSWER, _LEAST):
+        try:
+            signature.bind(*range(n_arguments))
+        except TypeError:
+            continue
+        return n_arguments if n_arguments == _OF_PREDICTOR or _NAMES & signature.parameters.keys() else None
+    return None
+
+
+def _build_examples(sample: AnsweredSample, target_field: str) -> tuple[object, object]:
+    """Return `gold` and `pred` of a DSPy metric."""
+    import dspy
+
+    inputs = dict(sample.inputs) or {"question": sample.question}
+    outputs = dict(sample.outputs) or {"answer": sample.answer, "final_answer": sample.answer}
+    labels = {**sample.tags, target_field: sample.target}
+    typed = {name: _read_like(text, outputs.get(name)) for name, text in labels.items()}
+    gold = dspy.Example(**{**typed, **inputs, target_field: typed[target_field]}).with_inputs(*inputs)
+    return gold, dspy.Prediction(**{name: _add_attributes(value) for name, value in outputs.items()})
+
+
+class _Fields(dict[str, object]):
+    """An object of an output's own class as a record holds it; its fields are attributes, as they were."""
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(f"the output has no field {name!r}") from error
+
+
+def _add_attributes(value: object) -> object:
+    if isinstance(value, list):
+        return [_add_attributes(each) for each in value]
+    return _Fields({name: _add_attributes(each) for name, each in value.items()}) if type(value) is dict else value
+
+
+def _read_like(text: str, output: object) -> object:
+    """Return a text of the data in the type of the program's output; as it is if it has none, or does not fit."""
+    if output is None or isinstance(output, str):
+        return text
+    from mas.prompt_sets.dspy_internals import parse_value
+
+    try:
+        found: object = parse_value(text, type(output))
+    except Exception:  # noqa: BLE001  a type of the user's own may raise anything
+        return text
+    return found
 
 
 def convert_to_score(returned: object) -> Score:
