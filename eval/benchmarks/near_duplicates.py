@@ -15,8 +15,7 @@ are different questions.
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 
 from eval.benchmarks.dataset import Sample, normalise_question
@@ -36,16 +35,6 @@ Pairs = list[tuple[str, str]]  # of questions, by id
 IdentityKey = tuple[str, str | None]  # of questions that are the same: normalised text, digest of the attachment
 
 
-@dataclass(frozen=True)
-class _Text:
-    """A question as its runs, and what two near-duplicates have in common besides."""
-
-    sample: Sample
-    runs: frozenset[Run]
-    target: str
-    distinctive: frozenset[str]
-
-
 def find_near_duplicates(samples: Sequence[Sample], common_words: Collection[str]) -> Pairs:
     """Return the pairs of near-duplicates in alphabetical order, whatever the order of the samples.
 
@@ -56,21 +45,26 @@ def find_near_duplicates(samples: Sequence[Sample], common_words: Collection[str
     Raises:
         OSError: an attachment cannot be read; only those of similar questions are.
     """
-    texts = [_read(sample, common_words) for sample in samples]
-    n_questions = Counter(run for text in texts for run in text.runs)
-    n_rare = [sum(n_questions[run] <= MAX_QUESTIONS for run in text.runs) for text in texts]
-    shared = {run for run, n in n_questions.items() if 1 < n <= MAX_QUESTIONS}
-    n_common = Counter(_list_pairs(texts, shared))
-    similar = [
-        (texts[one], texts[other], n)
-        for (one, other), n in n_common.items()
-        if n >= SHARE * min(n_rare[one], n_rare[other])
-    ]
-    return sorted(
-        (min(one.sample.id, other.sample.id), max(one.sample.id, other.sample.id))
-        for one, other, n in similar
-        if _ask_for_the_same(one, other, n) and _have_same_file(one.sample, other.sample)
-    )
+    words = [_WORD.findall(_remove_accents(normalise_question(each.question))) for each in samples]
+    distinctive = [frozenset(each).difference(common_words) for each in words]
+    targets = [_normalise_target(each.target or "") for each in samples]
+    runs = [frozenset(zip(*(each[at:] for at in range(_RUN)), strict=False)) or {tuple(each)} for each in words]
+    places: dict[Run, list[int]] = defaultdict(list)
+    for place, each in enumerate(runs):
+        for run in each:
+            places[run].append(place)
+    rare = [found for found in places.values() if len(found) <= MAX_QUESTIONS]
+    n_rare = Counter(place for found in rare for place in found)
+    n_common = Counter(pair for found in rare for pair in combinations(found, 2))
+    pairs = []
+    for (one, other), n in n_common.items():
+        has_same_target = targets[one] == targets[other] and n >= MIN_RUNS
+        has_same_words = len(distinctive[one]) > 1 and distinctive[one] == distinctive[other]
+        if n < SHARE * min(n_rare[one], n_rare[other]) or not (has_same_target or has_same_words):
+            continue
+        if _have_same_file(samples[one], samples[other]):
+            pairs.append((min(samples[one].id, samples[other].id), max(samples[one].id, samples[other].id)))
+    return sorted(pairs)
 
 
 def format_pairs(pairs: Pairs) -> str:
@@ -78,13 +72,6 @@ def format_pairs(pairs: Pairs) -> str:
     shown = ", ".join(f"{one} and {other}" for one, other in pairs[:_MAX_SHOWN])
     more = ", …" if len(pairs) > _MAX_SHOWN else ""
     return f"{format_count(len(pairs), 'pair')} of questions ({shown}{more})"
-
-
-def _read(sample: Sample, common_words: Collection[str]) -> _Text:
-    words = _WORD.findall(_remove_accents(normalise_question(sample.question)))
-    runs = zip(*(words[start:] for start in range(_RUN)), strict=False) if len(words) >= _RUN else [tuple(words)]
-    distinctive = frozenset(word for word in words if word not in common_words)
-    return _Text(sample, frozenset(runs), _normalise_target(sample.target or ""), distinctive)
 
 
 def _normalise_target(target: str) -> str:
@@ -96,24 +83,6 @@ def _remove_accents(text: str) -> str:
     if text.isascii():
         return text
     return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-
-
-def _list_pairs(texts: Sequence[_Text], shared: set[Run]) -> Iterator[tuple[int, int]]:
-    """Yield each pair of questions as often as they share a run, if their targets or distinctive words are the same."""
-    places: dict[Run, list[int]] = defaultdict(list)
-    for place, text in enumerate(texts):
-        for run in text.runs & shared:
-            places[run].append(place)
-    for found in places.values():
-        for one, other in combinations(found, 2):
-            if texts[one].target == texts[other].target or texts[one].distinctive == texts[other].distinctive:
-                yield one, other
-
-
-def _ask_for_the_same(one: _Text, other: _Text, n_common: int) -> bool:
-    if one.target == other.target and n_common >= MIN_RUNS:
-        return True
-    return len(one.distinctive) > 1 and one.distinctive == other.distinctive
 
 
 def _have_same_file(one: Sample, other: Sample) -> bool:
