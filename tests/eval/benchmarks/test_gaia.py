@@ -7,7 +7,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from eval.benchmarks.gaia import REVISION, GaiaDataset
+from eval.benchmarks.hugging_face import REVISION, GaiaDataset
 from mas.runtime.errors import UserError
 from tests.servers.hub import run_with_hub, serving
 
@@ -137,7 +137,7 @@ def test_without_a_token_the_check_says_where_to_get_access(no_token: Path) -> N
 
 
 LOAD = """
-from eval.benchmarks.gaia import GaiaDataset
+from eval.benchmarks.hugging_face import GaiaDataset
 for example in GaiaDataset().load("validation").samples:
     print(example.id, example.file and (example.file.name, example.file.read_text()))
 """

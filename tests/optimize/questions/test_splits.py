@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from eval.benchmarks.dataset import Sample, Split
-from eval.benchmarks.gaia import GaiaDataset
+from eval.benchmarks.hugging_face import GaiaDataset
 from eval.benchmarks.sample_set import BundledDataset
 from eval.benchmarks.toy_set import ToyDataset
 from mas.runtime.errors import UserError
