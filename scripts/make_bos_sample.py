@@ -18,8 +18,8 @@ from itertools import cycle
 from pathlib import Path
 from random import Random
 
-from eval.benchmarks.databases.bundled import SHOP
 from eval.benchmarks.databases.shop_api import EXPIRED_TOKEN
+from eval.benchmarks.sample_set import SHOP
 
 SEED = 2026
 COUNTS = {  # kind → questions in train, val, test

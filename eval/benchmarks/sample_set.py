@@ -1,19 +1,24 @@
-"""Dataset that comes with the project, for trying it without access to anything.
+"""Datasets that come with the project: invented facts in small files, and an invented shop with database and API.
 
-Written by `scripts/sample_data/make_sample.py`: invented facts in small files, which no model can know by heart.
+Written by `scripts/sample_data/make_sample.py` and `scripts/make_bos_sample.py`. A system reads where the database and
+the API are from the options of the data (`conf/system/bos.yaml`); the samples name neither.
 
     BundledDataset().load("val").samples[0].question     # "In the attached file, how many …"
+    BosSampleDataset().load("val").samples[0].tags["kind"]     # "sql"
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from eval.benchmarks.dataset import Dataset, Split
+from eval.benchmarks.dataset import EXPECTED, Dataset, Sample, Split
 from eval.benchmarks.files import JsonlDataset
 
 SAMPLE = Path(__file__).parent / "sample"
-SAMPLE_VERSION = 4  # goes up whenever a question or a file changes: scores of two versions are not comparable
+SHOP = Path(__file__).parent / "databases" / "shop"
+# Each goes up whenever a question, a file or the database changes: scores of two versions are not comparable.
+SAMPLE_VERSION, SHOP_VERSION = 4, 1
+FIELDS = ("question", "context", "prefer_agents", "disable_agents")  # of a request about the shop
 
 
 @dataclass
@@ -40,3 +45,37 @@ class BundledDataset(Dataset):
     def _files(self) -> JsonlDataset:
         """Return the dataset of the files that are read."""
         return JsonlDataset(path=str(SAMPLE))
+
+
+@dataclass
+class BosSampleDataset(BundledDataset):
+    """The keys of `conf/data/bos_sample.yaml`, explained there."""
+
+    version: ClassVar[int] = SHOP_VERSION
+    name: str = "bos_sample"
+    tags: list[str] = field(default_factory=lambda: ["kind"])
+    databases: str | None = None
+    tables: dict[str, list[str]] = field(default_factory=dict)
+    api_documentation: str | None = None
+    api_command: list[str] = field(default_factory=list)
+    current_time: str | None = None
+
+    def load(self, split: str) -> Split:
+        """Read `train`, `val` (also `validation`) or `test`, each sample with the fields that its row has.
+
+        Raises:
+            UserError: no such split.
+        """
+        found = super().load(split)
+        return replace(found, samples=tuple(map(_keep_given_fields, found.samples)))
+
+    def _files(self) -> JsonlDataset:
+        inputs, tags = list(FIELDS), [*self.tags, EXPECTED]
+        columns = {"id": "task_id", "answer": "Final answer", "level": None, "file": None}
+        return JsonlDataset(path=str(SHOP), inputs=inputs, tags=tags, columns=columns)
+
+
+def _keep_given_fields(sample: Sample) -> Sample:
+    """Return the sample with the fields that its row has, asked by its question alone."""
+    given = {name: text for name, text in sample.inputs.items() if text}
+    return replace(sample, question=sample.inputs["question"], inputs=given)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.databases.bundled import SHOP
+from eval.benchmarks.sample_set import SHOP
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.store import RunStore
 from mas.simulation.behaviour import Behaviour
@@ -63,7 +63,7 @@ def test_over_http_a_perfect_model_answers_all_of_another_seeds_questions_and_no
     shop = tmp_path / "shop"
     write_sample(shop)
     shutil.copy(SHOP / "api_docs_context.yaml", shop)
-    monkeypatch.setattr("eval.benchmarks.databases.bundled.SHOP", shop)
+    monkeypatch.setattr("eval.benchmarks.sample_set.SHOP", shop)
     assert (shop / "val/metadata.jsonl").read_bytes() != (SHOP / "val/metadata.jsonl").read_bytes()
     lines = ("from pathlib import Path", "from eval.benchmarks.databases import shop_api")
     facts = f"shop_api.FACTS = Path({str(shop / 'api_facts.json')!r})"
