@@ -35,11 +35,10 @@ from tests.bench.limiter_simulation import tabulate
 from tests.bench.many_questions import all_at_once, growth, resume
 from tests.bench.measuring import ROOT
 from tests.bench.side_by_side import side_by_side
-from tests.bench.tables import Table
+from tests.bench.tables import Table, write_document
 from tests.bench.tracking_cost import tracking
 
 DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
-MARKS = ("<!-- figures: written by tests/bench/everything.py --document -->", "<!-- end of figures -->")
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def main() -> None:
     text = _text(given.inspect_python, tables)
     (out / "tables.md").write_text(text, encoding="utf-8")
     if given.document:
-        _document(text)
+        write_document(DOCUMENT, text)
     print(f"{(time.monotonic() - started) / 60:.1f} minutes; figures: {out.relative_to(ROOT)}")
 
 
@@ -152,14 +151,6 @@ def _results_folder() -> Path:
 
 def _text(inspect_python: str, tables: list[Table]) -> str:
     return "\n".join([_about(inspect_python), *(table.markdown() for table in tables)]).strip() + "\n"
-
-
-def _document(text: str) -> None:
-    """Replace what stands between the two marks of docs/explanation/performance.md."""
-    page = DOCUMENT.read_text(encoding="utf-8")
-    before, _, rest = page.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    DOCUMENT.write_text(f"{before}{MARKS[0]}\n\n{text}\n{MARKS[1]}{after}", encoding="utf-8")
 
 
 def _write(out: Path, inspect_python: str, tables: list[Table]) -> None:

@@ -1,7 +1,9 @@
 """A table of figures: as Markdown for people, as JSON for programs."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 Cell = str | float
@@ -38,3 +40,10 @@ class Table:
 
 def _line(cells: Sequence[Cell]) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def write_document(page: Path, text: str) -> None:
+    """Replace what is between the two comments of a page that has figures."""
+    before, begin, rest = re.split(r"(<!-- figures: .* -->\n)", page.read_text("utf-8"))
+    after = rest.partition("<!-- end of figures -->")[2]
+    page.write_text(f"{before}{begin}\n{text.strip()}\n\n<!-- end of figures -->{after}", "utf-8")
