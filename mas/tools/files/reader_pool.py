@@ -1,34 +1,49 @@
-"""Pool of processes that read foreign bytes; `mas.tools.files.reader_process` is their program.
+"""Pool of processes that read bytes made by strangers: a bomb or a bug in a library ends one of them and not the run.
 
 facts = call_reader("mas.tools.files.kinds:read_source", data, {"name": "report.pdf", …})
 facts = await await_reader("mas.tools.web.read_page:read_html", body, {"name": "The page", …})
 
-A task is a function of bytes and values for JSON, and returns values for JSON. All of it runs on the background loop.
+A task is a function of bytes and values for JSON, and returns values for JSON. A process has no credentials in its
+environment, opens no connection, has limits on memory, time and the size of files, and ends with its input.
+
+    python -m mas.tools.files.reader_pool      # one of the processes
 """
 
 import asyncio
 import atexit
 import contextlib
+import ctypes
+import importlib
 import json
 import os
+import resource
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
 
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
-from mas.tools.files.reader_process import Facts
 from mas.tools.results import ToolError
 
 WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
 MAX_SECONDS = 150.0  # of one call, most of it for the libraries' import on a busy machine
 MAX_ERROR_CHARS = 5_000
 MAX_REPLY_BYTES = 200 * 1024 * 1024
+MAX_MEMORY_BYTES = 4 * 1024**3  # address space; the memory in use is a fraction of it
+MAX_CPU_SECONDS = 120  # of one request
+MAX_FILE_BYTES = 512 * 1024 * 1024  # that a process, or a program of its, writes
+NICENESS = 5  # the run's own loop goes first
+_CONNECTING = frozenset(("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"))
+_PR_SET_PDEATHSIG = 1
 
 Arguments = Mapping[str, object]  # values for JSON, with the `name` that messages give the bytes
+Facts = dict[str, Any]  # values for JSON
+Task = Callable[[bytes, Mapping[str, Any]], Facts]
 _processes: set[Process] = set()
 _idle: list[Process] = []
 _places = asyncio.Semaphore(WORKERS)
@@ -36,11 +51,7 @@ _parsers = ThreadPoolExecutor(WORKERS, "reader")  # all threads of the loop may 
 
 
 def call_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
-    """Return a task's answer, done in another process before the question's deadline.
-
-    Args:
-        task: `module:function`.
-        arguments: values for JSON; `name` is what messages call the bytes.
+    """Return the answer of a task (`module:function`), done in another process before the question's deadline.
 
     Raises:
         ToolError: the bytes cannot be read, or the task took too much time or memory.
@@ -49,18 +60,14 @@ def call_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
 
 
 async def await_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
-    """Return what `call_reader` does; a cancellation, such as that of a deadline, ends the process.
-
-    Raises:
-        ToolError: as `call_reader`.
-    """
+    """Return what `call_reader` does; a cancellation, such as that of a deadline, ends the process."""
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_read(task, data, arguments), background_loop()))
 
 
 async def _read(task: str, data: bytes, arguments: Arguments) -> Facts:
     name, context, has_begun, reply = arguments.get("name", "The input"), current_context(), False, b""
     head = json.dumps({"task": task, "size": len(data), "arguments": arguments}).encode("ascii")
-    with contextlib.suppress(TimeoutError):
+    with suppress(TimeoutError):
         async with asyncio.timeout(min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)) as timeout:
             with context.end_with(timeout) if context else contextlib.nullcontext():
                 async with _places:
@@ -100,7 +107,7 @@ async def _start_process() -> Process:
     one_thread = dict.fromkeys(("OMP_THREAD_LIMIT", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-P", "-m", "mas.tools.files.reader_process"),
+        *("-P", "-m", "mas.tools.files.reader_pool"),
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
@@ -116,7 +123,7 @@ def _kill(process: Process) -> None:
     """Kill the process and those that it has started, such as tesseract."""
     _processes.discard(process)
     if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -128,3 +135,54 @@ def stop_workers() -> None:
 
 
 atexit.register(stop_workers)
+
+
+def main() -> None:
+    """Answer requests until the input ends: a line of JSON and the bytes, for a line of JSON."""
+    with suppress(OSError, AttributeError):  # elsewhere than on Linux it ends with its input
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)  # what a library prints
+    sys.addaudithook(_refuse_connections)
+    os.nice(NICENESS)
+    _limit("RLIMIT_AS", MAX_MEMORY_BYTES)
+    _limit("RLIMIT_FSIZE", MAX_FILE_BYTES)
+    _limit("RLIMIT_CORE", 0)
+    for line in iter(requests.readline, b""):
+        request, used = json.loads(line), os.times()
+        _limit("RLIMIT_CPU", int(used.user + used.system) + MAX_CPU_SECONDS)
+        reply = _answer(request, requests.read(request["size"]))
+        replies.write(json.dumps(reply).encode("ascii") + b"\n")
+        replies.flush()
+
+
+def _answer(request: Facts, data: bytes) -> Facts:
+    module, _, function = request["task"].partition(":")
+    try:
+        run: Task = getattr(importlib.import_module(module), function)
+        return {"facts": run(data, request["arguments"])}
+    except ToolError as error:
+        return {"error": str(error)}
+    except MemoryError:  # ends the process without a reply
+        raise
+    except Exception as error:  # noqa: BLE001  # a library may raise anything
+        name = request["arguments"].get("name", "The input")
+        return {"error": f"{name} cannot be read: it is damaged or unusual ({type(error).__name__})."}
+
+
+def _refuse_connections(event: str, _: tuple[object, ...]) -> None:
+    if event in _CONNECTING:
+        raise PermissionError("a file's reader must not connect to anything")
+
+
+def _limit(name: str, value: int) -> None:
+    """Set a limit, if the system has it."""
+    with suppress(AttributeError, ValueError, OSError):
+        kind = getattr(resource, name)
+        resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,7 @@ import pytest
 
 from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import read_in_process
-from mas.tools.files.reader_process import MAX_CPU_SECONDS
+from mas.tools.files.reader_pool import MAX_CPU_SECONDS
 from mas.tools.files.readers import media, pdf
 from mas.tools.results import ToolError
 from scripts.sample_data.media import picture_bytes

@@ -19,8 +19,7 @@ from mas.tools.attachments import use_attachments
 from mas.tools.files import reader_pool as apart
 from mas.tools.files.document import Document
 from mas.tools.files.kinds import READ
-from mas.tools.files.reader_pool import await_reader, call_reader
-from mas.tools.files.reader_process import MAX_CPU_SECONDS
+from mas.tools.files.reader_pool import MAX_CPU_SECONDS, await_reader, call_reader
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from tests.mas.tools.files.every_kind import EVERY_KIND
@@ -45,7 +44,7 @@ def fresh() -> Iterator[None]:
 def processes() -> list[int]:
     """Return the processes of this one that read files."""
     children = (int(pid) for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split())
-    return [pid for pid in children if b"reader_process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in children if b"reader_pool" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def wait_for_end_of_processes() -> None:
