@@ -23,6 +23,7 @@ from mas.tools.results import ToolError, ToolResult
 
 MAX_EXPRESSION_CHARS = 1_000
 MAX_RESULT_BITS = 13_000  # about 3,900 digits: below Python's own limit of 4,300 for printing an int
+MAX_WORK_BITS = 1_000_000  # of a result that is computed, to see how large it is
 MAX_DIGITS = int(MAX_RESULT_BITS * math.log10(2))
 MAX_ROUND_DIGITS = 1_000
 
@@ -63,15 +64,9 @@ def calculator(expression: str) -> ToolResult:
         result = _evaluate(text)
     except (ArithmeticError, TypeError, ValueError, RecursionError, MemoryError) as error:
         raise ToolError(f"{_clip(expression)} cannot be calculated: {str(error) or type(error).__name__}.") from error
-    if isinstance(result, tuple) and re.match(r"(?:modf|frexp)\b", text):
-        return ToolResult(f"({', '.join(map(_format, result))})")
     if not isinstance(result, int | float):
         raise ToolError(f"{_clip(expression)} gives no single number; write an expression such as sum([1, 2, 3]).")
-    return ToolResult(_format(result))
-
-
-def _format(number: Number) -> str:
-    return str(number) if isinstance(number, int) else repr(float(f"{number:.15g}"))
+    return ToolResult(str(result) if isinstance(result, int) else repr(float(f"{result:.15g}")))
 
 
 def _check_text(text: str) -> None:
@@ -137,26 +132,17 @@ def _guard(function: _Function, lists: int = 0, estimate_bits: Callable[..., flo
         numbers = [number for value in values for number in value] if lists else values
         if not all(isinstance(number, int | float) for number in (*numbers, *named.values())):
             raise TypeError("a number was expected, not a list or a function's name")
-        if estimate_bits is not None and estimate_bits(*values) > MAX_RESULT_BITS:
-            raise OverflowError(f"the result would have more than {MAX_DIGITS} digits")
+        if estimate_bits is not None and estimate_bits(*values) > MAX_WORK_BITS:
+            raise OverflowError(f"the result has more than {MAX_DIGITS} digits")
         return _check_value(function(*values, **named))
 
     return call
 
 
 def _estimate_power(base: Number, exponent: Number) -> float:
+    """Return at least the bits of a power of whole numbers; a permutation or combination has fewer."""
     is_growing = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
-    return (abs(int(base)).bit_length() - 1) * exponent if is_growing else 0.0
-
-
-def _estimate_perm(n: Number, k: Number | None = None) -> float:
-    chosen = n if k is None else min(k, n)
-    return chosen * (math.log2(n) - 1.45) if n > 1 else 0.0  # perm(n, k) >= (n / 2.72)**k
-
-
-def _estimate_comb(n: Number, k: Number) -> float:
-    chosen = min(k, n - k)
-    return chosen * (math.log2(n) - math.log2(chosen)) if chosen > 0 else 0.0  # comb(n, k) >= (n / k)**k
+    return abs(base).bit_length() * exponent if is_growing else 0.0
 
 
 def _round(number: Number, digits: int | None = None) -> Number:
@@ -183,7 +169,11 @@ def _functions() -> dict[str, _Function]:
     several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
     pairs = {name: of_math[name] for name in ("dist", "sumprod") if name in of_math}
     counted = ((single, 0), (several, 1), (pairs, 2))
-    estimates = {"factorial": _estimate_perm, "comb": _estimate_comb, "perm": _estimate_perm}
+    estimates: dict[str, Callable[..., float]] = {
+        "factorial": lambda n: _estimate_power(n, n),
+        "comb": lambda n, k: _estimate_power(n, min(k, n - k)),
+        "perm": lambda n, k=None: _estimate_power(n, n if k is None else min(k, n)),
+    }
     return {
         name: _guard(function, lists, estimates.get(name))
         for functions, lists in counted
