@@ -63,7 +63,6 @@ _SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] 
     (0, b"{\\rtf", (".rtf",)),
 )
 _OFFICE_MEMBERS = {"xl/workbook.xml": ".xlsx", "word/document.xml": ".docx", "ppt/presentation.xml": ".pptx"}
-_EPUB_TYPE = b"application/epub+zip"
 _OLD_OFFICE_STREAMS = {  # names of streams, in utf-16 as the container's directory has them
     "EncryptedPackage": ".protected",
     "WordDocument": ".doc",
@@ -97,20 +96,12 @@ def _read_version(path: Path, member: str | None, _version: tuple[int, int]) -> 
 
 
 def read_source(data: bytes, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the task READ: return a file as text.
-
-    Raises:
-        ToolError: as `read_document`.
-    """
+    """Do the task READ: return a file as text."""
     return read_in_process(Source(arguments["name"], data), arguments.get("member")).to_facts()
 
 
 def read_in_process(source: Source, member: str | None = None) -> Document:
-    """Return a file as text, read in this process.
-
-    Raises:
-        ToolError: as `read_document`.
-    """
+    """Return a file as text, read in this process."""
     kind, notes = detect_kind(source), list[str]()
     if member is not None and kind == ".zip":
         source = read_member(source, member)
@@ -154,6 +145,6 @@ def _detect_package(source: Source) -> str:
             members = set(package.namelist())
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         return ".zip"
-    if _EPUB_TYPE in source.data[:100]:
+    if b"application/epub+zip" in source.data[:100]:
         return ".epub"
     return next((kind for member, kind in _OFFICE_MEMBERS.items() if member in members), ".zip")

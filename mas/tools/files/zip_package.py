@@ -3,8 +3,7 @@
 The libraries trust their input. They check neither the unpacked size of a package nor entities in its XML (no office
 program writes any), which can expand to gigabytes or to a file of this machine.
 
-    list_members(Source("a.docx", data))                       # ["[Content_Types].xml", "word/document.xml", …]
-    read_member(Source("data.zip", data), "tables/x.csv")      # Source("data.zip: tables/x.csv", b"…")
+    list_members(Source("a.docx", data))      # ["[Content_Types].xml", "word/document.xml", …]
 """
 
 import io
