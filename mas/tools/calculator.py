@@ -142,7 +142,7 @@ def _guard(function: _Function, lists: int = 0, estimate_bits: Callable[..., flo
 def _estimate_power(base: Number, exponent: Number) -> float:
     """Return at least the bits of a power of whole numbers; a permutation or combination has fewer."""
     is_growing = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
-    return abs(base).bit_length() * exponent if is_growing else 0.0
+    return abs(int(base)).bit_length() * exponent if is_growing else 0.0
 
 
 def _round(number: Number, digits: int | None = None) -> Number:
