@@ -19,8 +19,8 @@ from mas.llm.profiles.model import Model
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import SampleLimits
 from mas.runtime.security.redaction import Redact
+from mas.tools.settings import Resources as Resources  # re-exported
 from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources as Resources  # re-exported
 
 if TYPE_CHECKING:
     import dspy

@@ -22,7 +22,7 @@ from mas.llm.retrying import REFUSALS_PER_RETRY
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.systems.toy.system import ToySystem
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from tests.eval.command_line import EvalCommand, dataset, question
 from tests.servers.fault_replies import ANSWER
 from tests.servers.faults import fault_server

@@ -20,7 +20,7 @@ from mas.llm.profiles.model import AgentModel, check_agents
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import agent_names
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from tests.mas.llm.loopback import Handler, Received, Server, serving
 from tests.mas.llm.stand_ins import chat, llamacpp, ollama, vllm
 from tests.servers.chat_request import read_request

@@ -33,7 +33,7 @@ from mas.runtime.trace import NEARLY_RIGHT, Span, event, span
 from mas.tools.attachments import can_be_used
 from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult, to_tool_result
-from mas.tools.tool_context import Resources, ToolLimits, use_tool_context
+from mas.tools.settings import Resources, ToolSettings, use_tool_context
 
 Changes = dict[str, object]  # the fields of the state that a node has changed
 Arguments = dict[str, object]  # of a tool call
@@ -59,7 +59,7 @@ class Toolbox:
     resources: Resources = field(default_factory=Resources)
 
     @property
-    def limits(self) -> ToolLimits:
+    def limits(self) -> ToolSettings:
         return self.resources.settings
 
 

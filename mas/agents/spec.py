@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 from mas.runtime.errors import UserError
 from mas.tools.catalogue import BROWSER, load_function
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 
 if TYPE_CHECKING:
     import dspy

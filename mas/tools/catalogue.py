@@ -7,8 +7,7 @@ from typing import Any
 
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
-from mas.tools.settings import ToolSettings, WebSettings, describe_missing_key, describe_missing_search
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources, ToolSettings, WebSettings, describe_missing_key, describe_missing_search
 
 
 def load_function(dotted: str) -> Callable[..., Any]:

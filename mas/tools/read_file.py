@@ -20,8 +20,7 @@ from mas.tools.files.kinds import NO_ARCHIVE, read_document
 from mas.tools.files.paging import show_file
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import Excerpt, ToolError, ToolResult
-from mas.tools.settings import TranscriptionSettings
-from mas.tools.tool_context import get_settings
+from mas.tools.settings import TranscriptionSettings, get_settings
 
 SOUND_FORMATS = (".mp3", ".wav", ".m4a", ".flac", ".ogg", ".mp4", ".webm")  # that the endpoint takes
 MAX_SOUND_BYTES = 25_000_000  # of one file at OpenAI; https://platform.openai.com/docs/guides/speech-to-text

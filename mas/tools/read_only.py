@@ -25,8 +25,7 @@ from mas.runtime.sample_context import KeptResult, SampleContext, ToolResults
 from mas.tools.attachments import digest_attachments, list_attachments
 from mas.tools.files import ocr
 from mas.tools.results import ToolResult
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import get_settings
+from mas.tools.settings import ToolSettings, get_settings
 
 if TYPE_CHECKING:
     import dspy

@@ -1,17 +1,22 @@
-"""The `tools` part of the configuration: limits of every tool, and the settings of each group of tools.
+"""The `tools` part of the configuration, and the settings of the run for the tools that are called in it.
 
-ToolSettings(web=WebSettings(wikipedia_language="de"), sandbox=SandboxSettings(kind="bubblewrap")).check()
+with use_tool_context(Resources(ToolSettings(web=WebSettings(wikipedia_language="de")))):
+    get_settings(WebSettings).wikipedia_language      # "de"
 """
 
 import os
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 from mas.runtime.text import is_web_address
-from mas.tools.tool_context import ToolLimits
 
+_Settings = TypeVar("_Settings")
 EXAMPLE_URL = "http://127.0.0.1:3000/mcp"
 AUTO, BUBBLEWRAP, DENO, REFUSE = "auto", "bubblewrap", "deno", "refuse"
 KINDS = (AUTO, BUBBLEWRAP, DENO, REFUSE)
@@ -141,9 +146,10 @@ class SandboxSettings:
 
 
 @dataclass
-class ToolSettings(ToolLimits):
-    """Limits that hold for every tool, and the settings of each group of tools."""
+class ToolSettings:
+    """Settings of all tools."""
 
+    fail_fast: bool = False  # true: the first tool failure ends the question, as the original design had it
     transcription: TranscriptionSettings = field(default_factory=TranscriptionSettings)
     web: WebSettings = field(default_factory=WebSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
@@ -162,3 +168,31 @@ class ToolSettings(ToolLimits):
         """
         for part in (self.web, self.browser, self.sandbox):
             part.check()
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Settings of the tools, and the services that are open as long as the run."""
+
+    settings: ToolSettings = field(default_factory=ToolSettings)
+    services: Mapping[str, object] = field(default_factory=dict)  # by name, such as "browser"
+    broken: tuple[str, ...] = ()  # a sentence for each tool that cannot work on this machine, with the remedy
+
+
+_context: ContextVar[Resources | None] = ContextVar("tool_context", default=None)
+
+
+@contextmanager
+def use_tool_context(resources: Resources) -> Iterator[None]:
+    """Set the context of the tool calls made inside, also in tasks and threads started there."""
+    token = _context.set(resources)
+    try:
+        yield
+    finally:
+        _context.reset(token)
+
+
+def get_settings(kind: type[_Settings]) -> _Settings:
+    """Return the run's settings of this type: all of them or the field of it; outside a run its defaults."""
+    settings = (_context.get() or Resources()).settings
+    return next((part for part in (settings, *vars(settings).values()) if isinstance(part, kind)), None) or kind()

@@ -14,7 +14,7 @@ from eval.scorers.gaia import GaiaScorer
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, read_prompt_set
 from mas.simulation import SimulatedModel
 from mas.system import agent_names
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from tests.bench.measuring import ROOT
 
 CONCURRENCY = 16

@@ -22,7 +22,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.simulation import SimulatedModel
 from mas.system import agent_names
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from tests.eval.execution.sample_run import SampleRun
 
 

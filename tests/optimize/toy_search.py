@@ -33,7 +33,7 @@ from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.simulation import SimulatedModel, answer_request, propose_prompt
 from mas.system import agent_names
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from optimize.search.optimizer import Optimizer, Proposal, SearchContext, SearchOutcome
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trials

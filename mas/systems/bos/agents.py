@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from mas.agents.spec import AgentSpec
 from mas.systems.bos.contracts import AgentName
 from mas.systems.bos.settings import BosSettings
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 
 if TYPE_CHECKING:
     import dspy

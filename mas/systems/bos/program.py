@@ -31,7 +31,7 @@ from mas.systems.bos.contracts import (
 from mas.systems.bos.orchestrator import GraphContext, workflow
 from mas.systems.bos.planner import Planner
 from mas.systems.bos.settings import BosSettings
-from mas.tools.tool_context import Resources, use_tool_context
+from mas.tools.settings import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
 

@@ -18,8 +18,7 @@ from mas.tools.sandbox.deno import Deno
 from mas.tools.sandbox.jail import Jail
 from mas.tools.sandbox.session import OVER, Files, NotAvailableError, Reply, Session, SessionLostError
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
-from mas.tools.settings import AUTO, REFUSE, SandboxSettings
-from mas.tools.tool_context import get_settings
+from mas.tools.settings import AUTO, REFUSE, SandboxSettings, get_settings
 
 STATE_KEY = "python"  # in `SampleContext.tool_state`
 MAX_CODE_CHARS = 20_000  # a longer text is refused

@@ -24,8 +24,7 @@ from mas.tools.http.client import Reply, Rules, limit_time, send_request
 from mas.tools.http.url_policy import normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import WebSettings
-from mas.tools.tool_context import get_settings
+from mas.tools.settings import WebSettings, get_settings
 from mas.tools.web.page_view import FetchedPage, get_or_fetch, show_page
 
 MAX_PAGE_BYTES = 10_000_000  # after decompression

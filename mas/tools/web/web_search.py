@@ -15,8 +15,7 @@ from mas.tools.http.client import Rules, TransientError, build_busy_error, open_
 from mas.tools.http.url_policy import NotPublicError, normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import SEARCH_KEY_ENV, WebSettings
-from mas.tools.tool_context import get_settings
+from mas.tools.settings import SEARCH_KEY_ENV, WebSettings, get_settings
 from mas.tools.web.page_view import FoundPage, show_found_pages
 
 WHAT = "Web search"

@@ -28,8 +28,7 @@ from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.client import Rules, limit_time, send_request
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import WebSettings
-from mas.tools.tool_context import get_settings
+from mas.tools.settings import WebSettings, get_settings
 from mas.tools.web.page_view import FetchedPage, FoundPage, get_or_fetch, show_found_pages, show_page
 
 _NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # characters that MediaWiki does not allow

@@ -26,8 +26,7 @@ from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.read_file import read_file
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources, get_settings
+from mas.tools.settings import Resources, ToolSettings, get_settings
 from tests.scripted_model import (
     UNREADABLE,
     Answer,

@@ -21,8 +21,7 @@ from mas.systems.gaia.nodes import Research
 from mas.tools import results
 from mas.tools.catalogue import TOOLS
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources, ToolSettings
 from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn, tool_results
 
 DONE: Answer = {"result": "done"}

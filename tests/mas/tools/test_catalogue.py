@@ -13,8 +13,7 @@ from mas.systems.single_agent.system import SingleAgentSystem
 from mas.systems.toy.system import ToySystem
 from mas.tools.browser.session import ALLOWED
 from mas.tools.catalogue import BROWSER, open_tools
-from mas.tools.settings import BrowserSettings, ToolSettings, WebSettings
-from mas.tools.tool_context import Resources
+from mas.tools.settings import BrowserSettings, Resources, ToolSettings, WebSettings
 from tests.servers.playwright_mcp import BrowserServer, running_stub
 
 

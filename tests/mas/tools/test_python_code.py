@@ -12,8 +12,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
 from mas.tools.results import ToolError
 from mas.tools.sandbox.repl import NO_OUTPUT, STATE_KEY, python_repl_tool
-from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings
-from mas.tools.tool_context import Resources, use_tool_context
+from mas.tools.settings import BUBBLEWRAP, Resources, SandboxSettings, ToolSettings, use_tool_context
 from tests.needs import skip_without
 
 

@@ -20,8 +20,7 @@ from mas.tools.files import ocr
 from mas.tools.read_file import read_file
 from mas.tools.read_only import is_read_only, mark_read_only
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import ToolSettings, TranscriptionSettings, WebSettings
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources, ToolSettings, TranscriptionSettings, WebSettings
 from mas.tools.unit_converter import unit_converter
 from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn, tool_results
 

@@ -16,8 +16,7 @@ from mas.runtime.untrusted import is_untrusted
 from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import TOOLS, load_function
 from mas.tools.results import ResultKind, ToolResult
-from mas.tools.settings import BUBBLEWRAP, SandboxSettings, ToolSettings, WebSettings
-from mas.tools.tool_context import Resources, use_tool_context
+from mas.tools.settings import BUBBLEWRAP, Resources, SandboxSettings, ToolSettings, WebSettings, use_tool_context
 from tests.mas.tools.web.in_context import LOOPBACK
 from tests.needs import skip_without
 from tests.servers.loopback import running

@@ -14,8 +14,7 @@ from mas.tools.attachments import use_attachments
 from mas.tools.catalogue import open_tools
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import ToolSettings, TranscriptionSettings
-from mas.tools.tool_context import Resources, use_tool_context
+from mas.tools.settings import Resources, ToolSettings, TranscriptionSettings, use_tool_context
 from tests.servers.loopback import CUT, DRIP, HANG, HTML, RESET, Answer, Asked, LoopbackServer, running
 
 KEY = "sk-transcription-12345678"

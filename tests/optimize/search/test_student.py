@@ -13,7 +13,7 @@ from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.sample_context import LimitReachedError, SampleLimits, current_context
 from mas.system import agent_names
 from mas.systems.gaia.system import GaiaSystem
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from tests.mas.systems.gaia.building import build
 from tests.optimize.toy_search import toy, toy_search
 from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn, reject

@@ -15,8 +15,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.catalogue import TOOLS, load_function
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources, ToolSettings
 from tests.eval.analysis.attribution import planted_faults
 from tests.eval.analysis.attribution.planted_faults import BENCHES, Bench, Fault, break_tool
 from tests.eval.analysis.attribution.planted_proofs import ProofBench

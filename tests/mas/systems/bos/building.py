@@ -13,8 +13,7 @@ from mas.systems.bos.contracts import AgentExecutionStatus, AgentName, AgentResu
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.settings import PlannerSettings
 from mas.systems.bos.system import BosSystem
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources, ToolSettings
 from tests.scripted_model import ScriptedModel
 
 NOW = datetime(2026, 11, 22, 23, 59, 59, tzinfo=UTC)

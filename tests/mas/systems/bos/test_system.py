@@ -8,7 +8,7 @@ from mas.agents.spec import ModelSettings
 from mas.runtime.errors import UserError
 from mas.systems.bos.context import read_clock
 from mas.systems.bos.system import BosSystem
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 
 
 def test_the_time_in_all_requests_can_be_fixed() -> None:

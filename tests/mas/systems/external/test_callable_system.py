@@ -9,7 +9,7 @@ from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.external.system import CallableSystem
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from tests.mas.systems.external.user_code import AnyonesModel, module
 
 

@@ -10,8 +10,7 @@ from mas.agents.react import Toolbox
 from mas.agents.spec import AgentSettings
 from mas.systems.gaia.agents import GraphState, Worker, initial_state
 from mas.systems.gaia.system import GaiaSystem
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources, ToolSettings
 from tests.scripted_model import ScriptedModel
 
 LIMITS: dict[Worker, int] = {"planner": 3, "researcher": 5, "expert": 5}  # those of conf/system/gaia.yaml

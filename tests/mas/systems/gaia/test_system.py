@@ -7,8 +7,7 @@ import pytest
 from mas.runtime.errors import UserError
 from mas.systems.gaia.agents import AGENTS
 from mas.systems.gaia.system import AgentSettings, GaiaSystem
-from mas.tools.settings import ToolSettings
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources, ToolSettings
 from tests.mas.systems.gaia.building import TOOLS
 from tests.scripted_model import ScriptedModel, answering
 

@@ -12,7 +12,7 @@ from mas.agents.spec import AgentSettings
 from mas.runtime.lm_errors import StepLimitError, TruncatedReplyError
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.single_agent.system import SingleAgentSystem
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from tests.scripted_model import UNREADABLE, Answer, Call, Reply, ScriptedModel, all_text, in_turn, said
 
 TOOLS = {"read_file": "mas.tools.read_file.read_file", "calculator": "mas.tools.calculator.calculator"}

@@ -7,7 +7,7 @@ from dspy.lm15 import Request, Response
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.systems.toy.system import AGENTS, ToySystem
-from mas.tools.tool_context import Resources
+from mas.tools.settings import Resources
 from tests.scripted_model import ScriptedModel, _response, all_text, answering
 
 FIELDS = {"plan": "problem", "solve": "problem_and_steps", "finalize": "result_to_finalize"}

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace, span
-from mas.tools.settings import ToolSettings, WebSettings
-from mas.tools.tool_context import Resources, use_tool_context
+from mas.tools.settings import Resources, ToolSettings, WebSettings, use_tool_context
 
 LOOPBACK = "127.0.0.1"
 
