@@ -51,7 +51,7 @@ class _Contract(BaseModel):
 class AgentRequest(_Contract):
     """Question with its context and options."""
 
-    question: str = Field(min_length=1)
+    question: str = Field(min_length=1, pattern=r"\S")
     context: dict[str, object] = Field(default_factory=dict)
     prefer_agents: tuple[AgentName, ...] = ()  # these come first, if they are candidates
     disable_agents: tuple[AgentName, ...] = ()

@@ -75,8 +75,8 @@ class BosProgram(AgentProgram):
             ValueError: the question is empty, or a field of the request is wrong.
             ModelFailedError: the language model could not be asked at all.
         """
+        check_question(question)
         request = parse_inputs(question, inputs)
-        check_question(request.question)
         state = await self.run_graph(request)
         _check_model_replied(state)
         return {
