@@ -180,35 +180,9 @@ def current_thread_id() -> str | None:
     return trace.thread_id if trace else None
 
 
-def _open_trace() -> Trace:
-    """Return the trace being recorded, or one that nobody will read."""
+def current_trace() -> Trace:
+    """Return the trace being recorded, or one that nobody will read: a system notes there how far its work has come."""
     return _trace.get() or Trace("")
-
-
-def note_limit(limit: str) -> None:
-    """Note that a limit of the system itself ended the work, such as `retry_limit:expert`."""
-    _open_trace().limit = limit
-
-
-def note_failure(error: BaseException, agent: str) -> None:
-    """Note that an agent's failure ended the work: the answer that the program returns says so and is none."""
-    _open_trace().failure = (error, agent)
-
-
-def note_step(step: str, retry_counts: Mapping[str, int]) -> None:
-    """Note the step of its workflow that the system enters, and how often each agent's work was rejected so far."""
-    trace = _open_trace()
-    trace.step, trace.retry_counts = step, dict(retry_counts)
-
-
-def keep_state(state: Mapping[str, object]) -> None:
-    """Store the system's present state; a later one replaces it."""
-    _open_trace().state = dict(state)
-
-
-def keep_answer(text: str) -> None:
-    """Store the answer to use if a limit ends the sample now; a later one replaces it."""
-    _open_trace().answer = text
 
 
 def event(name: str, level: Level = "info", **fields: object) -> None:

@@ -21,7 +21,7 @@ from langgraph.runtime import Runtime
 
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import LimitReachedError
-from mas.runtime.trace import keep_answer, keep_state, span
+from mas.runtime.trace import current_trace, span
 from mas.systems.bos.composer import Composer, format_earlier
 from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, Clock, read_clock
 from mas.systems.bos.contracts import (
@@ -198,7 +198,6 @@ async def compose_node(state: OrchestratorState, runtime: Context) -> Orchestrat
         statuses = {result.agent: str(result.status) for result in results}
         recorder.add("RESULT", "Composer produced the response", statuses=statuses, has_data=composed.data is not None)
         current.outputs = {"final_answer": composed.answer}
-    keep_answer(composed.answer)
     hidden: dict[str, object] = {} if request.include_data else {"tabular": None}
     hidden |= {} if request.trace else {"trace": []}
     response = composed.model_copy(
@@ -216,5 +215,5 @@ async def compose_node(state: OrchestratorState, runtime: Context) -> Orchestrat
 def _keep(state: OrchestratorState, **changes: Any) -> OrchestratorState:
     """Store the new state for the sample's record, its trace with the new events at the end; return the changes."""
     changed = cast(OrchestratorState, {**changes, "trace": [*state.get("trace", ()), *changes["trace"]]})
-    keep_state({**state, **changed})
+    current_trace().state = {**state, **changed}
     return changed

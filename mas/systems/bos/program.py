@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
-from mas.runtime.trace import note_failure
+from mas.runtime.trace import current_trace
 from mas.systems.bos.agents import COMPOSER, PLANNER, REGISTRY, SPECS
 from mas.systems.bos.composer import Composer
 from mas.systems.bos.context import Clock
@@ -195,5 +195,5 @@ def _check_model_replied(state: OrchestratorState) -> None:
         raise ModelFailedError("The language model could not be asked. " + "; ".join(reasons))
     for result in results:
         if result.model_error:
-            note_failure(result.model_error, result.agent)
+            current_trace().failure = (result.model_error, result.agent)
             return

@@ -19,7 +19,7 @@ from mas.prompt_sets.dspy_internals import annotation_allows_none, parse_value
 from mas.runtime.errors import AgentReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.text import name_type, replace_surrogates
-from mas.runtime.trace import keep_answer, keep_state
+from mas.runtime.trace import current_trace
 from mas.systems.external.dspy_spans import PredictorSpans, blocks, limit_tools
 from mas.systems.external.program import TRACE_KEYS, ForeignProgram, Shared
 from mas.systems.external.target import LoadedModule, choose_answer_field, describe_answer_choice, is_async
@@ -70,17 +70,16 @@ class DspyProgram(ForeignProgram):
         given: Mapping[str, str] = inputs or {"question": question}
         state: dict[str, object] = {"question": question, "file": file.name if file else None}
         state |= {"inputs": dict(given), "correlation_id": thread_id}
-        keep_state(state)
+        current_trace().state = dict(state)
         with self.note_timeout():
             value = await self._call(self._list_arguments(given, file))
         outputs = _read_outputs(value, self.name)
         state["outputs"] = outputs
-        keep_state(state)
+        current_trace().state = dict(state)
         field = choose_answer_field(outputs, *self._answer)
         if field is None:
             raise AgentReplyError(describe_answer_choice(self.name, outputs, self._answer[0]))
         answer = _write_text(outputs[field])
-        keep_answer(answer)
         trace = next((_write_text(outputs[key]) for key in TRACE_KEYS if outputs.get(key) is not None), "")
         return {**state, "final_answer": answer, "final_reasoning_trace": trace}
 

@@ -29,7 +29,7 @@ from mas.agents.program import AgentProgram, State
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.text import name_type, replace_surrogates
-from mas.runtime.trace import keep_answer, keep_state, span
+from mas.runtime.trace import current_trace, span
 from mas.systems.external.target import Agent
 
 ANSWER_KEYS = ("final_answer", "answer")
@@ -102,14 +102,13 @@ class ForeignProgram(AgentProgram):
         """
         inputs = {"question": question, "file": file.name if file else None}
         state: dict[str, object] = {**inputs, "correlation_id": thread_id}
-        keep_state(state)
+        current_trace().state = dict(state)
         with span("agent", self.name, inputs=inputs) as current:
             with self.note_timeout():
                 value = await self.ask(question, file, thread_id)
             answer, trace, rest = read_reply(value, self.name)
             answers = {"final_answer": answer, "final_reasoning_trace": trace}
             current.outputs = dict(answers)
-        keep_answer(answer)
         return {**state, **answers, "reply": rest}
 
 

@@ -18,7 +18,7 @@ from langgraph.runtime import Runtime
 
 from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, react
 from mas.prompt_sets.demos import Turn
-from mas.runtime.trace import event, keep_answer, note_failure, span
+from mas.runtime.trace import current_trace, event, span
 from mas.systems.gaia import messages
 from mas.systems.gaia.agents import (
     COULD_NOT_ANSWER,
@@ -175,7 +175,7 @@ async def expert(state: GraphState, runtime: Context) -> GraphState:
         answer, reasoning = prediction.expert_answer or "", prediction.reasoning_trace or ""
         current.outputs = {"expert_answer": answer, "reasoning_trace": reasoning}
         if answer:
-            keep_answer(answer)
+            current_trace().answer = answer
         expert_state = ExpertState(
             messages=turns,
             question=state["question"],
@@ -244,14 +244,13 @@ def give_up(state: GraphState, runtime: Context) -> GraphState:
     """Give the fixed answer; its reasoning trace says which agent failed, and why."""
     agent = state["error_component"] or state["failing_agent"]
     if fault := runtime.context.faults.get(agent):
-        note_failure(fault, agent)  # of the model: no answer that could be scored
+        current_trace().failure = (fault, agent)  # of the model: no answer that could be scored
     with span("agent", "finalizer", inputs={"request": messages.newest_request(state, "finalizer")}) as current:
         current.outputs = {"final_answer": COULD_NOT_ANSWER}
         return _finalize(state, COULD_NOT_ANSWER, describe_exhaustion(state))
 
 
 def _finalize(state: GraphState, answer: str, trace: str) -> GraphState:
-    keep_answer(answer)
     content = f"Finalizer complete. The final answer is:\n{answer}\n\n## The final reasoning trace is:\n{trace}"
     return _respond(state, "finalizer", content, final_answer=answer, final_reasoning_trace=trace)
 

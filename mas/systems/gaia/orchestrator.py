@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mas.runtime.trace import event, note_limit, note_step
+from mas.runtime.trace import current_trace, event
 from mas.systems.gaia import messages
 from mas.systems.gaia.agents import (
     COULD_NOT_ANSWER,
@@ -100,7 +100,7 @@ def check_retry_limit(state: GraphState) -> GraphState:
     if not exhausted:
         return state
     failing = exhausted[0]
-    note_limit(f"retry_limit:{failing}")
+    current_trace().limit = f"retry_limit:{failing}"
     event("retries exhausted", "warning", agent=failing, retry_count=fields[f"{failing}_retry_count"])
     return _with(
         state,
@@ -125,7 +125,8 @@ def execute_next_step(state: GraphState, gives_up: bool = False) -> GraphState:
     if step == "researcher" and state["critic_researcher_decision"] != "reject":
         state = {**state, "current_research_index": state["current_research_index"] + 1}
     retry_counts = {str(worker): _read(state)[f"{worker}_retry_count"] for worker in WORKERS}
-    note_step(step, retry_counts)
+    trace = current_trace()
+    trace.step, trace.retry_counts = step, retry_counts
     event("step", step=step, research_index=state["current_research_index"], retry_counts=retry_counts)
     request = _BY_NAME[step].request
     if state["retry_failed"] or state["error"]:

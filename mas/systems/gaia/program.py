@@ -22,7 +22,7 @@ from mas.agents.program import AgentProgram, State
 from mas.agents.spec import Toolboxes
 from mas.runtime.errors import walk_chain
 from mas.runtime.sample_context import LimitReachedError
-from mas.runtime.trace import event, keep_state, span
+from mas.runtime.trace import current_trace, event, span
 from mas.systems.gaia.agents import AGENTS, SPECS, GraphState, Worker, initial_state
 from mas.systems.gaia.nodes import NODES, Context, GraphContext, give_up
 from mas.systems.gaia.orchestrator import orchestrate, route_from_orchestrator
@@ -131,7 +131,7 @@ async def _input_interface(state: GraphState, runtime: Context) -> Changes:
         raise ValueError("No question provided to input interface")
     event("input interface started", component="input_interface")
     first = initial_state(state["question"], state["file"], state["correlation_id"], runtime.context.retry_limits)
-    keep_state(first)
+    current_trace().state = dict(first)
     event("input interface completed", component="input_interface")
     return cast(Changes, first)
 
@@ -139,7 +139,7 @@ async def _input_interface(state: GraphState, runtime: Context) -> Changes:
 async def _orchestrator(state: GraphState, runtime: Context) -> Changes:
     with span("orchestrator", "orchestrator", after=state["current_step"]):
         after = orchestrate(state, gives_up=runtime.context.on_retry_exhausted == "give_up")
-    keep_state(after)
+    current_trace().state = dict(after)
     return _find_changes(state, after)
 
 

@@ -15,7 +15,7 @@ from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, react
 from mas.agents.spec import AgentSpec, Toolboxes
 from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import StepLimitError
-from mas.runtime.trace import event, keep_answer, keep_state, span
+from mas.runtime.trace import current_trace, event, span
 
 
 class Answer(dspy.Signature):
@@ -51,7 +51,7 @@ class SingleAgentProgram(AgentProgram):
         state |= {"correlation_id": thread_id, "turns": [], "retry_count": 0, "feedback": ""}
         request = question
         while True:
-            keep_state(state)
+            current_trace().state = dict(state)
             try:
                 state["turns"], prediction = await self._try(request, state["file"])
                 break
@@ -65,7 +65,6 @@ class SingleAgentProgram(AgentProgram):
                 event("unusable reply", "warning", agent="agent", error=state["feedback"])
                 request = f"{question}\n\nYour last reply could not be used: {state['feedback']}"
         answer, trace = prediction.final_answer or "", prediction.final_reasoning_trace or ""
-        keep_answer(answer)
         return {**state, "final_answer": answer, "final_reasoning_trace": trace}
 
     async def _try(self, request: str, file: str | None) -> tuple[list[Turn], dspy.Prediction]:

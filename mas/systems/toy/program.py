@@ -13,7 +13,7 @@ import dspy
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
-from mas.runtime.trace import keep_answer, keep_state, span
+from mas.runtime.trace import current_trace, span
 
 
 class Plan(dspy.Signature):
@@ -65,13 +65,12 @@ class ToyProgram(AgentProgram):
             request = format_result(question, state["working"], state["result"])
             final = await _ask(state, "finalize", self.finalize, result_to_finalize=request)
         answer, trace = final.final_answer or "", final.final_reasoning_trace or ""
-        keep_answer(answer)
         return {**state, "final_answer": answer, "final_reasoning_trace": trace}
 
 
 async def _ask(state: State, agent: str, predictor: dspy.Predict, **inputs: str) -> dspy.Prediction:
     """Keep the state and return the predictor's reply; a span holds the request and the reply."""
-    keep_state(state)
+    current_trace().state = dict(state)
     with span("agent", agent, inputs={"request": next(iter(inputs.values()))}) as current:
         prediction = await predictor.acall(**inputs)
         current.outputs = dict(prediction.items())

@@ -14,7 +14,7 @@ from eval.scorers.gaia import GaiaScorer
 from eval.scorers.score import Score
 from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, current_context
-from mas.runtime.trace import event, keep_answer, keep_state, note_failure, note_step, span
+from mas.runtime.trace import current_trace, event, span
 from tests.eval.execution.sample_run import SampleRun
 
 Body = Callable[[str], Awaitable[dict[str, Any]]]
@@ -96,9 +96,9 @@ def test_an_answer_that_only_reports_a_failure_of_the_model_is_an_error_of_its_c
     """A scorer that expects a refusal never sees it."""
 
     async def body(question: str) -> dict[str, Any]:
-        note_step("expert", {})
-        note_failure(TruncatedReplyError("cut off"), "expert")
-        note_step("finalizer", {})
+        current_trace().step = "expert"
+        current_trace().failure = (TruncatedReplyError("cut off"), "expert")
+        current_trace().step = "finalizer"
         return {"final_answer": "The question could not be answered."}
 
     record = one(body)
@@ -186,7 +186,7 @@ def test_a_scorer_may_wait_and_its_calls_are_counted_apart() -> None:
 
 def test_a_secret_is_taken_out_of_errors_steps_and_state() -> None:
     async def body(question: str) -> dict[str, Any]:
-        keep_state({"notes": ["sk-123 was refused"], "sk": 1})
+        current_trace().state = {"notes": ["sk-123 was refused"], "sk": 1}
         with span("agent", "planner", inputs={"tries": [{"key": "sk-123"}]}):
             event("refused", key="sk-123")
             raise RuntimeError("bad key sk-123")
@@ -233,7 +233,7 @@ async def two_calls(question: str) -> dict[str, Any]:
         with span("agent", "expert"):
             current.count_lm_call()
         if question == "kept?":
-            keep_answer("42" if number == 0 else "43")
+            current_trace().answer = "42" if number == 0 else "43"
     return {"final_answer": "44"}
 
 
@@ -267,7 +267,7 @@ def test_an_answer_that_comes_after_the_deadline_does_not_count(
 ) -> None:
     async def body(question: str) -> dict[str, Any]:
         if kept:
-            keep_answer(kept)
+            current_trace().answer = kept
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
