@@ -1,29 +1,162 @@
-"""Services of the API-docs agent that last as long as a run: the catalogue, the kept tokens and an HTTP client.
+"""Services of the API-docs agent that last as long as a run: catalogue, HTTP client, Firebase tokens, a started API.
 
-with open_api(settings) as services:
-    ApiDocsAgent(predictors, services)
+    with open_api(settings) as services:
+        ApiDocsAgent(predictors, services)
+        token = await services.tokens.find(credentials, services.client)
+        token = await services.tokens.find(credentials, services.client, refused=token)         # after a 401
 
 `system.api.command` starts an API for the time of the run, such as that of a sample; it prints its address first.
+Tokens by e-mail and password are kept in memory and in a file, which is readable by its owner alone. Its keys are
+digests: it names no e-mail address.
 """
 
+import asyncio
+import hashlib
+import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+from pydantic import TypeAdapter
 
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.security.child_environment import build_child_environment
+from mas.runtime.security.private_file import find_state_folder, write_atomically
 from mas.runtime.text import is_web_address
 from mas.systems.bos.api.catalogue import Catalogue, load_catalogue
-from mas.systems.bos.api.tokens import FirebaseTokens, open_tokens
+from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.settings import LOOPBACK, ApiSettings
+
+IDENTITY, SECURE_TOKEN = "identitytoolkit.googleapis.com", "securetoken.googleapis.com"
+EMULATOR = "FIREBASE_AUTH_EMULATOR_HOST"  # variable of Firebase's own tools
+MARGIN_SECONDS = 60.0  # a token that expires earlier is not used
+TIMEOUT_SECONDS = 30.0
+_OK = 200
+
+
+@dataclass(frozen=True, repr=False)
+class Credentials:
+    """Account of a Firebase project; its values are never shown."""
+
+    api_key: str
+    email: str
+    password: str
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.api_key}\0{self.email}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Token:
+    id_token: str
+    refresh_token: str
+    expires_at: float  # seconds since the epoch
+
+
+_TOKENS = TypeAdapter(dict[str, _Token])
+
+
+class FirebaseTokens:
+    """Tokens of a run, by account."""
+
+    def __init__(
+        self, identity_url: str, securetoken_url: str, file: Path, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._identity_url, self._securetoken_url = identity_url, securetoken_url
+        self._file, self._clock = file, clock
+        self._kept: dict[str, _Token] = {}
+        self._lock = asyncio.Lock()
+
+    async def find(self, credentials: Credentials, client: httpx.AsyncClient, refused: str | None = None) -> str:
+        """Return a valid token: from memory, from the file, or a new one.
+
+        Args:
+            credentials: of the account.
+            client: with which Firebase is asked.
+            refused: the token that the API has refused; requests that were refused together renew it once.
+
+        Raises:
+            AgentFailureError: the account is refused, or Firebase cannot be reached.
+        """
+        async with self._lock:
+            kept = self._kept.get(credentials.digest)
+            if kept is None:
+                kept = (await asyncio.to_thread(self._read_file)).get(credentials.digest)
+            is_valid = kept is not None and kept.expires_at - MARGIN_SECONDS > self._clock()
+            if kept is None or not is_valid or kept.id_token == refused:
+                kept = await self._make(credentials, client, kept)
+            self._kept[credentials.digest] = kept
+            return kept.id_token
+
+    async def _make(self, credentials: Credentials, client: httpx.AsyncClient, before: _Token | None) -> _Token:
+        """Return a new token by the refresh token of the one before, else by a sign-in."""
+        new = None
+        if before is not None:
+            url, form = f"{self._securetoken_url}/v1/token", {"refresh_token": before.refresh_token}
+            reply = await _post(client, url, credentials.api_key, data={"grant_type": "refresh_token", **form})
+            new = self._read_token(reply, "id_token", "refresh_token", "expires_in")
+        if new is None:
+            url = f"{self._identity_url}/v1/accounts:signInWithPassword"
+            account = {"email": credentials.email, "password": credentials.password, "returnSecureToken": True}
+            reply = await _post(client, url, credentials.api_key, json=account)
+            new = self._read_token(reply, "idToken", "refreshToken", "expiresIn")
+        if new is None:
+            raise AgentFailureError(
+                "ConfigurationError",
+                f"Firebase refused the account of the API (HTTP {reply.status_code}); check its e-mail address, "
+                "password and web API key",
+            )
+        with suppress(OSError):  # a file that cannot be written costs the next run a sign-in
+            await asyncio.to_thread(self._write_file, credentials.digest, new)
+        return new
+
+    def _read_token(self, reply: httpx.Response, token: str, refresh: str, expires: str) -> _Token | None:
+        """Return the token in a reply; None: it is refused."""
+        if reply.status_code != _OK:
+            return None
+        try:
+            content = reply.json()
+            return _Token(str(content[token]), str(content[refresh]), self._clock() + float(content[expires]))
+        except (ValueError, KeyError, TypeError):
+            raise AgentFailureError("HttpRequestError", "Firebase's reply holds no token") from None
+
+    def _read_file(self) -> dict[str, _Token]:
+        """Return the tokens of earlier runs; a file that is missing or damaged has none."""
+        try:
+            return _TOKENS.validate_json(self._file.read_bytes())
+        except (OSError, ValueError):
+            return {}
+
+    def _write_file(self, digest: str, token: _Token) -> None:
+        """Add a token to the file in one step."""
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with write_atomically(self._file) as file:
+            file.write(_TOKENS.dump_json(self._read_file() | {digest: token}).decode())
+
+
+def open_tokens(environment: Mapping[str, str] = os.environ) -> FirebaseTokens:
+    """Return the tokens of Firebase, or of its emulator, that are kept in the user's state folder."""
+    emulator = environment.get(EMULATOR)
+    at = f"http://{emulator}/" if emulator else "https://"
+    return FirebaseTokens(at + IDENTITY, at + SECURE_TOKEN, find_state_folder() / "firebase_tokens.json")
+
+
+async def _post(client: httpx.AsyncClient, url: str, api_key: str, **body: Any) -> httpx.Response:
+    try:
+        return await client.post(url, params={"key": api_key}, timeout=TIMEOUT_SECONDS, follow_redirects=False, **body)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the key
+        raise AgentFailureError("HttpRequestError", f"Firebase cannot be reached ({type(error).__name__})") from None
+
 
 MAX_IDLE_CONNECTIONS = 20
 START_SECONDS = 30.0  # of an API that is started

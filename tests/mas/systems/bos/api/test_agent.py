@@ -14,8 +14,7 @@ from dspy.utils.exceptions import LMServerError
 from mas.agents.chat_adapter import ChatAdapter
 from mas.systems.bos.api.agent import AdjustApiCall, ApiDocsAgent, PlanApiCall, SummarizeApiReply
 from mas.systems.bos.api.catalogue import Catalogue
-from mas.systems.bos.api.services import ApiServices
-from mas.systems.bos.api.tokens import FirebaseTokens
+from mas.systems.bos.api.services import ApiServices, FirebaseTokens
 from mas.systems.bos.contracts import AgentResult
 from mas.systems.bos.settings import ApiSettings
 from tests.mas.systems.bos.test_planner import FixedPredictor

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mas.systems.bos.api.tokens import MARGIN_SECONDS, Credentials, FirebaseTokens
+from mas.systems.bos.api.services import MARGIN_SECONDS, Credentials, FirebaseTokens
 from mas.systems.bos.contracts import AgentFailureError
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
 
