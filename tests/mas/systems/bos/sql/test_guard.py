@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from mas.systems.bos.sql.allowed import FUNCTION_NAMES, NODES, TYPES
-from mas.systems.bos.sql.guard import Dialect, Guard, UnsafeQueryError
+from mas.systems.bos.sql.guard import FUNCTION_NAMES, NODES, TYPES, Dialect, Guard, UnsafeQueryError
 from tests.mas.systems.bos.sql import hostile_queries as queries
 
 COLUMNS = {
