@@ -22,9 +22,8 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from mas.agents.calls_in_text import Call, find_calls, find_objects
 from mas.agents.chat_adapter import ChatAdapter, Message, Parts, Signature
-from mas.agents.nearly_right import read_value
+from mas.agents.nearly_right import Call, find_calls, find_objects, read_value
 from mas.prompt_sets.demos import Turn
 from mas.prompt_sets.dspy_internals import get_field_description_string
 from mas.runtime.trace import CALL_IN_TEXT, event
