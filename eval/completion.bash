@@ -5,8 +5,8 @@
 # Hydra's own script (python eval/run.py -sc install=bash) is not used: it starts any other Python script that stands on
 # the line when Tab is pressed. Here only eval/run.py is asked, and nothing is done for other scripts.
 
-_mas_harness_list_runs=({system,model,data,prompts,name,since}= kind={evaluation,tuning} \
-    state={complete,stopped,running,crashed,refused} sort={date,score,cost,size,time} --html --json)
+_mas_harness_list_runs=({system,model,data,prompts,name}= kind={evaluation,tuning} \
+    state={complete,stopped,running,crashed,refused} --html --json)
 
 _mas_harness() {
     if [[ ${COMP_WORDS[1]} == eval/list_runs.py ]]; then

@@ -3,9 +3,10 @@
 import ast
 import re
 
-from eval.cli.hydra_compat import CONF, SHARED, list_choices
+from eval.cli.hydra_compat import CONF
 from eval.cli.paths import PROJECT_ROOT
 
+_SHARED = CONF / "every_run.yaml"  # options that evaluations and tuning runs have
 _GROUP = re.compile(r"  - (?P<group>\w+): (?P<default>\S+)\s*# (?P<meaning>.+)")
 
 
@@ -21,10 +22,11 @@ def describe_command(command: str) -> str:
     width = max(len(each["group"]) for each in groups)
     shown = [purpose, "", "== Choices: group=name (* if none is given) =="]
     for group, default, meaning in (found.groups() for found in groups):
-        choices = ", ".join(f"{name}*" if name == default else name for name in list_choices(group))
+        names = sorted(file.stem for file in (CONF / group).glob("*.yaml"))
+        choices = ", ".join(f"{name}*" if name == default else name for name in names)
         shown += [f"{group:<{width}}  {meaning}", f"{'':<{width}}  {choices}"]
     own = re.split(r"^  - .*\n", text, flags=re.MULTILINE)[-1].strip()
-    shared = (CONF / f"{SHARED}.yaml").read_text("utf-8").partition("\n")[2].partition("\nhydra:")[0].strip()
+    shared = _SHARED.read_text("utf-8").partition("\n")[2].partition("\nhydra:")[0].strip()
     shown += ["", "== Options, with the values they have if none is given ==", own]
     shown += ["", "== Options of evaluations and of tuning runs ==", shared, ""]
     shown += ["A choice's own options, such as model.temperature: its file, such as conf/model/openai.yaml."]

@@ -3,13 +3,15 @@
 describe_mistake(error)      # "run.epoch is not an option; did you mean epochs? Otherwise choose one of: …"
 """
 
+import difflib
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from hydra.errors import OverrideParseException
 from omegaconf import OmegaConf
 
-from eval.cli.hydra_compat import MISTAKES, suggest
+from eval.cli.hydra_compat import MISTAKES
 from mas.runtime.errors import UserError, walk_chain
 
 _OF_RAY = ("executor.workers", "executor.address", "executor.files")
@@ -38,15 +40,24 @@ def describe_mistake(error: BaseException) -> str:
     for pattern, describe in _SENTENCES:
         if found := re.search(pattern, text, re.DOTALL):
             return describe(error, found)
-    if "OverrideParseException" in type(error).__name__:
-        problem = f"the command line cannot be read: {_join_lines(text)}"
-        return f"{problem}; quote values with special characters: 'key=\"a=b\"'."
+    if isinstance(error, OverrideParseException):
+        return (
+            f"{error.override!r} cannot be read; options are given as name=value, and values with special characters "
+            "in quotes: 'key=\"a=b\"'."
+        )
     return _join_lines(text.partition("full_key:")[0])
+
+
+def _suggest(name: str, known: Collection[str]) -> str:
+    """Return a clause that lists the known names, with the most similar one first if any is similar."""
+    listed = f"choose one of: {', '.join(sorted(set(known) - {'hydra'}))}"
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    return f"did you mean {close[0]}? Otherwise {listed}" if close else listed
 
 
 def _describe_choice(error: BaseException, found: Found) -> str:
     group, _, name = found[1].rpartition("/")
-    return f"{group}={name} is not known; {suggest(name, found[2].split())}."
+    return f"{group}={name} is not known; {_suggest(name, found[2].split())}."
 
 
 def _describe_several(error: BaseException, found: Found) -> str:
@@ -68,7 +79,7 @@ def _describe_unknown(error: BaseException, found: Found) -> str:
             options = sorted(str(name) for name in node if name not in ("_target_", "hydra"))
             branch, _, name = key.rpartition(".")
             none = f"{branch} as it is chosen now has none; leave it out, or choose another"
-            return f"{key} is not an option; {suggest(name, options) if options else none}."
+            return f"{key} is not an option; {_suggest(name, options) if options else none}."
     return f"{key} is not an option; see --help, or the files in conf/, for those there are."
 
 
@@ -91,6 +102,10 @@ _SENTENCES: tuple[tuple[str, Describe], ...] = (  # texts of Hydra's and OmegaCo
     (
         r"Could not override '([^']*)'\. ?No match in the defaults list",
         lambda _, found: f"{found[1]} is not a config group of this command; --help lists them.",
+    ),
+    (
+        r"Multiple values for (\S+)\.",
+        lambda _, found: f"{found[1]} has a choice already; write {found[1]}=… without +.",
     ),
     (
         "Config group override must be",

@@ -268,6 +268,8 @@ def read_config(composed: DictConfig) -> EvalConfig:
         UserError: a value of the wrong kind, out of range, or missing.
         OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` turns it into a sentence.
     """
+    if missing := [name for name in PARTS if name not in composed]:
+        raise UserError(f"{missing[0]} cannot be taken away; choose one with {missing[0]}=NAME, or leave it out.")
     parts = {name: build_part(composed[name], name) for name in PARTS}
     extra_scorers = _build_extra_scorers(composed)
     executor = build_part(composed.executor, "executor") if "executor" in composed else LocalSettings()

@@ -172,7 +172,7 @@ def test_a_refused_extra_judge_neither_stops_the_run_nor_costs_an_answer(
     ("given", "sentence"),
     [
         ("extra_scorers=[gaia]", "extra_scorers.gaia is the scorer that decides already; leave it out"),
-        ("extra_scorers=contains", "extra_scorers=contains is not a list of scorers; write"),
+        ("extra_scorers=contains", "extra_scorers=contains is not a list of scorers"),
     ],
 )
 def test_a_mistake_in_them_is_one_sentence(
