@@ -35,7 +35,7 @@ _PRIVATE = 0o077  # umask: a run holds questions, answers and replies that were 
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
 
 Task = Callable[[DictConfig], int]
-ReadOriginal = Callable[[str, Sequence[str]], Sequence[str]]  # see `add_original_arguments`
+ReadOriginal = Callable[[str, Sequence[str]], Sequence[str]]  # command line of a run, from its name and what is given
 
 
 class InterruptedRunError(KeyboardInterrupt):
@@ -45,7 +45,7 @@ class InterruptedRunError(KeyboardInterrupt):
 def run_command(
     task: Task, config_name: str, resume_key: str = "", read_original: ReadOriginal = lambda run, arguments: ()
 ) -> int:
-    """Compose the configuration from `conf/` and the command line, and run `task` once for each job.
+    """Compose the configuration from `conf/` and the command line, and return the exit code of `task`, once a job.
 
     Called inside `run_cli`.
 
@@ -54,19 +54,19 @@ def run_command(
         config_name: of the file in `conf/`.
         resume_key: option that names a run to resume, whose command line is then added first.
         read_original: see `add_original_arguments`.
-
-    Returns:
-        The exit code.
     """
     codes: list[int] = []
+
+    def run_job(composed: DictConfig) -> None:
+        try:
+            codes.append(task(composed))
+        except (UserError, OmegaConfBaseException) as error:  # the other jobs of a multirun still run
+            codes.append(_report_mistake(error))
 
     def run_all() -> int:
         try:
             run_jobs(
-                lambda composed: codes.append(_run_job(task, composed)),
-                config_name,
-                lambda arguments: add_original_arguments(arguments, resume_key, read_original),
-                _describe_command,
+                run_job, config_name, lambda arguments: add_original_arguments(arguments, resume_key, read_original)
             )
         except SystemExit as end:  # --help and its like; Hydra's 2 for a mistake is 1 here
             return USER_ERROR if end.code else FINISHED
@@ -76,27 +76,8 @@ def run_command(
     return next((code for code in WORST_FIRST if code in codes), FINISHED)
 
 
-def _describe_command(name: str) -> str:
-    from eval.cli.help import describe_command
-
-    return describe_command(name)
-
-
-def _run_job(task: Task, composed: DictConfig) -> int:
-    """Run one job; its mistake must not keep the other jobs of a multirun from running."""
-    try:
-        return task(composed)
-    except (UserError, OmegaConfBaseException) as error:
-        return _report_mistake(error)
-
-
 def add_original_arguments(arguments: Sequence[str], key: str, read_original: ReadOriginal) -> list[str]:
     """Return the command line with that of the run to resume before `key`; what is given now takes precedence.
-
-    Args:
-        arguments: the command line.
-        key: of the option that names a run to resume, such as `run.resume`.
-        read_original: returns the command line that a run was started with, from its name and what is given now.
 
     Raises:
         UserError: a run is named more than once or for several jobs, there is none, or its command line is refused.
@@ -128,26 +109,14 @@ def run_cli(command: Callable[[], int]) -> int:
     """
     sys.excepthook = _print_defect
     logging.setLogRecordFactory(_CleanRecord)
-    with (
-        survive_broken_pipe() as output,
-        _keep_files_private(),
-        handle_signals(_raise_interrupt, TERMINATION_SIGNALS),
-    ):
+    mask = os.umask(_PRIVATE)
+    with survive_broken_pipe() as lost, handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
         code = _report_end(command)  # a run's own StopController handles the signals while samples run
-    if output.lost:
-        print_line(f"error: the output could not be written ({output.lost.lower()}); free disk space.", error=True)
+    os.umask(mask)
+    if lost:
+        print_line(f"error: the output could not be written ({lost[0].lower()}); free disk space.", error=True)
         return code or FAILURES
     return code
-
-
-@contextmanager
-def _keep_files_private() -> Iterator[None]:
-    """Make new files and folders readable by their user alone."""
-    mask = os.umask(_PRIVATE)
-    try:
-        yield
-    finally:
-        os.umask(mask)
 
 
 def _report_end(command: Callable[[], int]) -> int:
@@ -234,40 +203,34 @@ def get_signal_name(interrupt: KeyboardInterrupt) -> str:
     return str(interrupt) or "Ctrl-C"
 
 
-_READER_GONE = (errno.EPIPE, errno.EIO)  # of a pipe; of a terminal
-
-
-class OutputState:
-    """Outcome of printing: the reason why output was lost, or None."""
-
-    lost: str | None = None
-
-
 @contextmanager
-def survive_broken_pipe() -> Iterator[OutputState]:
+def survive_broken_pipe() -> Iterator[list[str]]:
     """Keep running when standard output or standard error is closed: `| head` has read enough, a disk is full.
 
-    A run that is paid for must not end because of what it prints. Output that a reader gave up is not called lost.
+    A run that is paid for must not end because of what it prints. The list has the reasons for which output was lost,
+    which a reader that has gone is not.
     """
-    before, output = (sys.stdout, sys.stderr), OutputState()
-    sys.stdout, sys.stderr = (_LastingStream(stream, output) if stream else stream for stream in before)
+    before: tuple[TextIO | None, ...] = (sys.stdout, sys.stderr)
+    lost: list[str] = []
+    sys.stdout, sys.stderr = (_LastingStream(stream, lost) if stream else None for stream in before)  # type: ignore[assignment]
     try:
-        yield output
+        yield lost
     finally:
         for stream in (sys.stdout, sys.stderr):
             if stream:
                 stream.flush()
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = before  # type: ignore[assignment]
 
 
 class _LastingStream:
     """Text stream that passes on what it can and never fails to write."""
 
-    def __init__(self, stream: TextIO, output: OutputState) -> None:
-        self._stream, self._output = stream, output
+    def __init__(self, stream: TextIO, lost: list[str]) -> None:
+        self._stream, self._lost = stream, lost
 
     def write(self, text: str) -> int:
-        self._try(lambda: self._stream.write(text))
+        encoding = self._stream.encoding  # of a terminal or a build's log that is not UTF-8
+        self._try(lambda: self._stream.write(text.encode(encoding, "replace").decode(encoding) if encoding else text))
         return len(text)
 
     def flush(self) -> None:
@@ -279,11 +242,8 @@ class _LastingStream:
     def _try(self, write: Callable[[], object]) -> None:
         try:
             write()
-        except UnicodeEncodeError as error:  # a terminal or a build's log that is not UTF-8
-            encoding = self._stream.encoding  # the error calls many of them "charmap"
-            self._stream.write(error.object.encode(encoding, "replace").decode(encoding))
         except OSError as error:
-            if error.errno not in _READER_GONE:
-                self._output.lost = error.strerror
+            if error.errno not in (errno.EPIPE, errno.EIO):  # the reader of a pipe, or a terminal, has gone
+                self._lost.append(str(error.strerror))
             with Path(os.devnull).open("w") as nowhere:
                 os.dup2(nowhere.fileno(), self._stream.fileno())  # also for what is still in the stream's buffer

@@ -1,6 +1,6 @@
 """Hydra behind one module: the configuration from `conf/` and a command line.
 
-    run_jobs(task, "eval", list, describe_command)               # task(composed), once per job
+    run_jobs(task, "eval", list)                                 # task(composed), once per job
     compose_config(["model=offline"])                            # the same configuration, outside a command
 
 It uses internals of Hydra 1.3 (`hydra._internal`); another version is refused at import. `eval.cli.mistakes` describes
@@ -144,26 +144,26 @@ def _prepare() -> None:
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
 
 
-def run_jobs(
-    job: Callable[[DictConfig], None],
-    config_name: str,
-    edit: Callable[[Sequence[str]], list[str]],
-    describe_command: Callable[[str], str],
-) -> None:
+def run_jobs(job: Callable[[DictConfig], None], config_name: str, edit: Callable[[Sequence[str]], list[str]]) -> None:
     """Let Hydra compose the configuration and run a job, or several for a multirun.
 
     Args:
         job: called with each composed configuration.
         config_name: of the file in `conf/`.
         edit: changes the command line before Hydra reads it.
-        describe_command: returns the text of --help, from `config_name`.
 
     Raises:
         UserError, HydraException, OmegaConfBaseException: a mistake in the command line or in the configuration.
         SystemExit: --help and its like.
     """
+
+    def describe() -> str:
+        from eval.cli.help import describe_command
+
+        return describe_command(config_name)
+
     _prepare()
-    OmegaConf.register_new_resolver("help", lambda: describe_command(config_name), replace=True)
+    OmegaConf.register_new_resolver("help", describe, replace=True)
     is_verbose = VERBOSE in sys.argv  # no override, so that the run's own command line stays as it is
     sys.argv[1:] = [each for each in sys.argv[1:] if each != VERBOSE]
 
