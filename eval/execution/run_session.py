@@ -11,7 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,12 +26,13 @@ from eval.execution.executors.contract import Executor, PendingSample, SampleHoo
 from eval.execution.executors.local import relax_gc, run_side_by_side
 from eval.execution.termination import StopController
 from eval.execution.usage import add_unseen_usage
-from eval.runs.call_log import CALL_LOG, Caches, CallLog, remove_tool_results
+from eval.runs.call_log import CALL_LOG, TOOL_CACHE, Caches, CallLog
 from eval.runs.folder import keep_prompts, read_kept_prompts
 from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb
 from eval.runs.own_runs import note_run
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, dump_config, find_tuning_use
+from eval.runs.sqlite_file import remove_database
 from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
@@ -266,7 +267,8 @@ class RunSession:
             paid = call_log.sum_total()
             self.recorder.update(unfinished=vars(paid) if paid.lm_calls else None)
         if not self._has_pending():
-            remove_tool_results(self.folder)
+            with suppress(OSError):  # also those of an earlier session with another `cache.tools`
+                remove_database(self.folder / TOOL_CACHE)
 
     def _open_caches(self, executor: Executor) -> AbstractContextManager[Caches]:
         """Open the caches that the run uses: none for a program without tools, unless replies are shared."""

@@ -13,18 +13,22 @@ from pathlib import Path
 
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import CacheSettings
-from eval.runs.call_log import TOOL_CACHE, Caches, ReplyFile, SampleReplies
+from eval.runs.call_log import REPLIES, TOOL_CACHE, Caches, SampleReplies
 from eval.runs.sqlite_file import BestEffortSqlite, decode_text, encode_text
 from mas.runtime.sample_context import KeptResult, ReplyLog
 from mas.runtime.security.redaction import encode_secret, redact_value
 from mas.runtime.terminal import print_warning
 
 
+class _ReplyFile(BestEffortSqlite):
+    tables = (REPLIES,)
+
+
 class SharedCache(SampleReplies):
     """Replies for every run that makes the same request. Any number of threads and processes."""
 
     def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
-        super().__init__(ReplyFile(path, "the shared cache", warn), sample="")
+        super().__init__(_ReplyFile(path, "the shared cache", warn), sample="")
 
     def close(self) -> None:
         self.file.close()
@@ -36,9 +40,6 @@ class MaskedReplies:
 
     A reply must come back as it was, because later requests, and their keys, are made of it. If a secret has changed
     since, the new one is restored.
-
-        replies.put("k", "your key sk-123 is fine")      # stored: "your key \\x00secret 0 plain\\x00 is fine"
-        replies.get("k")                                 # "your key sk-123 is fine"
     """
 
     replies: ReplyLog

@@ -9,32 +9,26 @@ was. `eval/runs/caches.py` has what is kept for longer, and results of tools.
     replies.get(key)                         # the reply, also after kill -9; None if there is none
     calls.pay(SampleKey("q1"), Payment(100, 0, 20, cost_usd=0.0013))
     calls.sum_paid(SampleKey("q1")).lm_calls # 1: what the sample has cost so far, its useless replies included
-    calls.sum_total().lm_calls               # 1: of all samples that are not forgotten
     calls.forget(SampleKey("q1"))            # its record is in the store
-    calls.close()                            # removes the file if nothing is left in it
 
 A payment is written before its reply, and what is written survives kill -9. Of a request in flight it may lose the
 payment with the reply, or the reply alone: it is then sent and paid again, and both payments count.
-
-The file is a convenience: a full disk or a broken file costs calls, never a sample, and is reported once. A broken one
-is set aside (`calls.db.broken`), and a new one begun.
 """
 
 import json
 from collections.abc import Callable, Container
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eval.runs.record import PAID, Usage
-from eval.runs.sqlite_file import BestEffortSqlite, decode_text, encode_text
+from eval.runs.sqlite_file import BestEffortSqlite, decode_text, encode_text, remove_database
 from mas.runtime.sample_context import Payment, ReplyLog, SampleKey, ToolResults
 from mas.runtime.terminal import print_warning
 
 CALL_LOG = "calls.db"
 
-_SCHEMA = """
+REPLIES = """
 CREATE TABLE IF NOT EXISTS replies(
     sample TEXT NOT NULL,        -- JSON: sample id, epoch, attempt; empty in the cache that all runs share
     key BLOB NOT NULL,
@@ -57,13 +51,6 @@ INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE S
 _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
 
 
-class ReplyFile(BestEffortSqlite):
-    """File of replies by sample and key."""
-
-    tables: tuple[str, ...] = (_SCHEMA,)
-    consequence = "its calls go to the model again"
-
-
 @dataclass(frozen=True)
 class SampleReplies:
     """Replies to one sample in such a file."""
@@ -81,10 +68,10 @@ class SampleReplies:
         self.file.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
 
 
-class CallLog(ReplyFile):
+class CallLog(BestEffortSqlite):
     """Replies to a run's unfinished samples. Any thread; one process, the one that holds the store."""
 
-    tables = (_SCHEMA, _PAYMENTS)
+    tables = (REPLIES, _PAYMENTS)
 
     def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
         """Open the file or make it; `warn` is called once if it cannot be used."""
@@ -143,11 +130,10 @@ class CallLog(ReplyFile):
 
     def close(self) -> None:
         """Remove the file if nothing is left in it, as after every complete run. Closing twice is harmless."""
-        empty = self.is_open and not self._list_samples()
-        usable = self.is_open  # still, after that query
+        is_empty = self.is_open and not self._list_samples() and self.is_open  # still, after that query
         super().close()
-        if empty and usable:
-            self.remove("", "-wal", "-shm")
+        if is_empty:
+            remove_database(self.path)
 
     def _list_samples(self) -> list[str]:
         return [name for (name,) in self.execute("SELECT sample FROM replies UNION SELECT sample FROM payments")]
@@ -167,10 +153,3 @@ class Caches:
 
     replies: ReplyLog | None = None  # of all runs; None: each call is made
     results: ToolResults | None = None  # what tools returned earlier, to this run or to any; None: each call is made
-
-
-def remove_tool_results(folder: Path) -> None:
-    """Remove the tool results of a complete run, and those of an earlier session with another `cache.tools`."""
-    for ending in ("", "-wal", "-shm"):
-        with suppress(OSError):
-            (folder / f"{TOOL_CACHE}{ending}").unlink()

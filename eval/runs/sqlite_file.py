@@ -2,15 +2,6 @@
 
 A run's folder may come from anywhere, and a schema can hold programs: a view that never ends, a trigger that changes
 what is written, a virtual table. Only files with exactly this program's tables are used, and links are not followed.
-
-    check_files(path)                            # ForeignDatabaseError: it is a link, or names another file
-    check_schema(database, SCHEMA)               # ForeignDatabaseError: other tables, or a view, trigger, …
-
-    class Replies(BestEffortSqlite):
-        tables = ("CREATE TABLE IF NOT EXISTS replies(key BLOB PRIMARY KEY, reply BLOB NOT NULL)",)
-
-    replies = Replies(folder / "calls.db", "the call log", print_warning)
-    replies.execute("SELECT count(*) FROM replies")        # [] if the file cannot be used
 """
 
 import functools
@@ -91,7 +82,7 @@ class BestEffortSqlite:
     """
 
     tables: tuple[str, ...] = ()
-    consequence = "its calls are made again"  # of losing the file
+    consequence = "its calls go to the model again"  # of losing the file
 
     def __init__(self, path: Path, what: str, warn: Callable[[str], None], set_aside: bool = False) -> None:
         """Open the file or make it.
@@ -107,21 +98,20 @@ class BestEffortSqlite:
         self._turns = Lock()
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        self.execute(None)
+        self.execute("SELECT 1")
 
     @property
     def is_open(self) -> bool:
         return self._database is not None
 
-    def execute(self, query: str | None, *values: SqlValue) -> list[Row]:
+    def execute(self, query: str, *values: SqlValue) -> list[Row]:
         """Return the rows of a query; none if the file cannot be used."""
         with self._turns:
             try:
                 if self._closed:
                     return []
-                if self._database is None:
-                    self._database = self._connection()
-                return self._database.execute(query, values).fetchall() if query else []
+                self._database = self._database or self._connect()
+                return self._database.execute(query, values).fetchall()
             except (sqlite3.Error, OSError, UnicodeError) as error:
                 self._fail(error)
                 return []
@@ -131,12 +121,7 @@ class BestEffortSqlite:
             self._closed = True
             self._disconnect()
 
-    def remove(self, *endings: str) -> None:
-        """Remove files next to the closed one by the ends of their names; "": the file itself."""
-        for ending in endings:
-            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
-
-    def _connection(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         check_files(self.path)
         database = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=_OPENING_SECONDS)
@@ -154,12 +139,12 @@ class BestEffortSqlite:
 
     def _fail(self, error: Exception) -> None:
         outcome = f"{self.consequence}; nothing else is lost"
-        broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-        if broken and self._may_set_aside:
+        is_broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        if is_broken and self._may_set_aside:
             with suppress(OSError):
                 self._disconnect()
-                self.path.replace(self.path.with_name(self.path.name + ".broken"))
-                self.remove(*_SIDE_FILES)  # they belong to the broken one
+                self.path.replace(f"{self.path}.broken")
+                remove_database(self.path)  # what belongs to the broken one
                 outcome = f"it is set aside as {self.path.name}.broken; {self.consequence}"
         if not self._warned:
             self._warned = True
@@ -169,6 +154,12 @@ class BestEffortSqlite:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def remove_database(path: Path) -> None:
+    """Remove a closed database with the files that SQLite keeps next to it, as far as they are there."""
+    for ending in ("", *_SIDE_FILES):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def encode_text(text: str) -> bytes:
