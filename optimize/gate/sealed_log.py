@@ -2,8 +2,8 @@
 
     questions = list_fingerprints(splits.sealed)
     find_allowance(questions, simulated=False).check()          # before a run spends anything
-    allowance = begin_test(SealedTestStart(run_id, run_id, digest(winner), simulated=False), questions)
-    record_judgement(run_id, Judgement(p=0.004, answers_sha256="9f86…", n_opened=27))  # before anybody sees the verdict
+    allowance = begin_test(run_id, questions, digest(winner), simulated=False)
+    record_judgement(run_id, p=0.004, answers_sha256="9f86…", n_opened=27)     # before anybody sees the verdict
 
 Each search on the same sealed questions is one more chance to pass the gate by luck. So the k-th test that shares a
 question with earlier ones has the two-sided level 0.03/k², and never more than what these have left of 0.05: the levels
@@ -13,8 +13,8 @@ D. P. Foster and R. A. Stine (J. Royal Statistical Society B 70, 2008) and of J.
 the familywise error rate" (Statistical Methods in Medical Research 30, 2021).
 
 The log is `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl`: no folder of outputs holds it. It recognises questions by
-their text, in any split, dataset, run and checkout. A test is a line that is on the disk before its first question is
-answered, and another line for its judgement. A damaged log is refused; that somebody has edited it is not noticed.
+their text, in any split, dataset, run and checkout. A run's test is a line that is on the disk before its first
+question is answered, and another line for its judgement. A damaged log is refused, an edited one is not noticed.
 Tests with a simulated model are counted separately: they are no evidence of a real one.
 
 A test that stops early has not opened all of its questions. The first line lists them in the order in which they are
@@ -23,7 +23,6 @@ all of them, or may still do so, and counts with all.
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -34,31 +33,12 @@ from typing import Any
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_fingerprint
 from mas.runtime.errors import UserError
-from mas.runtime.security.private_file import find_state_folder
+from mas.runtime.security.private_file import find_state_folder, write_atomically
 
 ALPHA = 0.05  # two-sided; the levels of all tests with the same questions add up to it at most
 FIRST_LEVEL = 0.03  # of the first test; 0.03 · (1 + 1/4 + 1/9 + …) = 0.0493
 MIN_LEVEL = 0.0001  # a test with less could hardly show anything
 LOCK_SECONDS = 30.0  # to wait for another process, which needs an instant
-
-
-@dataclass(frozen=True)
-class SealedTestStart:
-    """A sealed test that is to begin, or to continue."""
-
-    draw: str  # id of the test: that of the run; tests of earlier versions, which are in the same log, have their own
-    run: str  # id
-    winner_sha256: str  # of the prompts that are tested
-    simulated: bool
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The result of a sealed test."""
-
-    p: float  # of its comparison
-    answers_sha256: str  # of the scores of all its answers
-    n_opened: int | None = None  # questions that were asked, the first of those listed; None: all
 
 
 @dataclass(frozen=True)
@@ -112,48 +92,62 @@ def find_allowance(questions: Sequence[str], simulated: bool, file: Path | None 
 
 
 def begin_test(
-    start: SealedTestStart, questions: Sequence[str], file: Path | None = None, has_begun: bool = False
+    run_id: str,
+    questions: Sequence[str],
+    winner_sha256: str,
+    simulated: bool,
+    file: Path | None = None,
+    has_begun: bool = False,
 ) -> Allowance:
-    """Record a test before its first question is answered, and return its allowance; a known draw keeps its own.
+    """Record a run's test before its first question is answered, and return its allowance; a known test keeps its own.
 
     Args:
-        start: of the test.
+        run_id: of the run.
         questions: their fingerprints, in the order in which they are asked.
+        winner_sha256: of the prompts that are tested.
+        simulated: whether the model is.
         file: the log; None: the user's.
         has_begun: an earlier session has recorded it.
 
     Raises:
-        UserError: the log cannot be read or written or is damaged, does not have the test, the draw is another test's,
-            or nothing is left: the test must not begin.
+        UserError: the log cannot be read or written or is damaged, does not have the test, has it with other prompts or
+            questions, or nothing is left: the test must not begin.
     """
+    begun = {"run": run_id, "winner_sha256": winner_sha256, "simulated": simulated}
     with _open_log(file) as log:
-        if has_begun or start.draw in log.begun:
-            known = log.find(start.draw)
-            if (known["begun"], known["questions"]) != (asdict(start), list(questions)):
+        if has_begun or run_id in log.begun:
+            known = log.find(run_id)
+            if (known["begun"], known["questions"]) != (begun, list(questions)):
                 raise UserError(
                     "this sealed test was begun with other prompts or questions, or these in another order: start a "
                     "new tuning run, whose test counts as another one."
                 )
             return Allowance(**known["allowance"])
-        allowance = log.compute_allowance(questions, start.simulated)
+        allowance = log.compute_allowance(questions, simulated)
         allowance.check()
-        entry = {"begun": asdict(start), "level": allowance.level, "questions": list(questions)}
-        log.append({**entry, "allowance": asdict(allowance)})
+        log.append({"begun": begun, "questions": list(questions), "allowance": asdict(allowance)})
         return allowance
 
 
-def record_judgement(draw: str, judgement: Judgement, file: Path | None = None) -> None:
+def record_judgement(run_id: str, p: float, answers_sha256: str, n_opened: int, file: Path | None = None) -> None:
     """Record the result of a test, before anybody sees it.
 
+    Args:
+        run_id: of the run.
+        p: of the comparison.
+        answers_sha256: of the scores of all its answers.
+        n_opened: questions that were asked, the first of those listed.
+        file: the log; None: the user's.
+
     Raises:
-        UserError: the log cannot be written, is damaged or does not have the test, or the same draw was judged with
-            other answers.
+        UserError: the log cannot be written, is damaged or does not have the test, or the test was judged with other
+            answers.
     """
     with _open_log(file) as log:
-        log.find(draw)
-        if (before := log.judged.get(draw)) is None:
-            log.append({"judged": draw, **asdict(judgement)})
-        elif before["answers_sha256"] != judgement.answers_sha256:
+        log.find(run_id)
+        if (before := log.judged.get(run_id)) is None:
+            log.append({"judged": run_id, "p": p, "answers_sha256": answers_sha256, "n_opened": n_opened})
+        elif before["answers_sha256"] != answers_sha256:
             raise UserError(
                 f"this sealed test was judged before, with other answers (p = {before['p']:.3g}), and a second draw is "
                 "another test: start a new tuning run."
@@ -179,11 +173,6 @@ def describe_level(level: float, left: float, looks: int = 1) -> str:
     return f"the gate requires p of at most {level:.3g} (two-sided); {later}"
 
 
-def find_log() -> Path:
-    """Return the path of the log."""
-    return find_state_folder() / "sealed_tests.jsonl"
-
-
 class _Log:
     """The log's content; its lock must be held."""
 
@@ -195,58 +184,52 @@ class _Log:
             UserError: it is damaged.
         """
         self.path = path
-        self.begun: dict[str, dict[str, Any]] = {}  # draw → its first line
-        self.judged: dict[str, dict[str, Any]] = {}  # draw → its second line
-        self._size = 0  # bytes of the complete lines; what a crash cut off counts for nothing
-        *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
-        for number, line in enumerate(lines, start=1):
+        self.begun: dict[str, dict[str, Any]] = {}  # run → its first line
+        self.judged: dict[str, dict[str, Any]] = {}  # run → its second line
+        *self._lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]  # a crash may cut the last one off
+        for number, line in enumerate(self._lines, start=1):
             try:
                 entry = json.loads(line)
                 if "begun" in entry:
-                    self.begun[SealedTestStart(**entry["begun"]).draw] = entry
+                    self.begun[entry["begun"]["run"]] = entry
                 else:
-                    self.judged[self.begun[entry["judged"]]["begun"]["draw"]] = entry
-            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                    self.judged[entry["judged"]] = entry
+            except (ValueError, LookupError, TypeError) as error:
                 raise UserError(
                     f"{path}: line {number} is damaged, so nobody knows which questions were tested before: restore "
                     "the file."
                 ) from error
-            self._size += len(line) + 1
 
-    def find(self, draw: str) -> dict[str, Any]:
-        if draw not in self.begun:
+    def find(self, run_id: str) -> dict[str, Any]:
+        if run_id not in self.begun:
             raise UserError(
                 f"{self.path} does not have the sealed test that this run has begun: an earlier state of it was put "
                 "back, or the test was begun on another machine; restore the newest log, or start a new tuning run."
             )
-        return self.begun[draw]
+        return self.begun[run_id]
 
     def compute_allowance(self, questions: Sequence[str], simulated: bool) -> Allowance:
         own, seen, spent, n_tests = set(questions), set[str](), 0.0, 0
-        for draw, test in self.begun.items():
-            used = test["questions"][: self.judged.get(draw, {}).get("n_opened")]
+        for run_id, test in self.begun.items():
+            used = test["questions"][: self.judged.get(run_id, {}).get("n_opened")]
             if test["begun"]["simulated"] == simulated and not own.isdisjoint(used):
-                seen, spent, n_tests = seen.union(used), spent + test["level"], n_tests + 1
+                seen, spent, n_tests = seen.union(used), spent + test["allowance"]["level"], n_tests + 1
         level = compute_level(n_tests, spent)
         n_used = sum(each in seen for each in questions)
         return Allowance(level, n_tests, n_used, max(ALPHA - spent - level, 0.0), len(questions))
 
     def append(self, entry: dict[str, Any]) -> None:
-        """Write an entry to the disk; a line that a crash cut off is overwritten: nothing came after it."""
+        """Write an entry to the disk, in place of a line that a crash cut off."""
         line = json.dumps({**entry, "at": datetime.now(UTC).isoformat(timespec="seconds")}, separators=(",", ":"))
-        with self.path.open("r+b" if self.path.exists() else "w+b") as file:
-            file.truncate(self._size)
-            file.seek(self._size)
-            file.write(f"{line}\n".encode("ascii"))
-            file.flush()
-            os.fsync(file.fileno())
+        with write_atomically(self.path) as file:
+            file.write("".join(f"{each.decode()}\n" for each in self._lines) + f"{line}\n")
 
 
 @contextmanager
 def _open_log(file: Path | None) -> Iterator[_Log]:
     from filelock import FileLock, Timeout
 
-    path = file or find_log()
+    path = file or find_state_folder() / "sealed_tests.jsonl"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS, fallback_to_soft=False):

@@ -47,8 +47,6 @@ from optimize.gate.gate import (
 from optimize.gate.looks import plan_looks
 from optimize.gate.sealed_log import (
     Allowance,
-    Judgement,
-    SealedTestStart,
     begin_test,
     describe_earlier_tests,
     describe_level,
@@ -158,8 +156,10 @@ def _count_looks(run: TuningRun) -> int:
 
 def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> Allowance:
     """Record the test, warn of earlier ones with the same questions, and show its level."""
-    start = SealedTestStart(run.run_id, run.run_id, digest(winner), run.config.base.simulated)
-    allowance = begin_test(start, list_fingerprints(samples), has_begun=run.files.read(SEALED) is not None)
+    questions, has_begun = list_fingerprints(samples), run.files.read(SEALED) is not None
+    allowance = begin_test(
+        run.run_id, questions, digest(winner), simulated=run.config.base.simulated, has_begun=has_begun
+    )
     level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
@@ -237,7 +237,7 @@ def _finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
     records = (*tested.parent_records, *tested.winner_records)
     scores = json.dumps([[each.sample_id, each.epoch, each.score, each.error_class] for each in records])
     answers_sha256 = hashlib.sha256(scores.encode()).hexdigest()
-    record_judgement(run.run_id, Judgement(p, answers_sha256, tested.last["n_questions"]))
+    record_judgement(run.run_id, p, answers_sha256, tested.last["n_questions"])
     if not _is_judged(run):
         run.files.write(JUDGED, datetime.now(UTC).isoformat())
 

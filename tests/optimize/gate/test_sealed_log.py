@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,6 @@ from optimize.gate.sealed_log import (
     FIRST_LEVEL,
     MIN_LEVEL,
     Allowance,
-    Judgement,
-    SealedTestStart,
     begin_test,
     compute_level,
     describe_earlier_tests,
@@ -35,8 +34,8 @@ def a_set(*texts: str) -> list[str]:
 SET, OTHER = a_set("Who?", "Where?"), a_set("How?")
 
 
-def start(draw: str, run: str = "r1", winner: str = "aa", simulated: bool = False) -> SealedTestStart:
-    return SealedTestStart(draw, run, winner, simulated)
+def begin(run_id: str, questions: list[str], file: Path, winner: str = "aa", **more: bool) -> Allowance:
+    return begin_test(run_id, questions, winner, file=file, **{"simulated": False, **more})
 
 
 @pytest.fixture
@@ -44,21 +43,20 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "state" / "sealed_tests.jsonl"
 
 
-def test_each_draw_spends_its_own_level_and_a_resumed_one_nothing(file: Path) -> None:
-    given = [begin_test(start(draw, run), SET, file) for draw, run in (("d1", "r1"), ("d2", "r2"), ("d1", "r1"))]
+def test_each_run_spends_its_own_level_and_a_resumed_one_nothing(file: Path) -> None:
+    given = [begin(run_id, SET, file) for run_id in ("r1", "r2", "r1")]
     assert [each.level for each in given] == [0.03, 0.0075, 0.03]
     assert [each.n_earlier for each in given] == [0, 1, 0]
     assert [each.left for each in given] == [pytest.approx(0.02), pytest.approx(0.0125), pytest.approx(0.02)]
     assert len(file.read_text().splitlines()) == 2
-    assert begin_test(start("d3", "r1"), SET, file).level == pytest.approx(0.03 / 9), "another draw of the same run"
-    assert find_allowance(SET, simulated=False, file=file).level == pytest.approx(0.03 / 16)
-    assert len(file.read_text().splitlines()) == 3, "to look is no test"
+    assert find_allowance(SET, simulated=False, file=file).level == pytest.approx(0.03 / 9)
+    assert len(file.read_text().splitlines()) == 2, "to look is no test"
 
 
 def test_questions_are_known_again_in_any_split(file: Path) -> None:
-    begin_test(start("d1"), a_set("Who was it?", "Where?"), file)
-    begin_test(start("d2"), a_set("where? ", "When?"), file)
-    begin_test(start("d3"), a_set("Why?"), file)
+    begin("r1", a_set("Who was it?", "Where?"), file)
+    begin("r2", a_set("where? ", "When?"), file)
+    begin("r3", a_set("Why?"), file)
     found = find_allowance(a_set("  WHO was\nit?", "Where?", "How?", "What?"), simulated=False, file=file)
     assert (found.n_earlier, found.n_questions_used, found.size) == (2, 2, 4)
     assert describe_earlier_tests(2, 4, 2) == "2 of the 4 sealed questions were used in 2 earlier sealed tests"
@@ -73,7 +71,7 @@ def test_no_question_is_ever_tested_at_more_than_alpha_in_all(file: Path) -> Non
     for number in range(60):
         drawn = random.sample(range(30), random.choice((1, 2, 5, 20)))
         try:
-            level = begin_test(start(f"d{number}"), a_set(*(f"Question {n}?" for n in drawn)), file).level
+            level = begin(f"r{number}", a_set(*(f"Question {n}?" for n in drawn)), file).level
         except UserError:
             n_refused += 1
         else:
@@ -85,11 +83,11 @@ def test_no_question_is_ever_tested_at_more_than_alpha_in_all(file: Path) -> Non
 
 
 def test_two_first_tests_leave_nothing_for_one_with_the_questions_of_both(file: Path) -> None:
-    begin_test(start("d1"), SET, file)
-    begin_test(start("d2"), OTHER, file)
+    begin("r1", SET, file)
+    begin("r2", OTHER, file)
     with pytest.raises(UserError, match=r"All 3 sealed .* 2 earlier .* used up the 0\.05 .*; seal questions that no"):
-        begin_test(start("d3"), a_set("Who?", "Where?", "How?"), file)
-    assert begin_test(start("d4"), SET, file).level == 0.0075
+        begin("r3", a_set("Who?", "Where?", "How?"), file)
+    assert begin("r4", SET, file).level == 0.0075
 
 
 def test_the_levels_fall_and_their_sum_stays_below_alpha() -> None:
@@ -103,73 +101,71 @@ def test_the_levels_fall_and_their_sum_stays_below_alpha() -> None:
 
 
 def test_a_simulated_model_spends_nothing_of_a_real_ones_level(file: Path) -> None:
-    assert begin_test(start("d1", simulated=True), SET, file).level == FIRST_LEVEL
-    assert begin_test(start("d2"), SET, file).level == FIRST_LEVEL
-    assert begin_test(start("d3", simulated=True), SET, file).level == 0.0075
+    assert begin("r1", SET, file, simulated=True).level == FIRST_LEVEL
+    assert begin("r2", SET, file).level == FIRST_LEVEL
+    assert begin("r3", SET, file, simulated=True).level == 0.0075
 
 
 def test_another_draw_is_not_judged_in_the_place_of_the_first(file: Path) -> None:
-    begin_test(start("d1"), SET, file)
-    record_judgement("d1", Judgement(0.2, "answers"), file)
-    record_judgement("d1", Judgement(0.2, "answers"), file)
+    begin("r1", SET, file)
+    record_judgement("r1", 0.2, "answers", 2, file)
+    record_judgement("r1", 0.2, "answers", 2, file)
     assert [json.loads(line).get("p") for line in file.read_text().splitlines()] == [None, 0.2]
     with pytest.raises(UserError, match=r"judged before, with other answers \(p = 0.2\), .*: start a new tuning run"):
-        record_judgement("d1", Judgement(0.01, "other answers"), file)
+        record_judgement("r1", 0.01, "other answers", 2, file)
     with pytest.raises(UserError, match="does not have the sealed test that this run has begun"):
-        begin_test(start("unknown"), SET, file, has_begun=True)
+        begin("unknown", SET, file, has_begun=True)
     with pytest.raises(UserError, match="does not have the sealed test that this run has begun"):
-        record_judgement("unknown", Judgement(0.01, "answers"), file)
+        record_judgement("unknown", 0.01, "answers", 2, file)
 
 
 def test_a_test_that_stopped_early_has_opened_the_questions_that_it_asked_and_no_others(file: Path) -> None:
     asked, left = a_set("Who?"), a_set("Where?")
-    begin_test(start("d1"), SET, file)
+    begin("r1", SET, file)
     assert find_allowance(left, simulated=False, file=file).n_earlier == 1, "it may still open them"
-    meanwhile = begin_test(start("d2", "r2"), left, file)
-    record_judgement("d1", Judgement(0.6, "answers", n_opened=1), file)
+    meanwhile = begin("r2", left, file)
+    record_judgement("r1", 0.6, "answers", 1, file)
     assert find_allowance(asked, simulated=False, file=file).n_questions_used == 1
     assert find_allowance(SET, simulated=False, file=file).n_earlier == 2, "the second one is not judged"
-    record_judgement("d2", Judgement(0.6, "others", n_opened=0), file)
+    record_judgement("r2", 0.6, "others", 0, file)
     assert find_allowance(left, simulated=False, file=file) == Allowance(size=1), "as fresh as before"
-    assert begin_test(start("d2", "r2"), left, file) == meanwhile, "a test keeps the level that it began with"
-    later = begin_test(start("d3", "r3"), SET, file)
+    assert begin("r2", left, file) == meanwhile, "a test keeps the level that it began with"
+    later = begin("r3", SET, file)
     assert (later.n_earlier, later.n_questions_used, later.level) == (1, 1, 0.0075)
 
 
-@pytest.mark.parametrize("changed", [start("d1", winner="bb"), start("d1", run="r2"), start("d1", simulated=True)])
-def test_a_draw_belongs_to_one_winner_and_one_run(file: Path, changed: SealedTestStart) -> None:
-    begin_test(start("d1"), SET, file)
-    with pytest.raises(UserError, match="questions, or these in another order: start a new"):
-        begin_test(changed, SET, file)
-    with pytest.raises(UserError, match="begun with other prompts or questions"):
-        begin_test(start("d1"), OTHER, file)
+@pytest.mark.parametrize("changed", [{"winner": "bb"}, {"simulated": True}, {"questions": OTHER}])
+def test_a_test_belongs_to_one_winner_and_one_set_of_questions(file: Path, changed: dict[str, Any]) -> None:
+    begin("r1", SET, file)
+    with pytest.raises(UserError, match="begun with other prompts or questions, or these in another order: start a"):
+        begin("r1", **{"questions": SET, "file": file, **changed})
 
 
-def test_a_draw_keeps_the_order_of_its_questions(file: Path) -> None:
+def test_a_test_keeps_the_order_of_its_questions(file: Path) -> None:
     """The judgement says how many of them were opened, the first ones."""
-    begin_test(start("d1"), a_set("Who?", "Where?"), file)
+    begin("r1", a_set("Who?", "Where?"), file)
     with pytest.raises(UserError, match="or these in another order: start a new"):
-        begin_test(start("d1"), a_set("Where?", "Who?"), file)
+        begin("r1", a_set("Where?", "Who?"), file)
 
 
 def three_lines(file: Path) -> list[str]:
-    begin_test(start("d1"), SET, file)
-    record_judgement("d1", Judgement(0.2, "answers"), file)
-    begin_test(start("d2"), SET, file)
+    begin("r1", SET, file)
+    record_judgement("r1", 0.2, "answers", 2, file)
+    begin("r2", SET, file)
     return file.read_text().splitlines(keepends=True)
 
 
 def test_a_line_that_a_crash_cut_off_is_overwritten(file: Path) -> None:
     lines = three_lines(file)
     file.write_text("".join(lines[:2]) + lines[2][:-20])
-    assert begin_test(start("d3"), SET, file).level == 0.0075, "nothing was answered before the line was complete"
+    assert begin("r3", SET, file).level == 0.0075, "nothing was answered before the line was complete"
 
 
 def test_no_test_begins_unrecorded(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where the folder should be")
     for use in (
         lambda: find_allowance(SET, simulated=False, file=tmp_path / "taken" / "sealed_tests.jsonl"),
-        lambda: begin_test(start("d1"), SET, tmp_path / "taken" / "sealed_tests.jsonl"),
+        lambda: begin("r1", SET, tmp_path / "taken" / "sealed_tests.jsonl"),
     ):
         with pytest.raises(UserError, match="no sealed test runs unrecorded"):
             use()
@@ -215,7 +211,7 @@ def _levels_of_attempts(folder: Path) -> list[float]:
     levels = []
     for number in range(N_ATTEMPTS):
         try:
-            levels.append(begin_test(start(f"d{number}", f"r{number}"), SET, folder / "log.jsonl").level)
+            levels.append(begin(f"r{number}", SET, folder / "log.jsonl").level)
         except UserError:
             break
     assert len(levels) == 17 and sum(levels) <= ALPHA

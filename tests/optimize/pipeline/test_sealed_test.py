@@ -20,7 +20,7 @@ from eval.runs.store import read_run_info
 from eval.workflows.python_api import compare, open_run
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
-from optimize.gate.sealed_log import SealedTestStart, begin_test
+from optimize.gate.sealed_log import begin_test
 from tests.command import (
     SEALED_LOG,
     TUNED_SET,
@@ -52,11 +52,9 @@ def test_both_are_asked_each_sealed_question_and_nothing_else(tmp_path: Path) ->
         "losses": 0,
     }
     begun, judged = read_log(tmp_path)
-    draw, p = read_run_info(tuned.folder).run_id, tuned.verdict["p"]
-    assert begun["begun"] == {
-        "draw": draw, "run": read_run_info(tuned.folder).run_id, "winner_sha256": digest(tuned.kept), "simulated": True,
-    }  # fmt: skip
-    assert (judged["judged"], judged["p"]) == (draw, p)
+    run_id, p = read_run_info(tuned.folder).run_id, tuned.verdict["p"]
+    assert begun["begun"] == {"run": run_id, "winner_sha256": digest(tuned.kept), "simulated": True}
+    assert (judged["judged"], judged["p"]) == (run_id, p)
     assert len(model.requests) == tuned.verdict["spend"]["lm_calls"], "all of it is in the run's budget"
 
 
@@ -92,7 +90,7 @@ def read_log(place: Path) -> list[dict[str, Any]]:
 
 
 def read_levels(place: Path) -> list[float]:
-    return [each["level"] for each in read_log(place) if "begun" in each]
+    return [each["allowance"]["level"] for each in read_log(place) if "begun" in each]
 
 
 def test_no_sealed_question_is_asked_before_the_test_is_in_the_log(tmp_path: Path) -> None:
@@ -178,7 +176,7 @@ def test_20_attempts_under_other_names_seeds_and_folders_end_in_a_refusal(reject
     place = tmp_path / "copy"
     log, questions = copy_run(rejected, place).sealed_log, read_log(place)[0]["questions"]
     for number in range(2, 18):  # the tests of others, which take as long as the first
-        begin_test(SealedTestStart(f"d{number}", f"r{number}", "aa", simulated=True), questions, log)
+        begin_test(f"r{number}", questions, "aa", simulated=True, file=log)
     model = Obedient()
     given = (f"run.dir={place / 'last'}", "name=another_in_a_test", "seed=9")
     last = planted_run(place, *given, texts={"finalize": ALWAYS}, model=model)
