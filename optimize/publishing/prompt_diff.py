@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.text import Text
 
@@ -24,11 +24,10 @@ _WORDS = re.compile(r"\n|[^\S\n]*\w+|[^\S\n]*[^\w\s]|[^\S\n]+")
 _EXACT = 1000  # lines, or words, up to which the smallest difference is looked for: beyond, it would take seconds
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
-MAX_FIELD_CHARS = 300  # of a demo's field
-_STYLES = {"-": ("red", "bold reverse red"), "+": ("green", "bold reverse green"), " ": ("dim", "dim")}
+_MAX_FIELD_CHARS = 1000  # of a demo's field
+_STYLES = {"-": ("red", "bold reverse red"), "+": ("green", "bold reverse green")}
 _WIDE = 10_000  # columns of text that no terminal shows
 
-Demo = dict[str, object]
 Part = tuple[str, bool]  # a piece of a line; True: it differs from the other side
 
 
@@ -41,36 +40,35 @@ class Line:
 @dataclass(frozen=True)
 class AgentDiff:
     agent: str
-    before: str | None  # its text; None: the set has no such agent
+    before: str | None  # its text, and its demos below it; None: the set has no such agent
     after: str | None
-    removed: list[tuple[int, Demo]] = field(default_factory=list)  # demos that went, with their numbers from 1
-    added: list[tuple[int, Demo]] = field(default_factory=list)
-    reordered: bool = False  # the same demos in another order
-
-    @property
-    def changed(self) -> bool:
-        return self.before != self.after or bool(self.removed or self.added) or self.reordered
+    changed: bool
 
 
 def compare_sets(a: PromptSet, b: PromptSet) -> list[AgentDiff]:
     """Return the differences of all agents of both sets, in the order of the first."""
-    found = []
-    for agent in dict.fromkeys([*a.texts, *b.texts]):
-        old, new = a.demos.get(agent, []), b.demos.get(agent, [])
-        removed, added = _list_missing(old, new), _list_missing(new, old)
-        reordered = old != new and not removed and not added
-        found.append(AgentDiff(agent, a.texts.get(agent), b.texts.get(agent), removed, added, reordered))
-    return found
+    return [
+        AgentDiff(
+            agent,
+            _render(a, agent),
+            _render(b, agent),
+            changed=(a.texts.get(agent), a.demos.get(agent, [])) != (b.texts.get(agent), b.demos.get(agent, [])),
+        )
+        for agent in dict.fromkeys([*a.texts, *b.texts])
+    ]
 
 
-def _list_missing(demos: Sequence[Demo], others: Sequence[Demo]) -> list[tuple[int, Demo]]:
-    left, found = list(others), []
-    for number, demo in enumerate(demos, start=1):
-        if demo in left:
-            left.remove(demo)
-        else:
-            found.append((number, demo))
-    return found
+def _render(prompts: PromptSet, agent: str) -> str | None:
+    if agent not in prompts.texts:
+        return None
+    lines = [prompts.texts[agent]]
+    for demo in prompts.demos.get(agent, ()):
+        lines.append("\nworked example")
+        for name, value in demo.items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            n, text = len(text), text[:_MAX_FIELD_CHARS]
+            lines.append(f"  {name}: {text}" + (f"… ({n:,} characters)" if n > len(text) else ""))
+    return "\n".join(lines)
 
 
 def build_lines(before: str | None, after: str | None) -> Iterator[Line]:
@@ -152,24 +150,6 @@ def _show_agent(diff: AgentDiff, console: Console) -> None:
         for text, differs in each.parts:
             line.append(text, word_style if differs and text.strip() else style)
         console.print(line)
-    if diff.reordered:
-        console.print(Text("  the same worked examples in another order"))
-    for sign, demos in (("-", diff.removed), ("+", diff.added)):
-        for number, demo in demos:
-            style = _STYLES[sign][0]
-            console.print(Text(f"{sign} example {number}", f"bold {style}"))
-            for name, text in format_demo(demo):
-                flat = " ".join(text.split())
-                cut = flat if len(flat) <= MAX_FIELD_CHARS else f"{flat[:MAX_FIELD_CHARS]}… ({len(flat):,} characters)"
-                console.print(Text(f"{sign}   {name}: {cut}", style))
-
-
-def format_demo(demo: Demo) -> list[tuple[str, str]]:
-    """Return the fields of a demo with their texts."""
-    return [
-        (name, replace_invisible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)))
-        for name, value in demo.items()
-    ]
 
 
 def replace_invisible(text: str) -> str:

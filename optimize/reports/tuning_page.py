@@ -30,7 +30,7 @@ from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import Verdict, compute_exit_code
 from optimize.gate.words import format_cost
-from optimize.publishing.prompt_diff import build_lines, compare_sets, format_demo
+from optimize.publishing.prompt_diff import build_lines, compare_sets
 from optimize.reports.outcome import describe_outcome, show_verdict
 from optimize.search.optimizer import PARENT, Proposal
 from optimize.session.tuning_store import RESUME, JsonObject, TuningSnapshot, find_tuning_run, read_tuning
@@ -161,7 +161,7 @@ def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Marku
 
 @functools.cache
 def _load_part(name: str) -> "Template":
-    return load_template(_TEMPLATE.with_name(name), {"fields": format_demo})
+    return load_template(_TEMPLATE.with_name(name))
 
 
 def _find_best(tuning: TuningSnapshot) -> str | None:
