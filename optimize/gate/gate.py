@@ -29,7 +29,7 @@ both. If the server failed too many answers, there is no verdict.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Literal, TypedDict
@@ -113,24 +113,9 @@ class Look:
         """Return the level at this look of intervals that hold with `level` at all looks together."""
         return plan_looks(self.plan.n_looks, level).levels[self.number - 1]
 
-    def predict_success(self, result: PairedResult, min_gain: float = 0.0) -> float:
-        """Return the probability that the last look is a success.
-
-        Args:
-            result: the paired test of the questions that are answered; fewer than two show nothing.
-            min_gain: that the interval must lie above.
-        """
-        return self.plan.predict_success(self.number, _compute_statistic(result, min_gain))
-
 
 def judge(settings: GateSettings, comparison: Comparison, look: Look | None = None) -> Verdict:
-    """Judge the winner, compared with its parent on the sealed questions; return this part of the verdict.
-
-    Args:
-        settings: of the gate.
-        comparison: of all answers so far.
-        look: at which they are judged; None: the only one of a first test.
-    """
+    """Judge the winner by all answers so far, and return this part of the verdict; without a look as a first test."""
     look = look or Look.only(FIRST_LEVEL)
     sealed = comparison.score
     checks = _check_gain(settings, comparison, look)
@@ -192,9 +177,10 @@ def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> D
     """
     if judge(settings, comparison, look)["published"]:
         return SUCCESS
-    if look.is_last or look.predict_success(comparison.score, settings.min_gain) < MIN_PREDICTED:
+    if look.is_last:
         return HOPELESS
-    return CONTINUE
+    predicted = look.plan.predict_success(look.number, _compute_statistic(comparison.score, settings.min_gain))
+    return HOPELESS if predicted < MIN_PREDICTED else CONTINUE
 
 
 def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> float | None:
@@ -209,31 +195,21 @@ def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> fl
 
 def _check_gain(settings: GateSettings, comparison: Comparison, look: Look) -> list[tuple[bool, str]]:
     """Return the checks of gain and p: whether each holds, and a sentence."""
-    sealed, metric = comparison.score, comparison.metric
-    holds = sealed.p <= look.level
-    below = "at most" if holds else "above"
-    where = "" if look.plan.n_looks == 1 else f" at look {look.number} of {look.plan.n_looks}"
-    p = f"p is {sealed.p:.3g} ({sealed.test}), {below} the required {look.level:.3g}{where}."
-    return [_check_interval(sealed, metric, settings.min_gain, look), (holds, p)]
-
-
-def _check_interval(sealed: PairedResult, metric: str, limit: float, look: Look) -> tuple[bool, str]:
-    """Check that the gain's interval at the look's level lies above a limit."""
+    sealed, limit = comparison.score, _points(settings.min_gain)
     ci95, interval = sealed.compute_interval(look.compute_level(ALPHA)), sealed.compute_interval(look.level)
-    adjusted = "" if look.plan.n_looks == 1 else ", adjusted for the looks"
+    is_above, p_holds = bool(interval and interval[0] > settings.min_gain), sealed.p <= look.level
+    adjusted, where = "", ""
+    if look.plan.n_looks > 1:
+        adjusted, where = ", adjusted for the looks", f" at look {look.number} of {look.plan.n_looks}"
     bounds = f"95% interval {_points(ci95[0])} to {_points(ci95[1])}{adjusted}" if ci95 else "no interval"
     basis = f"{format_count(sealed.n_questions, 'question')}, {format_count(sealed.epochs, 'answer')} each"
-    holds, above = False, "there is no interval that could lie above"
+    above = f"there is no interval that could lie above {limit}"
     if interval is not None:
-        holds = interval[0] > limit
-        lies = f"{_points(interval[0])} to {_points(interval[1])}, {'lies' if holds else 'does not lie'}"
-        above = f"the {_name_interval(look)}, {lies} above"
-    gain = f"The gain in {metric} on the sealed questions is {_points(sealed.difference)} points ({bounds}; {basis})"
-    return holds, f"{gain}; {above} {_points(limit)}."
-
-
-def _name_interval(look: Look) -> str:
-    return f"{100 * (1 - look.plan.level):.4g}% interval"
+        lies = f"{_points(interval[0])} to {_points(interval[1])}, {'lies' if is_above else 'does not lie'}"
+        above = f"the {100 * (1 - look.plan.level):.4g}% interval, {lies} above {limit}"
+    gain = f"The gain in {comparison.metric} on the sealed questions is {_points(sealed.difference)} points"
+    p = f"p is {sealed.p:.3g} ({sealed.test}), {'at most' if p_holds else 'above'} the required {look.level:.3g}"
+    return [(is_above, f"{gain} ({bounds}; {basis}); {above}."), (p_holds, f"{p}{where}.")]
 
 
 def _new_format_losses(comparison: Comparison) -> str | None:
@@ -277,9 +253,16 @@ def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> Imput
         Counter(record.sample_id for record in side if is_server_failure(record)) for side in (parent, winner)
     )
     as_right = of_parent - of_winner  # question → answers of the parent
+    left = Counter(as_right)
+    imputed: list[Record] = []
+    for record in parent:
+        if is_server_failure(record) and left[record.sample_id]:  # the store keeps the failure
+            left[record.sample_id] -= 1
+            record = replace(record, score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)
+        imputed.append(record)
     return ImputedAnswers(
-        parent=list(_with_some_right(parent, as_right)),
-        winner=[_unpriced(record) if is_server_failure(record) else record for record in winner],
+        parent=imputed,
+        winner=list(winner),
         n_failed={"parent": of_parent.total(), "winner": of_winner.total(), "as_right": as_right.total()},
         questions=list(of_parent | of_winner),
     )
@@ -293,25 +276,3 @@ def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:
 def max_failing_questions(n_questions: int) -> int:
     """Return the number of questions that the server may fail each time, for one side only, below the limit."""
     return int(2 * MAX_FAILED_SHARE * n_questions)
-
-
-def _with_some_right(parent: Sequence[Record], as_right: Counter[str]) -> Iterator[Record]:
-    left = Counter(as_right)
-    for record in parent:
-        if not is_server_failure(record):
-            yield record
-        elif left[record.sample_id]:
-            left[record.sample_id] -= 1
-            yield _as_right(record)
-        else:
-            yield _unpriced(record)
-
-
-def _unpriced(record: Record) -> Record:
-    """Set the cost to unknown: a failure must not make prompts cheaper."""
-    return replace(record, usage=replace(record.usage, cost_usd=None))
-
-
-def _as_right(record: Record) -> Record:
-    """Score a copy of the record as right; the store keeps the failure."""
-    return replace(_unpriced(record), score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)

@@ -43,11 +43,14 @@ def list_test_notes(verdict: Verdict) -> Iterator[str]:
             f"{format_count(sealed['wins'], 'question')} better, {sealed['losses']} worse, {sealed['ties']} the same"
         )
         yield f"{better}{_describe_cost(verdict['cost'])}"
-        if stop := describe_stop(sealed):
-            yield stop
+        if sealed["looks"] > 1:
+            yield _describe_stop(sealed)
         yield from _describe_errors(verdict)
     if sealed:
-        yield from _describe_earlier_tests(sealed)
+        before, n_tests = sealed["questions_opened_before"], sealed["opened_before"]
+        earlier = describe_earlier_tests(before, sealed["n_sealed"], n_tests)
+        level = describe_level(sealed["level"], sealed["level_left"], sealed["looks"])
+        yield ": ".join(filter(None, (earlier, level)))
     if known := sealed.get("known_to_parent"):
         yield (
             f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "
@@ -91,11 +94,9 @@ def describe_look(line: LookLine, n_looks: int, n_questions: int) -> str:
     return f"look {line['look']} of {n_looks}, {asked}: the test {words[line['decision']]}"
 
 
-def describe_stop(sealed: JsonObject) -> str | None:
-    """Return a sentence about where a test with looks stopped, and what that saved; None for a test without looks."""
+def _describe_stop(sealed: JsonObject) -> str:
+    """Return a sentence about where a test with looks stopped, and what that saved."""
     looks, look = sealed["looks"], sealed["look"]
-    if looks == 1:
-        return None
     if look == looks:
         return f"all {looks} looks were taken: no answer was saved; the intervals are adjusted for the looks"
     why = "a gain was shown"
@@ -112,12 +113,6 @@ def describe_labels(labels: Sequence[str]) -> str:
     """Return `Labels known to the search: billing, refund`, cut where there are many."""
     more = f", and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
     return f"Labels known to the search: {', '.join(map(str, labels[:_MAX_LABELS]))}{more}"
-
-
-def format_ids(questions: Sequence[str]) -> str:
-    """Return ids as "q7, q9 and 3 more"."""
-    more = f" and {len(questions) - _MAX_SHOWN} more" if len(questions) > _MAX_SHOWN else ""
-    return f"{', '.join(questions[:_MAX_SHOWN])}{more}"
 
 
 def format_cost(spend: Mapping[str, float]) -> str:
@@ -149,15 +144,10 @@ def _describe_errors(verdict: Verdict) -> Iterator[str]:
         yield f"answers in error, which count as wrong: {'; '.join(parts)}"
     if questions := verdict["failed_questions"]:
         failed = verdict["sealed"]["failed_answers"]
+        shown = ", ".join(questions[:_MAX_SHOWN])
+        more = f" and {len(questions) - _MAX_SHOWN} more" if len(questions) > _MAX_SHOWN else ""
         as_right = f"{failed['as_right']} of before count as right, the others as wrong"
         yield (
             f"answers that the server failed each time: {failed['parent']} before, {failed['winner']} with {winner} "
-            f"(to {format_ids(questions)}); {as_right if failed['as_right'] else 'all count as wrong'}"
+            f"(to {shown}{more}); {as_right if failed['as_right'] else 'all count as wrong'}"
         )
-
-
-def _describe_earlier_tests(sealed: JsonObject) -> Iterator[str]:
-    earlier = describe_earlier_tests(sealed["questions_opened_before"], sealed["n_sealed"], sealed["opened_before"])
-    level = describe_level(sealed["level"], sealed["level_left"], sealed["looks"]) if "level" in sealed else None
-    if earlier or level:
-        yield ": ".join(each for each in (earlier, level) if each)
