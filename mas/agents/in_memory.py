@@ -25,12 +25,7 @@ _LOCK = Lock()
 
 @contextmanager
 def name_object(value: object, name: str) -> Iterator[str]:
-    """Yield a target that names the object inside the block.
-
-    Args:
-        value: a program, a scorer, or samples.
-        name: readable; what is no letter, digit or `_` is replaced.
-    """
+    """Yield a target that names the object inside the block; in `name`, what is no letter, digit or `_` is replaced."""
     stem = f"{PREFIX}{re.sub(r'[^A-Za-z0-9_]+', '_', name)}{_digest_source(value)}"
     with _LOCK:
         target = next(each for n in count(1) if (each := stem if n == 1 else f"{stem}_{n}") not in _OBJECTS)
@@ -47,11 +42,7 @@ def is_in_memory(target: object) -> bool:
 
 
 def find_object(target: str) -> object:
-    """Return the object of a target.
-
-    Raises:
-        UserError: this process has no such object.
-    """
+    """Return the object of a target; UserError: this process has no such object."""
     try:
         return _OBJECTS[target]
     except KeyError as error:

@@ -66,11 +66,7 @@ class Media:
 
 
 async def read_media(lm: dspy.BaseLM) -> dict[str, Media]:
-    """Return the question's pictures and sounds that the model takes, by bare name.
-
-    Args:
-        lm: an `AgentLM`; any other LM is given neither.
-    """
+    """Return the question's pictures and sounds that the model takes, by bare name; only an `AgentLM` is given any."""
     pictures, sounds = getattr(lm, "takes_images", False), getattr(lm, "takes_audio", False)
     files = list_attachments()
     if not files or not (pictures or sounds):
@@ -101,11 +97,7 @@ def _read_file(path: Path) -> Media | None:
 
 @functools.lru_cache(_MAX_CACHED)
 def _read_version(path: Path, _modified_ns: int, size: int) -> Media | None:
-    """Read a file; time and size are part of the cache key, so that a changed file is read again.
-
-    Raises:
-        ToolError: it is no sound in spite of its name.
-    """
+    """Read a file; time and size are part of the cache key, so that a changed file is read again."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         kind = detect_kind(Source(path.name, head))

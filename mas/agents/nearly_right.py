@@ -71,11 +71,7 @@ def _find_keys(value: object) -> dict[str, object]:
 
 
 def read_value(value: object, annotation: Any) -> object:
-    """Return the value of a field, as DSPy reads it or as it can only be meant.
-
-    Raises:
-        ValueError: it is of another type.
-    """
+    """Return the value of a field, as DSPy reads it or as it can only be meant; ValueError: it is of another type."""
     try:
         return parse_value(value, annotation)
     except ValueError:

@@ -66,18 +66,12 @@ class AgentProgram(dspy.Module):
         """Return the final state, which has at least `final_answer` and `final_reasoning_trace`.
 
         Raises:
-            ValueError: the question is empty.
-            LMError: the model could not be asked, after its retries.
-            AdapterParseError: a reply could not be read, after the program's own retries.
+            LMError, AdapterParseError: the model could not be asked, or its reply read, after all retries.
         """
         raise NotImplementedError(f"{type(self).__name__} overrides neither answer nor answer_inputs")
 
 
 def check_question(question: str) -> None:
-    """Refuse an empty question.
-
-    Raises:
-        ValueError: the question is empty.
-    """
+    """Refuse an empty question; ValueError: the question is empty."""
     if not question.strip():
         raise ValueError("no question was given to the system; expected some text")

@@ -23,12 +23,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", r
 
 
 def digest_program(module_name: str, *files: str | None) -> str:
-    """Return the SHA-256 of the source of a program that has been loaded.
-
-    Args:
-        module_name: of the module that defines it.
-        files: that belong to it, such as its state.
-    """
+    """Return the SHA-256 of the source of the program that a loaded module defines, and of files that belong to it."""
     digest = hashlib.sha256(f"{module_name}\n".encode())
     for name, path in [*list_modules(module_name).items(), *(("", Path(file)) for file in files if file)]:
         content = path.read_bytes() if path.is_file() else b""

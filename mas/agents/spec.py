@@ -66,11 +66,7 @@ class AgentSpec:
 def check_agents(
     system: str, agents: Sequence[AgentSpec], settings: Mapping[str, ModelSettings], tools: Mapping[str, str]
 ) -> None:
-    """Check the settings of a system's agents.
-
-    Raises:
-        UserError: an unknown agent or tool, or a value that is out of range.
-    """
+    """Check the settings of a system's agents; UserError: an unknown agent or tool, or a value that is out of range."""
     names = [agent.name for agent in agents]
     if unknown := settings.keys() - set(names):
         raise UserError(
@@ -99,12 +95,7 @@ def list_tools(settings: Iterable[ModelSettings]) -> set[str]:
 
 
 def make_toolbox(settings: AgentSettings, tools: Mapping[str, str], resources: Resources) -> "Toolbox":
-    """Load the tools of one agent.
-
-    Args:
-        settings: name the tools.
-        tools: name → "package.module.function".
-        resources: open during the run.
+    """Load the tools of one agent, of which `tools` has the functions as "package.module.function".
 
     Raises:
         UserError: a tool cannot be loaded.

@@ -19,13 +19,9 @@ class AgentReplyError(Exception):
 
 
 def walk_chain(error: BaseException | None, *, contexts: bool = False) -> Iterator[BaseException]:
-    """Return an error and those that caused it, newest first, each once.
+    """Return an error and those that caused it, newest first, each once: an error can be among its own causes.
 
-    An error can be among its own causes: `raise error from error`, or OmegaConf's errors under a debugger.
-
-    Args:
-        error: where to begin; with None there is nothing.
-        contexts: where no cause is named, go on with what was being handled, even if it was raised `from None`.
+    With `contexts`, where no cause is named, go on with what was being handled, even if it was raised `from None`.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -76,11 +76,7 @@ class RunBudget(Protocol):
     """Account of the run's requests. Samples may use it from any thread."""
 
     def reserve(self) -> None:
-        """Reserve one request before it is sent.
-
-        Raises:
-            LimitReachedError: the run's budget is used up.
-        """
+        """Reserve one request before it is sent; LimitReachedError: the run's budget is used up."""
 
     def settle(self, payment: Payment | None) -> None:
         """Record the cost of a reserved request, exactly once; None if it was never sent."""

@@ -27,12 +27,7 @@ class AgentSystem(ABC):
 
     @abstractmethod
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
-        """Return the program without models and prompts.
-
-        Args:
-            toolboxes: of the agents that use tools, by name.
-            resources: open during the run.
-        """
+        """Return the program without models and prompts; `toolboxes` are by the names of agents that use tools."""
 
     def check(self) -> None:
         check_agents(self.name, self.agent_specs, self.agents, {**TOOLS, **self.tools})

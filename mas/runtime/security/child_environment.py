@@ -12,12 +12,7 @@ NETWORK = ("*_PROXY", "*_proxy", "SSL_CERT_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BU
 
 
 def build_child_environment(*more: str, **variables: str) -> dict[str, str]:
-    """Return the variables that every program needs, such as its path, and those that this one needs.
-
-    Args:
-        more: names of this process's variables, as patterns: "TESSDATA_PREFIX", "MLFLOW_*".
-        variables: variables with new values.
-    """
+    """Return what every program needs, such as its path, variables of this process by pattern, and new ones."""
     patterns = (*BASE, *more)
     kept = {name: value for name, value in os.environ.items() if any(fnmatchcase(name, each) for each in patterns)}
     return {**kept, **variables}

@@ -66,11 +66,7 @@ class Composer:
         context: Mapping[str, object] | None = None,
         recorder: EventRecorder | None = None,
     ) -> OrchestratorResponse:
-        """Return the response, without trace and planner. A failure of the language model is recorded, not raised.
-
-        Raises:
-            LimitReachedError: a limit of the sample or the run was reached.
-        """
+        """Return the response, without trace and planner. A failure of the language model is recorded, not raised."""
         results, context = list(agent_results), context or {}
         table = next((each.tabular for each in results if each.has_succeeded and each.tabular), None)
         answer = describe_outcome(results)

@@ -136,11 +136,7 @@ class AgentExecutionStatus(StrEnum):
     skipped = "skipped"
 
     def move_to(self, after: "AgentExecutionStatus") -> "AgentExecutionStatus":
-        """Return the next status.
-
-        Raises:
-            ValueError: the transition is not allowed.
-        """
+        """Return the next status; ValueError: the transition is not allowed."""
         if after not in _TRANSITIONS.get(self, ()):
             raise ValueError(f"an agent cannot go from {self} to {after}")
         return after

@@ -56,13 +56,6 @@ def make_application(
 
     Without a token a page of the web could reach the service through a host name that its owner points at this machine,
     so only names of this machine are accepted.
-
-    Args:
-        program: that answers the requests.
-        settings: of the service.
-        limits: of each request.
-        redact: removes the secrets of the configuration.
-        report: called with a line for each request.
     """
     desk = Desk(program, settings.request_seconds, limits, redact, report)
     works = set[asyncio.Task[None]]()

@@ -58,11 +58,7 @@ _compiling = threading.Lock()
 
 
 def workflow() -> Workflow:
-    """Return the compiled graph, the same one for every caller.
-
-    Raises:
-        RuntimeError: the graph could not be compiled.
-    """
+    """Return the compiled graph, the same one for every caller; RuntimeError: the graph could not be compiled."""
     global _workflow
     with _compiling:
         if _workflow is None:
@@ -134,11 +130,7 @@ async def execute_agent(state: OrchestratorState, runtime: Context) -> Orchestra
 async def run_agent(
     name: AgentName, agent: Agent, request: AgentRequest, earlier: Sequence[AgentResult]
 ) -> AgentResult:
-    """Run one agent. An exception becomes a failed result.
-
-    Raises:
-        LimitReachedError: a limit of the sample or the run was reached.
-    """
+    """Run one agent; an exception becomes a failed result, unless a limit was reached."""
     context, started = prepare_context(request), time.perf_counter()
     if shared := format_earlier(earlier):
         context[EARLIER_RESULTS] = shared

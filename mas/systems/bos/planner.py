@@ -58,11 +58,7 @@ class Planner:
         context: Mapping[str, object] | None = None,
         recorder: EventRecorder | None = None,
     ) -> PlannerDecision:
-        """Return the agents to run. A failure of the language model is recorded, not raised.
-
-        Raises:
-            LimitReachedError: a limit of the sample or the run was reached.
-        """
+        """Return the agents to run. A failure of the language model is recorded, not raised."""
         allowed = [name for name in self.entries if name not in disable]
         constraints = {"disabled": list(dict.fromkeys(disable)), "unavailable": dict(self.gaps)}
         guardrails: dict[str, object] = {name: value for name, value in constraints.items() if value}

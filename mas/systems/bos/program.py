@@ -69,12 +69,7 @@ class BosProgram(AgentProgram):
         self.shared = SharedObjects(settings, gaps, resources, settings.read_clock())
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
-        """Return the complete final state.
-
-        Raises:
-            ValueError: the question is empty, or a field of the request is wrong.
-            ModelFailedError: the language model could not be asked at all.
-        """
+        """Return the complete final state; ModelFailedError: the language model could not be asked at all."""
         check_question(question)
         request = parse_inputs(question, inputs)
         state = await self.run_graph(request)
@@ -119,12 +114,7 @@ class BosProgram(AgentProgram):
 
 
 def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:
-    """Return the request of a sample; fields that are none of a request's are values of its context.
-
-    Raises:
-        UserError: the context is no JSON object.
-        ValidationError: a value is wrong.
-    """
+    """Return the request of a sample; fields that are none of a request's are values of its context."""
     fields: dict[str, object] = {"question": question}
     context: dict[str, object] = {}
     for name, text in inputs.items():
@@ -180,11 +170,7 @@ def list_outputs(state: OrchestratorState) -> dict[str, object]:
 
 
 def _check_model_replied(state: OrchestratorState) -> None:
-    """Refuse or mark a final state in which the model failed: a sentence about that is no answer to score.
-
-    Raises:
-        ModelFailedError: the planner's request failed, and no agent succeeded.
-    """
+    """Refuse or mark a final state in which the model failed: a sentence about that is no answer to score."""
     results = state["agent_results"]
     if any(result.has_succeeded for result in results):
         return

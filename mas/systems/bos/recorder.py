@@ -103,11 +103,7 @@ class RecordedAgent(ABC):
     name: ClassVar[AgentName]
 
     async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
-        """Answer the question, or return why there is no answer.
-
-        Raises:
-            LimitReachedError: a limit of the sample or the run was reached.
-        """
+        """Answer the question, or return why there is no answer."""
         recorder = EventRecorder(self.name, context)
         try:
             return recorder.succeed(*await self.answer(question, context, recorder))
@@ -122,8 +118,4 @@ class RecordedAgent(ABC):
     async def answer(
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
     ) -> tuple[str, TabularResult | None]:
-        """Return the answer and its table.
-
-        Raises:
-            AgentFailureError: there is none.
-        """
+        """Return the answer and its table; AgentFailureError: there is none."""

@@ -35,11 +35,7 @@ def use_program(program: BosProgram) -> Iterator[None]:
 
 
 def get_resources() -> BosProgram:
-    """Return the program that requests share: its models, connections, settings, planner and composer.
-
-    Raises:
-        RuntimeError: no program is used.
-    """
+    """Return the program that requests share: its models, connections, settings, planner and composer."""
     if _program is None:
         raise RuntimeError(
             "no program is open: with mas_harness.open_program(…) as program, service.use_program(program):"

@@ -100,11 +100,7 @@ class ServiceSettings:
         return os.environ.get(SERVICE_TOKEN_ENV, "")
 
     def check_token(self) -> None:
-        """Check that others can reach the service with a token only.
-
-        Raises:
-            UserError: the token is missing or too short.
-        """
+        """Check that others can reach the service with a token only; UserError: the token is missing or too short."""
         if self.token and len(self.token) < _MIN_TOKEN_CHARS:
             raise UserError(
                 f"{SERVICE_TOKEN_ENV} has {len(self.token)} characters; a token needs {_MIN_TOKEN_CHARS} or more: "

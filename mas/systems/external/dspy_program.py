@@ -61,12 +61,7 @@ class DspyProgram(ForeignProgram):
         return parameters
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
-        """Return the final state, with all fields that the module has returned as `outputs`.
-
-        Raises:
-            AgentReplyError: an input has another type than the module's, or what came back holds no answer.
-            AgentUnavailableError: the module gave up waiting for something.
-        """
+        """Return the final state, with all fields that the module has returned as `outputs`."""
         given: Mapping[str, str] = inputs or {"question": question}
         state: dict[str, object] = {"question": question, "file": file.name if file else None}
         state |= {"inputs": dict(given), "correlation_id": thread_id}

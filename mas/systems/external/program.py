@@ -45,15 +45,7 @@ T = TypeVar("T")
 
 
 def read_reply(value: object, agent: str) -> tuple[str, str, dict[str, object]]:
-    """Return the answer, its reasoning and the other values of what an agent returned.
-
-    Args:
-        value: a text or a number, a mapping, or a `dspy.Prediction`.
-        agent: its name, for error messages.
-
-    Raises:
-        AgentReplyError: the value holds no answer.
-    """
+    """Return the answer, its reasoning and the other values of a text, a number, a mapping or a `dspy.Prediction`."""
     if isinstance(value, str | int | float):
         value = {"answer": value}
     if not isinstance(value, Mapping | dspy.Prediction):
@@ -94,12 +86,7 @@ class ForeignProgram(AgentProgram):
         return AgentReplyError(f"{self.name} {how} instead of an answer")
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
-        """Return the final state, with what else the agent has returned as `reply`.
-
-        Raises:
-            AgentReplyError: what came back holds no answer.
-            AgentUnavailableError: the agent could not be reached, or gave up waiting for something.
-        """
+        """Return the final state, with what else the agent has returned as `reply`."""
         inputs = {"question": question, "file": file.name if file else None}
         state: dict[str, object] = {**inputs, "correlation_id": thread_id}
         current_trace().state = dict(state)

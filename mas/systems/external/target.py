@@ -65,11 +65,7 @@ def compute_source_digest(target: str, *others: str | None) -> str:
 
 
 def load_agent(target: str) -> Agent:
-    """Load a target that can be called with a question.
-
-    Raises:
-        UserError: the target cannot be loaded, or cannot be called with a question.
-    """
+    """Load a target that can be called with a question."""
     value = load_target(target)
     if inspect.isclass(value) and not is_dspy_module(value):
         value = _make_instance(target, value, f"{EXPECTED_AGENT}, or a class whose instances have such a __call__")
@@ -124,11 +120,7 @@ class LoadedModule:
 
 
 def load_module(target: str, state: str | None = None) -> LoadedModule:
-    """Load a target that is a `dspy.Module` or makes one, with the state that was saved of it.
-
-    Raises:
-        UserError: the target is no module that can be called, has no predictors, or the state is not its own.
-    """
+    """Load a target that is a `dspy.Module` or makes one, with the state that was saved of it."""
     module = load_target(target)
     if inspect.isclass(module) or inspect.isroutine(module):
         module = _make_instance(target, module, EXPECTED_MODULE)
@@ -173,11 +165,7 @@ def describe_answer_choice(target: str, outputs: Collection[str], answer_field: 
 
 
 def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
-    """Check that `data.inputs` (None: a question and perhaps a file) has what the module takes, and nothing else.
-
-    Raises:
-        UserError: a field without a column, or a column without a field.
-    """
+    """Check that `data.inputs` (None: a question and perhaps a file) has what the module takes, and nothing else."""
     fields = ("question",) if given is None else tuple(given)
     missing = [name for name in loaded.inputs if name in loaded.required and name not in (*fields, "file")]
     unknown = [name for name in fields if name not in loaded.inputs and not loaded.takes_any]

@@ -18,11 +18,7 @@ _MESSAGE = TypeAdapter(AgentMessage)
 def send_message(
     state: GraphState, sender: str, receiver: str, type: MessageType, content: str, step_id: int | None = None
 ) -> GraphState:
-    """Return the state with one more message; `step_id` is the research step that it belongs to, from 0.
-
-    Raises:
-        ValueError: the message is not valid.
-    """
+    """Return the state with one more message; `step_id` is the research step that it belongs to, from 0."""
     fields: dict[str, Any] = {
         "sender": sender,
         "receiver": receiver,
@@ -47,14 +43,7 @@ def describe_invalid(error: ValidationError) -> str:
 def get_agent_conversation(
     state: GraphState, agent: str, types: Collection[MessageType] | None = None, step_id: int | None = None
 ) -> list[AgentMessage]:
-    """Return the messages between the orchestrator and `agent`, oldest first.
-
-    Args:
-        state: of the question.
-        agent: one of the parties.
-        types: only these; None: all.
-        step_id: only those of this research step; None: all.
-    """
+    """Return the messages between the orchestrator and `agent`, oldest first; None: of all types, of all steps."""
     return [
         message
         for message in state["agent_messages"]
@@ -70,15 +59,10 @@ def newest_request(state: GraphState, agent: str) -> str:
 
 
 def open_request(state: GraphState, agent: str, step_id: int | None = None) -> str:
-    """Return the requests that `agent` has not yet answered in a usable way.
+    """Return the requests that planner, researcher or expert has not yet answered in a usable way.
 
     That is the orchestrator's newest message. After an unusable reply, which leaves no turn in the agent's history, the
     message before it is open too.
-
-    Args:
-        state: of the question.
-        agent: planner, researcher or expert.
-        step_id: of the research step, for the researcher.
     """
     open_contents: list[str] = []
     for message in reversed(get_agent_conversation(state, agent, step_id=step_id)):

@@ -215,11 +215,7 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
 
 
 async def _ask_critic(predictor: dspy.Predict, inputs: Mapping[str, object]) -> dspy.Prediction:
-    """Return the verdict.
-
-    Raises:
-        AdapterParseError: the reply cannot be read, or decides neither way.
-    """
+    """Return the verdict; AdapterParseError: the reply cannot be read, or decides neither way."""
     prediction = await predictor.acall(**inputs)
     if prediction.decision not in ("approve", "reject"):
         message = f"The reply has the decision {prediction.decision!r}; expected approve or reject."

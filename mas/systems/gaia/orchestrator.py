@@ -27,25 +27,13 @@ _STATE = TypeAdapter(GraphState)
 
 
 def orchestrate(state: GraphState, gives_up: bool = False) -> GraphState:
-    """Return the state with the next step entered.
-
-    Args:
-        state: after the newest step.
-        gives_up: after an error or exhausted retries the finalizer gives the fixed answer.
-
-    Raises:
-        ValueError: the state is not valid.
-    """
+    """Return the state with the next step entered; ValueError: it is not valid."""
     check_state(state)
     return execute_next_step(check_retry_limit(determine_next_step(state)), gives_up)
 
 
 def check_state(state: GraphState) -> None:
-    """Check the type of every field, before a transition.
-
-    Raises:
-        ValueError: a field is missing or has another type or value than `GraphState` says.
-    """
+    """Check the type of every field before a transition; ValueError: it is not as `GraphState` says."""
     try:
         _STATE.validate_python(state, strict=True)
     except ValidationError as error:
@@ -61,10 +49,7 @@ def invalid_step(step: object) -> ValueError:
 def determine_next_step(state: GraphState) -> GraphState:
     """Follow the newest decision; a rejection adds one to that agent's retry counter, an approval resets it.
 
-    After an error of an agent the finalizer is next.
-
-    Raises:
-        ValueError: no step follows the current one, or its critic has not decided.
+    After an error of an agent the finalizer is next. ValueError: no step follows the current one.
     """
     step, fields = state["current_step"], _read(state)
     if state["error"]:
@@ -113,11 +98,7 @@ def check_retry_limit(state: GraphState) -> GraphState:
 
 
 def execute_next_step(state: GraphState, gives_up: bool = False) -> GraphState:
-    """Enter the next step and send its agent the message that goes with it.
-
-    Raises:
-        ValueError: there is no such agent.
-    """
+    """Enter the next step and send its agent the message that goes with it."""
     step = state["next_step"]
     state = {**state, "current_step": step}
     if step not in _BY_NAME:
@@ -138,11 +119,7 @@ def execute_next_step(state: GraphState, gives_up: bool = False) -> GraphState:
 
 
 def route_from_orchestrator(state: GraphState) -> str:
-    """Return the node that runs the current step; the critics share one.
-
-    Raises:
-        ValueError: none does.
-    """
+    """Return the node that runs the current step; the critics share one."""
     step = state["current_step"]
     if step not in _BY_NAME:
         raise invalid_step(step)

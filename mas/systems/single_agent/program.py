@@ -38,14 +38,7 @@ class SingleAgentProgram(AgentProgram):
         self.retry_limit = retry_limit
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
-        """Return the state after the first usable reply.
-
-        Raises:
-            ValueError: the question is empty.
-            LMError: the model could not be asked, after its retries.
-            StepLimitError: the agent did not stop calling tools.
-            AdapterParseError, EmptyReplyError, TruncatedReplyError: the last try's reply was unusable too.
-        """
+        """Return the state after the first usable reply."""
         check_question(question)
         state: dict[str, Any] = {"question": question, "file": file.name if file else None}
         state |= {"correlation_id": thread_id, "turns": [], "retry_count": 0, "feedback": ""}

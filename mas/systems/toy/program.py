@@ -43,14 +43,7 @@ class ToyProgram(AgentProgram):
     """Answers a question from its text alone."""
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
-        """Return the complete final state.
-
-        Raises:
-            UserError: the question has an attachment.
-            LMError: the model could not be asked, after its retries.
-            AdapterParseError: a reply could not be understood.
-            TruncatedReplyError: a reply was cut off.
-        """
+        """Return the complete final state; a question with an attachment is refused."""
         if file:
             raise UserError(f"The toy system reads no attachments, and was given {file.name}; use data=toy.")
         check_question(question)

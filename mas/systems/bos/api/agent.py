@@ -259,11 +259,7 @@ def _format_reply(call: _Call, reply: Reply) -> str:
 async def send(
     client: httpx.AsyncClient, request: ApiRequest, headers: Mapping[str, str], timeout_seconds: float
 ) -> Reply:
-    """Send a request once; a redirect would hand it, perhaps with its token, to the address that the reply names.
-
-    Raises:
-        AgentFailureError: the server cannot be reached, took too long, or sent no HTTP.
-    """
+    """Send a request once; a redirect would hand it, perhaps with its token, to the address that the reply names."""
     body = b""
     try:
         async with (

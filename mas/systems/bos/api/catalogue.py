@@ -120,11 +120,7 @@ class Catalogue(_Documented):
 
 
 def load_catalogue(path: Path) -> Catalogue:
-    """Read a documentation file, YAML or JSON.
-
-    Raises:
-        AgentFailureError: the file is missing or malformed.
-    """
+    """Read a documentation file, YAML or JSON; AgentFailureError: the file is missing or malformed."""
     import yaml
 
     try:

@@ -74,11 +74,7 @@ def find_base_url(
     catalogue: Catalogue,
     environment: Mapping[str, str] = os.environ,
 ) -> BaseUrl:
-    """Return the request's base URL, else that of the environment, else that of settings or documentation.
-
-    Raises:
-        AgentFailureError: there is none, it is malformed, or the request's own is at a host that is not allowed.
-    """
+    """Return the request's base URL, if its host is allowed, else that of environment, settings or documentation."""
     # An API that was started counts before the environment's, which may be another one.
     own = (None if settings.command else environment.get(BASE_URL_ENV)) or settings.base_url or catalogue.base_url
     given = get_text(context, BASE_URL)
@@ -108,11 +104,7 @@ def _origin(url: str) -> tuple[str, str | None, int]:
 
 
 def build_request(plan: ApiCallPlan, catalogue: Catalogue, base_url: str, methods: Iterable[str]) -> ApiRequest:
-    """Return the request of a plan.
-
-    Raises:
-        AgentFailureError: its method is not allowed, its path is not documented, or a value was not filled in.
-    """
+    """Return the request of a plan, whose method, path and values must be those of the documentation."""
     method = plan.method.strip().upper()
     if method not in {allowed.upper() for allowed in methods}:
         raise AgentFailureError("PlanningDeclined", f"{method} requests are not allowed here")

@@ -78,15 +78,9 @@ class FirebaseTokens:
         self._lock = asyncio.Lock()
 
     async def find(self, credentials: Credentials, client: httpx.AsyncClient, refused: str | None = None) -> str:
-        """Return a valid token: from memory, from the file, or a new one.
+        """Return a valid token: from memory, from the file, or a new one in place of one that the API has `refused`.
 
-        Args:
-            credentials: of the account.
-            client: with which Firebase is asked.
-            refused: the token that the API has refused; requests that were refused together renew it once.
-
-        Raises:
-            AgentFailureError: the account is refused, or Firebase cannot be reached.
+        Requests that were refused together renew it once.
         """
         async with self._lock:
             kept = self._kept.get(credentials.digest)
@@ -175,12 +169,7 @@ class ApiServices:
 
 @contextmanager
 def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
-    """Read the documentation, start the API if there is a command, and open a client on the questions' event loop.
-
-    Raises:
-        AgentFailureError: the documentation is missing or malformed.
-        UserError: the API does not start.
-    """
+    """Read the documentation, start the API if there is a command, and open a client on the questions' event loop."""
     catalogue = load_catalogue(Path(settings.documentation or ""))
     with ExitStack() as opened:
         if settings.command:
@@ -193,11 +182,7 @@ def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
 
 @contextmanager
 def run_api(command: Sequence[str]) -> Iterator[str]:
-    """Start an API, yield its address, and end it.
-
-    Raises:
-        UserError: the command does not start, or prints no address of this machine.
-    """
+    """Start an API, yield its address, and end it."""
     shown = " ".join(command)
     words = [sys.executable if command[0] == "python" else command[0], *command[1:]]
     try:

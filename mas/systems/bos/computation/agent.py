@@ -139,11 +139,7 @@ class ComputationAgent(RecordedAgent):
         return fenced[1] if fenced else text
 
     async def _run(self, code: str, recorder: EventRecorder) -> Execution:
-        """Check the code and run it.
-
-        Raises:
-            AgentFailureError: it was refused or stopped.
-        """
+        """Check the code and run it; AgentFailureError: it was refused or stopped."""
         if not code.strip():
             raise AgentFailureError("PlanningDeclined", "no code can be written for this question", {"code": code})
         if violation := find_violation(code):
@@ -200,13 +196,7 @@ def find_violation(code: str) -> str | None:
 
 
 async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path] | None = None) -> Execution:
-    """Run the code in a new sandbox, which ends with it.
-
-    Raises:
-        SessionTimeoutError: it took too long.
-        SessionLostError: it was stopped for another reason.
-        NotAvailableError: no isolation is available.
-    """
+    """Run the code in a new sandbox, which ends with it; `_STOPPED` has the errors of one that was stopped."""
     interpreter = Interpreter(settings, files or {})
     try:
         reply = await interpreter.run(code)

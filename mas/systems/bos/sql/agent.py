@@ -244,12 +244,7 @@ async def check_query(state: SQLAgentState, runtime: Context) -> Changes:
 
 
 async def execute_query(state: SQLAgentState, runtime: Context) -> Command[str]:
-    """Run the query.
-
-    Raises:
-        AgentFailureError: the databases cannot be used.
-        LimitReachedError: the sample may call no more tools.
-    """
+    """Run the query."""
     own, query, started = runtime.context, state["last_query"] or "", time.perf_counter()
     if sample := current_context():
         sample.count_tool_call()
@@ -343,11 +338,7 @@ class SqlAgent(RecordedAgent):
         raise AgentFailureError("QueryError", message, {"attempt_history": history})
 
     def _choose_database(self, context: Mapping[str, object]) -> str:
-        """Return the database that the request names, or the only one.
-
-        Raises:
-            AgentFailureError: it names none of several, or one that there is not.
-        """
+        """Return the database that the request names, or the only one."""
         known, name = list(self.session.guards), get_text(context, DATABASE)
         if name is None and len(known) == 1:
             return known[0]

@@ -69,12 +69,7 @@ class SQLiteEngine:
         self._path = Path(path)
 
     def execute(self, query: str, tables: Iterable[str]) -> tuple[list[str], Rows]:
-        """Start a query and return its columns and rows.
-
-        Raises:
-            DatabaseError: the database refused it.
-            DatabaseUnavailableError: there is no database.
-        """
+        """Start a query and return its columns and rows."""
         connection = self._connect()
         _restrict(connection, tables)
         try:

@@ -102,11 +102,7 @@ class Guard:
     tables: Mapping[str, Sequence[str]]  # columns by name, as the database spells them
 
     def check(self, query: str) -> str:
-        """Return the query to run.
-
-        Raises:
-            UnsafeQueryError: it is not one statement, or does anything but read the listed tables.
-        """
+        """Return the query to run; UnsafeQueryError: it does anything but read the listed tables in one statement."""
         if len(query) > MAX_QUERY_CHARS:
             raise UnsafeQueryError(
                 f"The query has {len(query)} characters; at most {MAX_QUERY_CHARS} are allowed. Write a shorter one."

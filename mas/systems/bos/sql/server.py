@@ -62,11 +62,7 @@ class Database:
     """A database with its guard and the schema as it was when it was opened."""
 
     def __init__(self, name: str, settings: DatabaseSettings) -> None:
-        """Connect, and read the schema of the listed tables.
-
-        Raises:
-            UserError: the database or a table is missing.
-        """
+        """Connect, and read the schema of the listed tables; UserError: the database or a table is missing."""
         self.dialect: Dialect = "sqlite" if settings.path else "postgres"
         self._engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
         try:

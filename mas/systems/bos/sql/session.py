@@ -53,11 +53,7 @@ class SqlSession:
         self._restarts = 0
 
     async def query(self, query: str, database: str) -> QueryResult:
-        """Run a query.
-
-        Raises:
-            AgentFailureError: the server is gone, or the database is.
-        """
+        """Run a query; AgentFailureError: the server is gone, or the database is."""
         try:
             arguments = {"query": query, "database": database}
             return cast(QueryResult, await self._call(QUERY_TOOL, arguments, QUERY_SECONDS + SLACK_SECONDS))
@@ -74,11 +70,7 @@ class SqlSession:
         return cast(SchemaResult, await self._call(SCHEMA_TOOL, arguments, START_SECONDS))
 
     async def open(self) -> None:
-        """Start the server, and make a guard for each database from its tables.
-
-        Raises:
-            AgentFailureError: the server could not be started.
-        """
+        """Start the server, and make a guard for each database from its tables."""
         await self._connect()
         for name in self.settings.list_databases():
             schema = await self.read_schema(name)
@@ -115,11 +107,7 @@ class SqlSession:
                 return reply.data
 
     async def _restart(self, old: Connection | None, reason: str) -> None:
-        """Start the server again, unless another call has done so already.
-
-        Raises:
-            AgentFailureError: it was restarted before, or could not be started.
-        """
+        """Start the server again once in a run, unless another call has done so already."""
         async with self._restarting:
             if self._connection is not old and self._connection is not None:
                 return
@@ -143,11 +131,7 @@ class SqlSession:
 
 @contextmanager
 def open_sql_session(settings: SqlSettings) -> Iterator[SqlSession]:
-    """Open the session of a run.
-
-    Raises:
-        UserError: there is no such database.
-    """
+    """Open the session of a run; UserError: there is no such database."""
     session = SqlSession(settings)
     try:
         try:
