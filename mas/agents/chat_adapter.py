@@ -264,7 +264,6 @@ def _format_examples(adapter: dspy.Adapter, signature: Signature, demos: Sequenc
 
 
 def _find_history(signature: Signature) -> str | None:
-    """Return the name of the field that holds the conversation."""
     return next((name for name, field in signature.input_fields.items() if field.annotation is dspy.History), None)
 
 

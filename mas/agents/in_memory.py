@@ -37,7 +37,6 @@ def name_object(value: object, name: str) -> Iterator[str]:
 
 
 def is_in_memory(target: object) -> bool:
-    """Return whether a target names an object of a running program."""
     return isinstance(target, str) and target.startswith(PREFIX)
 
 

@@ -72,6 +72,5 @@ class AgentProgram(dspy.Module):
 
 
 def check_question(question: str) -> None:
-    """Refuse an empty question; ValueError: the question is empty."""
     if not question.strip():
         raise ValueError("no question was given to the system; expected some text")

@@ -122,7 +122,6 @@ def react_graph() -> CompiledStateGraph[ReactState, ReactContext, ReactState, Re
 
 
 async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Changes:
-    """Ask for the next tool calls, or for the answer."""
     predictor, toolbox, lm = runtime.context.predictor, runtime.context.toolbox, runtime.context.lm
     files = {name: media.parts for name, media in (await read_media(lm)).items()}
     with dspy.context(adapter=ToolAdapter(toolbox.tools, native=lm.supports_function_calling, files=files)):
@@ -221,7 +220,6 @@ async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResu
 
 
 async def _call_once(name: str, arguments: Arguments, toolbox: Toolbox, current: Span) -> ToolResult:
-    """Call the tool, or return the cached result of the same call."""
     cached = await open_cached_call(current_context(), toolbox.tools.get(name), arguments)
     if (found := cached.find()) is not None:
         return _replay(found, current)

@@ -57,7 +57,6 @@ class AgentSpec:
     critic: str | None = None  # the agent that reviews its work; each rejection counts towards its retry limit
 
     def make_predictor(self) -> "dspy.Predict":
-        """Return a new predictor of this agent; its instructions come from the prompt set."""
         import dspy
 
         return dspy.Predict(load_function(self.signature))
@@ -90,7 +89,6 @@ def check_agents(
 
 
 def list_tools(settings: Iterable[ModelSettings]) -> set[str]:
-    """Return the names of all tools that any of the agents may call."""
     return {name for each in settings if isinstance(each, AgentSettings) for name in each.tools}
 
 

@@ -64,7 +64,6 @@ def _format_one(error: BaseException) -> Iterator[str]:
 
 
 def _compile_folders() -> re.Pattern[str]:
-    """Match what is under the folders of this project, of Python, of temporary files and of the user."""
     project = Path(__file__).resolve().parents[2]
     places = {project, Path(sys.prefix), Path(sys.base_prefix), Path(tempfile.gettempdir()), Path.home()}
     places |= {each.resolve() for each in places}

@@ -73,7 +73,6 @@ class Trace:
         return time.monotonic() - self._started
 
     def is_within(self, span: Span, kind: Kind) -> bool:
-        """Return True if the span, or one around it, is of that kind."""
         while span.kind != kind and span.parent is not None:
             span = self.spans[span.parent]
         return span.kind == kind

@@ -65,6 +65,5 @@ class AgentSystem(ABC):
         return digest_program(type(self).__module__)
 
     def get_settings(self, agent: str) -> AgentSettings:
-        """Return the settings of an agent; the defaults if it has none."""
         settings = self.agents.get(agent)
         return settings if isinstance(settings, AgentSettings) else AgentSettings()

@@ -77,6 +77,5 @@ def format_data(name: str, text: str) -> str:
 
 
 def get_text(context: Mapping[str, object], key: str) -> str | None:
-    """Return a text of the context, such as `SYSTEM_PROMPT`; None if it is missing or empty."""
     value = context.get(key)
     return value if isinstance(value, str) and value.strip() else None

@@ -63,7 +63,6 @@ class AgentRequest(_Contract):
     @field_validator("prefer_agents", "disable_agents", mode="before")
     @classmethod
     def _normalise_names(cls, value: object) -> object:
-        """Return one name or several as a tuple in lower case; None and entries of None are dropped."""
         if value is None:
             return ()
         if isinstance(value, str):

@@ -87,7 +87,6 @@ async def route(state: OrchestratorState) -> Literal["execute_agent", "compose"]
 
 
 async def plan_node(state: OrchestratorState, runtime: Context) -> OrchestratorState:
-    """Complete the request's context and decide which agents run."""
     request = attach_temporal_context(state["request"], runtime.context.clock)
     context = prepare_context(request)
     with span("agent", "planner", inputs={"question": request.question}) as current:
@@ -111,7 +110,6 @@ def prepare_context(request: AgentRequest) -> dict[str, object]:
 
 
 async def execute_agent(state: OrchestratorState, runtime: Context) -> OrchestratorState:
-    """Run the first pending agent, or skip it if the request's turns are used up."""
     pending = list(state.get("pending_agents", ()))
     if not pending:
         return {"pending_agents": []}
@@ -174,7 +172,6 @@ def _change_status(recorder: EventRecorder, before: AgentExecutionStatus, after:
 
 
 async def compose_node(state: OrchestratorState, runtime: Context) -> OrchestratorState:
-    """Make the response from the results of all agents."""
     request, decision = state["request"], state["planner"]
     results, context = list(state.get("agent_results", ())), prepare_context(request)
     with span("agent", "composer", inputs={"question": request.question}) as current:

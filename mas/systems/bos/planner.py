@@ -123,7 +123,6 @@ def apply_preferences(
 def _read_reply(
     reply: dspy.Prediction, candidates: list[AgentName], allowed: list[AgentName], guardrails: dict[str, object]
 ) -> PlannerDecision:
-    """Return the decision in a reply, without agents that are unknown or not allowed."""
     named = list(dict.fromkeys(str(name).strip().lower() for name in reply.chosen_agents or ()))
     chosen = [name for name in named if name in allowed]
     notes = {

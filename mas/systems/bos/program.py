@@ -84,7 +84,6 @@ class BosProgram(AgentProgram):
         }
 
     async def run_graph(self, request: AgentRequest, keep_prompts: bool = True) -> OrchestratorState:
-        """Return the final state of the graph."""
         with self._settings(keep_prompts) as context:
             final = await workflow().ainvoke({"request": request}, context=context, config=_CONFIG)
         return cast(OrchestratorState, final)
@@ -146,7 +145,6 @@ def explain(state: OrchestratorState) -> str:
 
 
 def list_outputs(state: OrchestratorState) -> dict[str, object]:
-    """Return what a scorer may read besides the answer: the agents that ran, their tables and their requests."""
     results = state["agent_results"]
     tables = [result.tabular for result in results if result.tabular is not None]
     sent = [event.data for result in results for event in result.trace if event.message == REQUEST_SENT]

@@ -48,7 +48,6 @@ class EventRecorder:
         self.redact = lambda text: hide(before(text))
 
     def add(self, event_type: TraceEventType | str, message: str, /, **data: object) -> TraceEvent:
-        """Add an event, and note it on the open span."""
         message, data = self.redact(replace_surrogates(message)), redact_value(data, self.redact)
         added = TraceEvent(event_type=TraceEventType(event_type), agent=self._component, message=message, data=data)
         self.events.append(added)
@@ -74,7 +73,6 @@ class EventRecorder:
         return str(getattr(reply, field) or "").strip()
 
     def succeed(self, answer: str, table: TabularResult | None = None) -> AgentResult:
-        """Return the result of an agent that has an answer."""
         return self._finish(AgentExecutionStatus.succeeded, answer=self.redact(answer), tabular=table)
 
     def fail(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> AgentResult:
@@ -84,7 +82,6 @@ class EventRecorder:
         return self._finish(AgentExecutionStatus.failed, error=error)
 
     def fail_with(self, error: Exception) -> AgentResult:
-        """Return the result of an agent that raised an error."""
         from dspy.utils.exceptions import AdapterParseError, LMError
 
         kind = type(error).__name__
@@ -103,7 +100,6 @@ class RecordedAgent(ABC):
     name: ClassVar[AgentName]
 
     async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
-        """Answer the question, or return why there is no answer."""
         recorder = EventRecorder(self.name, context)
         try:
             return recorder.succeed(*await self.answer(question, context, recorder))

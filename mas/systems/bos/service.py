@@ -55,7 +55,6 @@ def run(request: Request, program: BosProgram | None = None) -> OrchestratorResp
 
 
 async def arun(request: Request, program: BosProgram | None = None) -> OrchestratorResponse:
-    """Return the response to a request; see `run`."""
     state = await (program or get_resources()).run_graph(AgentRequest.parse(request), keep_prompts=False)
     return state["response"]
 

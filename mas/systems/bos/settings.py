@@ -70,7 +70,6 @@ class SqlSettings:
     folder_tables: dict[str, list[str]] = field(default_factory=dict)  # database → tables; of others in `folder` all
 
     def list_databases(self) -> dict[str, DatabaseSettings]:
-        """Return all databases by name: those of the folder, and those that are named."""
         files = find_files(Path(self.folder)) if self.folder is not None else {}
         in_folder = {
             name: DatabaseSettings(path=str(file), tables=self.folder_tables.get(name, ["*"]))
@@ -96,7 +95,6 @@ class ServiceSettings:
 
     @property
     def token(self) -> str:
-        """The token that clients send; empty if none is needed."""
         return os.environ.get(SERVICE_TOKEN_ENV, "")
 
     def check_token(self) -> None:
@@ -190,7 +188,6 @@ def find_files(folder: Path) -> dict[str, Path]:
 
 
 def find_password(address: str) -> str:
-    """Return the password in an address; empty if there is none."""
     try:
         return urlsplit(address).password or ""
     except ValueError:

@@ -57,7 +57,6 @@ class BosSystem(BosSettings, AgentSystem):
             yield replace(resources, services=services, broken=list_broken_tools(settings, ["python_repl_tool"]))
 
     def find_gaps(self) -> Mapping[AgentName, str]:
-        """Return the agents that are not offered, with the reason: what they need is not configured."""
         return {name: reason for name, entry in REGISTRY.items() if (reason := entry.find_gap(self))}
 
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:

@@ -61,7 +61,6 @@ class DspyProgram(ForeignProgram):
         return parameters
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
-        """Return the final state, with all fields that the module has returned as `outputs`."""
         given: Mapping[str, str] = inputs or {"question": question}
         state: dict[str, object] = {"question": question, "file": file.name if file else None}
         state |= {"inputs": dict(given), "correlation_id": thread_id}

@@ -91,7 +91,6 @@ class CallableSystem(ExternalSystem):
 
     @property
     def source_sha256(self) -> str:
-        """Digest of the function's source: a resumed run must have the same."""
         return compute_source_digest(self._agent.target)
 
     @cached_property
@@ -144,7 +143,6 @@ class DspySystem(ExternalSystem):
         return super().build(model, None if own else prompts, resources)
 
     def derive_prompts(self) -> PromptSet:
-        """Return the module's own instructions and demos, which count if no set is named."""
         return self._own_prompts
 
     @cached_property
@@ -167,7 +165,6 @@ class DspySystem(ExternalSystem):
 
     @property
     def source_sha256(self) -> str:
-        """Digest of the program's source and state: a resumed run must have the same."""
         return compute_source_digest(self.loaded.target, self.state)
 
     @property

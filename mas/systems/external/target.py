@@ -65,7 +65,6 @@ def compute_source_digest(target: str, *others: str | None) -> str:
 
 
 def load_agent(target: str) -> Agent:
-    """Load a target that can be called with a question."""
     value = load_target(target)
     if inspect.isclass(value) and not is_dspy_module(value):
         value = _make_instance(target, value, f"{EXPECTED_AGENT}, or a class whose instances have such a __call__")

@@ -106,7 +106,6 @@ class GraphState(TypedDict):
 def initial_state(
     question: str, file: str | None, correlation_id: str, retry_limits: Mapping[Worker, int]
 ) -> GraphState:
-    """Return the state before the first step."""
     state: dict[str, object] = dict.fromkeys(GraphState.__annotations__, "")
     lists = ("agent_messages", "planner_turns", "research_steps", "expert_steps", "research_results")
     state |= {name: [] for name in lists} | {"researcher_states": {}, "expert_state": None}

@@ -197,7 +197,6 @@ async def _use_tools(
 
 
 async def critic(state: GraphState, runtime: Context) -> GraphState:
-    """Review with the prompt of the current step, without a history."""
     step = state["current_step"]
     if not step.startswith("critic_"):
         raise RuntimeError(f"Invalid critic step: {step}")

@@ -127,7 +127,6 @@ def route_from_orchestrator(state: GraphState) -> str:
 
 
 def _read(state: GraphState) -> dict[str, Any]:
-    """Return the state for fields whose name contains an agent's name."""
     return cast(dict[str, Any], state)
 
 

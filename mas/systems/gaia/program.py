@@ -44,7 +44,6 @@ class GaiaProgram(AgentProgram):
         self.on_retry_exhausted = on_retry_exhausted
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
-        """Return the complete final state."""
         context = GraphContext(
             predictors={name: getattr(self, name) for name in AGENTS},
             toolboxes=self.toolboxes,
@@ -118,7 +117,6 @@ def _find_changes(before: GraphState, after: GraphState) -> Changes:
 
 
 async def _input_interface(state: GraphState, runtime: Context) -> Changes:
-    """Initialise the state from the question, its attachment and its correlation id."""
     if not state["question"].strip():
         raise ValueError("No question provided to input interface")
     event("input interface started", component="input_interface")

@@ -38,7 +38,6 @@ class SingleAgentProgram(AgentProgram):
         self.retry_limit = retry_limit
 
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
-        """Return the state after the first usable reply."""
         check_question(question)
         state: dict[str, Any] = {"question": question, "file": file.name if file else None}
         state |= {"correlation_id": thread_id, "turns": [], "retry_count": 0, "feedback": ""}

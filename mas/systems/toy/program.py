@@ -62,7 +62,6 @@ class ToyProgram(AgentProgram):
 
 
 async def _ask(state: State, agent: str, predictor: dspy.Predict, **inputs: str) -> dspy.Prediction:
-    """Keep the state and return the predictor's reply; a span holds the request and the reply."""
     current_trace().state = dict(state)
     with span("agent", agent, inputs={"request": next(iter(inputs.values()))}) as current:
         prediction = await predictor.acall(**inputs)

@@ -95,7 +95,6 @@ class _Call:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers in the request's context."""
         given = self.context.get(HEADERS)
         return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
 
@@ -112,7 +111,6 @@ class ApiDocsAgent(RecordedAgent):
     async def answer(
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
     ) -> tuple[str, TabularResult | None]:
-        """Return the summary of the API's reply; an API has no table."""
         for secret in list_api_secrets():
             recorder.hide(secret)
         shared = self.services.client

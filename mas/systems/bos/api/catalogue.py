@@ -138,7 +138,6 @@ def load_catalogue(path: Path) -> Catalogue:
 
 
 def format_endpoint(endpoint: Endpoint) -> str:
-    """Return an endpoint for a prompt."""
     lines = [_title(endpoint)]
     if endpoint.summary and endpoint.description:
         lines.append(f"  {endpoint.description}")

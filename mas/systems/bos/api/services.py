@@ -132,7 +132,6 @@ class FirebaseTokens:
             return {}
 
     def _write_file(self, digest: str, token: _Token) -> None:
-        """Add a token to the file in one step."""
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with write_atomically(self._file) as file:
             file.write(_TOKENS.dump_json(self._read_file() | {digest: token}).decode())
@@ -182,7 +181,6 @@ def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
 
 @contextmanager
 def run_api(command: Sequence[str]) -> Iterator[str]:
-    """Start an API, yield its address, and end it."""
     shown = " ".join(command)
     words = [sys.executable if command[0] == "python" else command[0], *command[1:]]
     try:

@@ -101,7 +101,6 @@ class ComputationAgent(RecordedAgent):
     async def answer(
         self, question: str, context: Mapping[str, object], recorder: EventRecorder
     ) -> tuple[str, TabularResult | None]:
-        """Answer by code, which is repaired as often as the settings allow."""
         problem: str | None = None
         for attempts_left in range(self.repair_attempts, -1, -1):
             code = await self._ask_for_code(question, context, problem)
@@ -139,7 +138,6 @@ class ComputationAgent(RecordedAgent):
         return fenced[1] if fenced else text
 
     async def _run(self, code: str, recorder: EventRecorder) -> Execution:
-        """Check the code and run it; AgentFailureError: it was refused or stopped."""
         if not code.strip():
             raise AgentFailureError("PlanningDeclined", "no code can be written for this question", {"code": code})
         if violation := find_violation(code):

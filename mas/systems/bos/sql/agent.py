@@ -132,7 +132,6 @@ Attempt = CompiledStateGraph[SQLAgentState, AttemptContext, SQLAgentState, SQLAg
 
 @functools.cache
 def sql_graph() -> Attempt:
-    """Return the compiled graph, the same one for every caller."""
     graph = StateGraph(SQLAgentState, context_schema=AttemptContext)
     graph.add_edge(START, "list_tables")
     graph.add_node("list_tables", list_tables)  # a node that returns a Command says which one is next
@@ -149,7 +148,6 @@ def sql_graph() -> Attempt:
 
 
 async def list_tables(state: SQLAgentState, runtime: Context) -> Command[str]:
-    """Note the names of the tables that may be read."""
     overview = "\n".join(f"table {name}" for name in runtime.context.guard.tables)
     is_known = state["metadata"].get("schema")
     return Command(goto="generate_query" if is_known else "call_get_schema", update=_note(state, overview=overview))
@@ -178,7 +176,6 @@ async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
 
 
 async def generate_query(state: SQLAgentState, runtime: Context) -> Command[str]:
-    """Let the model write the query as a call of the query tool."""
     own, tool = runtime.context, dspy.Tool(mcp_db_query)
     lm = own.predictors["sql_generate"].lm or dspy.settings.lm
     try:
@@ -244,7 +241,6 @@ async def check_query(state: SQLAgentState, runtime: Context) -> Changes:
 
 
 async def execute_query(state: SQLAgentState, runtime: Context) -> Command[str]:
-    """Run the query."""
     own, query, started = runtime.context, state["last_query"] or "", time.perf_counter()
     if sample := current_context():
         sample.count_tool_call()
@@ -338,7 +334,6 @@ class SqlAgent(RecordedAgent):
         raise AgentFailureError("QueryError", message, {"attempt_history": history})
 
     def _choose_database(self, context: Mapping[str, object]) -> str:
-        """Return the database that the request names, or the only one."""
         known, name = list(self.session.guards), get_text(context, DATABASE)
         if name is None and len(known) == 1:
             return known[0]

@@ -69,7 +69,6 @@ class SQLiteEngine:
         self._path = Path(path)
 
     def execute(self, query: str, tables: Iterable[str]) -> tuple[list[str], Rows]:
-        """Start a query and return its columns and rows."""
         connection = self._connect()
         _restrict(connection, tables)
         try:

@@ -203,7 +203,6 @@ class Guard:
                 raise UnsafeQueryError(f"There is no column {name} in {column.table}; it has {known}.")
 
     def _fold(self, identifier: "exp.Expr") -> str:
-        """Return a name as the database compares it."""
         is_exact = self.dialect == "postgres" and bool(identifier.args.get("quoted"))
         return identifier.name if is_exact else _lower_ascii(identifier.name)
 

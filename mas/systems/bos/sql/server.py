@@ -83,7 +83,6 @@ class Database:
             return fail(str(error))
 
     def run(self, query: str) -> QueryResult:
-        """Run a query that the guard has returned."""
         try:
             columns, rows = self._engine.execute(query, self.guard.tables)
             data, truncated = _take(rows)
@@ -93,7 +92,6 @@ class Database:
         return QueryResult(success=True, columns=columns, data=data, row_count=n, truncated=truncated, error=None)
 
     def schema(self, tables: Sequence[str] = ()) -> list[TableSchema]:
-        """Return the listed tables, or of them those that are named."""
         wanted = {name.lower() for name in tables}
         return [table for name, table in self._schema.items() if not wanted or name.lower() in wanted]
 
@@ -103,7 +101,6 @@ def make_guard(dialect: Dialect, tables: Sequence[TableSchema]) -> Guard:
 
 
 def _take(rows: Rows) -> tuple[list[list[object]], bool]:
-    """Return the first rows within the limits, and True if there are more."""
     taken: list[list[object]] = []
     size = 0
     for row in rows:
@@ -119,12 +116,10 @@ def _take(rows: Rows) -> tuple[list[list[object]], bool]:
 
 
 def fail(error: str) -> QueryResult:
-    """Return the result of a query that was refused or failed."""
     return QueryResult(success=False, columns=[], data=[], row_count=0, truncated=False, error=error)
 
 
 def build_server(databases: Mapping[str, Database]) -> "MCPServer[None]":
-    """Return the server, not yet running."""
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
 

@@ -122,7 +122,6 @@ class SqlSession:
             await self._connect()
 
     async def aclose(self) -> None:
-        """End the session, and with it the server."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -144,7 +143,6 @@ def open_sql_session(settings: SqlSettings) -> Iterator[SqlSession]:
 
 
 def format_tables(tables: Sequence[TableSchema]) -> str:
-    """Return tables in a few lines each, as a model reads them."""
     lines = []
     for table in tables:
         lines.append(f"table {table['name']}")
