@@ -97,11 +97,7 @@ class _Formatting:
         return messages
 
     def parse(self, signature: Signature, completion: str) -> dict[str, object]:
-        """Return the output fields, also of a reply that nearly has the form.
-
-        Raises:
-            AdapterParseError: a field is missing or of another type.
-        """
+        """Return the output fields, also of a reply that nearly has the form."""
         text = cut_end(completion)
         try:
             values: dict[str, object] = super().parse(signature, text)  # type: ignore[misc]

@@ -96,8 +96,7 @@ async def react(
         The conversation with this request's turns added, and the last prediction, which holds the answer.
 
     Raises:
-        AdapterParseError: the model's reply could not be read, nor the one to a second request.
-        StepLimitError: the agent did not stop calling tools.
+        One of `UNUSABLE`: no reply could be used, or the agent did not stop calling tools.
     """
     offered = {name: tool for name, tool in toolbox.tools.items() if can_be_used(tool.func)}
     toolbox = replace(toolbox, tools=offered)
@@ -255,11 +254,7 @@ async def _call(name: str, arguments: Arguments, toolbox: Toolbox) -> object:
 
 
 def _read_arguments(arguments: Arguments, tool: dspy.Tool) -> Arguments:
-    """Return the arguments as the tool takes them, also where a model wrote "2" for 2, or JSON within a string.
-
-    Raises:
-        ToolError: they are no JSON object.
-    """
+    """Return the arguments as the tool takes them, also where a model wrote "2" for 2, or JSON within a string."""
     known, read = tool.args or {}, dict(arguments)
     if read.keys() == {UNREADABLE_ARGUMENTS} or (read.keys() == {NO_OBJECT} and NO_OBJECT not in known):
         (given,) = read.values()

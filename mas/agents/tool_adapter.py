@@ -158,11 +158,7 @@ class ToolAdapter(ChatAdapter):
         return find_calls(text, self.tools, any_name=not self.use_native_function_calling)
 
     def parse(self, signature: Signature, completion: str) -> dict[str, object]:
-        """Return the answer's fields; texts after the first field may be missing and are empty then.
-
-        Raises:
-            AdapterParseError: the reply lacks a field, or has a value of another type.
-        """
+        """Return the answer's fields; texts after the first field may be missing and are empty then."""
         self.unreadable = completion[:MAX_SHOWN_CHARS]
         found, values = self._read_answer(completion, signature), {}
         for index, (name, field) in enumerate(signature.output_fields.items()):

@@ -157,20 +157,12 @@ class SampleContext:
     _open_timeouts: set[asyncio.Timeout] = field(default_factory=set, init=False)
 
     def count_lm_call(self) -> None:
-        """Count one request that is sent or replayed.
-
-        Raises:
-            LimitReachedError: it would be one too many, tokens or money are used up, or the sample has ended.
-        """
+        """Count one request that is sent or replayed; LimitReachedError: a limit is used up, or the sample is over."""
         self._check("lm_calls", "tokens", "cost_usd")
         self.usage.lm_calls += 1
 
     def reserve_lm_call(self) -> None:
-        """Count one request that will be sent, and reserve it in the run's budget.
-
-        Raises:
-            LimitReachedError: a limit of the sample or the budget of the run is used up.
-        """
+        """Count one request that will be sent, and reserve it in the run's budget; raises as `count_lm_call`."""
         self.count_lm_call()
         try:
             self.budget.reserve()
@@ -178,11 +170,7 @@ class SampleContext:
             raise self._note_limit(error.limit, str(error)) from error
 
     async def await_budget(self) -> None:
-        """Wait until the process that has the run's budget has reserved a request, if it is another process.
-
-        Raises:
-            LimitReachedError: the budget is used up.
-        """
+        """Wait until the process that has the run's budget, if it is another one, has reserved a request."""
         if self.ask_budget is None:
             return
         try:
@@ -196,11 +184,7 @@ class SampleContext:
         self.usage.cost_usd += cost_usd or 0.0
 
     def count_tool_call(self) -> None:
-        """Count one tool call before it is made.
-
-        Raises:
-            LimitReachedError: it would be one too many, or the sample has ended.
-        """
+        """Count one tool call before it is made; raises as `count_lm_call`."""
         self._check("tool_calls")
         self.usage.tool_calls += 1
 
@@ -245,11 +229,7 @@ class SampleContext:
 
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:
-        """Cancel the block at the deadline or at `close`: a thread is not cancelled with the sample that started it.
-
-        Raises:
-            LimitReachedError: the sample has ended.
-        """
+        """End the block with LimitReachedError at the deadline or at `close`: no sample cancels its threads."""
         self._check()
         try:
             async with asyncio.timeout(self.seconds_left) as timeout:
@@ -262,11 +242,7 @@ class SampleContext:
 
     @asynccontextmanager
     async def within_working_time(self) -> AsyncIterator[None]:
-        """Cancel the block after `limits.working_seconds`, without the time in `pause_working_time`.
-
-        Raises:
-            LimitReachedError: the block took longer.
-        """
+        """End the block with LimitReachedError after `limits.working_seconds`, less those in `pause_working_time`."""
         allowed = self.limits.working_seconds
         if allowed is None:
             yield

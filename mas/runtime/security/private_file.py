@@ -14,11 +14,7 @@ from typing import TextIO
 
 @contextmanager
 def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Open a file that takes its name once all is written: a reader finds it old or new, never half written.
-
-    Raises:
-        OSError: it cannot be written; what was there before stays as it was.
-    """
+    """Open a file that takes its name once all is written: a reader finds it old or new, never half written."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     unfinished.unlink(missing_ok=True)  # left by a killed process of this number; or a link, which is not followed
     try:
@@ -33,11 +29,7 @@ def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Put a file's content, or a folder's entries, on the disk, so that they outlast a power cut.
-
-    Raises:
-        OSError: it cannot be opened, or the file system cannot do it.
-    """
+    """Put a file's content, or a folder's entries, on the disk, so that they outlast a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -46,11 +38,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def find_state_folder() -> Path:
-    """Return the folder of what is kept for this user between runs; it need not exist.
-
-    Raises:
-        RuntimeError: the user has no home folder.
-    """
+    """Return the folder of what is kept for this user between runs; it need not exist."""
     given = os.environ.get("XDG_STATE_HOME") or ""
     state = Path(given) if Path(given).is_absolute() else Path("~/.local/state").expanduser()
     return state / "mas-harness"

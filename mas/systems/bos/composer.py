@@ -1,9 +1,5 @@
 """Composer: one call to the language model makes the answer from the agents' results.
 
-    composer = Composer(predictor)
-    response = await composer.compose(question="…", planner_rationale="…", agent_results=results)
-    response.answer, response.data
-
 If no agent succeeded, the answer says so without a call: there is nothing to compose, and a model could invent
 something. If the model cannot be asked, the answer joins those of the agents. Details of errors stay in the results.
 """

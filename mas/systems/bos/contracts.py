@@ -1,10 +1,4 @@
-"""Requests, trace events, results, decisions and responses that the parts of the system exchange. All are immutable.
-
-request = AgentRequest.parse({"question": "How many orders?", "prefer_agents": "SQL"})
-request.prefer_agents                                         # ("sql",)
-table = TabularResult.from_lists(["id", "id"], [[1, 2]])      # columns id and id_2
-AgentResult(agent="sql", status="succeeded", answer="One row.", tabular=table)
-"""
+"""Requests, trace events, results, decisions and responses that the parts of the system exchange. All are immutable."""
 
 import math
 import uuid

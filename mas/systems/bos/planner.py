@@ -1,9 +1,5 @@
 """Planner: keywords propose agents, preferences order them, one call to the language model decides.
 
-    planner = Planner(predictor, PlannerSettings(keywords={"sql": ["table"]}), REGISTRY)
-    decision = await planner.plan(question="List all tables in the database")
-    decision.chosen_agents                        # ("sql",)
-
 If the model cannot be asked or its reply cannot be read, the proposed agents run.
 """
 

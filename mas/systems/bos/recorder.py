@@ -1,9 +1,4 @@
-"""Recorder of what a component does with a request, and the base of the three agents, which record what they do.
-
-recorder = EventRecorder("sql", context)
-recorder.add("TOOL", "Executed query", query="SELECT 1", row_count=1, latency_ms=2.5)
-return recorder.succeed("One row.", table)
-"""
+"""Recorder of what a component does with a request, and the base of the three agents, which record what they do."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,9 +1,4 @@
-"""Program around a user's `dspy.Module`: named inputs, all its outputs, and a span for each of its predictors.
-
-program = DspyProgram(load_module("triage:Program"), (None, "label"), create_lm)
-prediction = await program.acall(question="…", file=None, inputs={"title": "Refund", "body": "I want my money back"})
-prediction.final_answer, prediction.state["outputs"]          # "billing", {"label": "billing", "urgency": 3}
-"""
+"""Program around a user's `dspy.Module`: named inputs, all its outputs, and a span for each of its predictors."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,13 +1,7 @@
 """Calls in a user's DSPy program: a span for each call of a predictor, a tool or the program's model; a limit of tools.
 
-The tokens and the cost of the program's model are unknown.
-
-A tool is called after the predictor that chose it has ended (as in `dspy.ReAct`); its span is below that predictor's.
-
-    with dspy.context(callbacks=[PredictorSpans(program)]):
-        await program.acall(question="How many?")
-
-    limit_tools(dspy.ReAct("question -> answer", tools=[search]))      # the tool `search`, in a list
+The tokens and the cost of the program's model are unknown. A tool is called after the predictor that chose it has
+ended (as in `dspy.ReAct`); its span is below that predictor's.
 """
 
 import functools

@@ -12,7 +12,6 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import dspy
@@ -91,7 +90,6 @@ class _Call:
     question: str
     context: Mapping[str, object]
     recorder: EventRecorder
-    client: httpx.AsyncClient
 
     @property
     def headers(self) -> dict[str, str]:
@@ -101,7 +99,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class ApiDocsAgent(RecordedAgent):
-    """Stateless agent; requests share the services, and their client if there is one."""
+    """Stateless agent; requests share the services and their client."""
 
     name = "api_docs"
 
@@ -113,9 +111,7 @@ class ApiDocsAgent(RecordedAgent):
     ) -> tuple[str, TabularResult | None]:
         for secret in list_api_secrets():
             recorder.hide(secret)
-        shared = self.services.client
-        async with nullcontext(shared) if shared else httpx.AsyncClient() as client:
-            return await self._answer(_Call(question, context, recorder, client)), None
+        return await self._answer(_Call(question, context, recorder)), None
 
     def _build(self, plan: ApiCallPlan, base: BaseUrl) -> ApiRequest:
         return build_request(plan, self.services.catalogue, base.url, self.services.settings.methods)
@@ -171,7 +167,7 @@ class ApiDocsAgent(RecordedAgent):
         while True:
             reply = await self._send(call, request, token)
             if reply.status == _UNAUTHORIZED and account is not None and not renewed:
-                renewed, token = True, await self.services.tokens.find(account, call.client, refused=token)
+                renewed, token = True, await self.services.tokens.find(account, self.services.client, refused=token)
                 call.recorder.hide(token)
                 call.recorder.add("MESSAGE", "Token refreshed after HTTP 401")
             elif reply.status == _BAD_REQUEST and not adjusted:
@@ -195,7 +191,7 @@ class ApiDocsAgent(RecordedAgent):
     async def _make_token(self, call: _Call, request: ApiRequest, account: Credentials | None) -> str | None:
         """Return the token of an account; None: the context's headers have one."""
         if account is not None:
-            token = await self.services.tokens.find(account, call.client)
+            token = await self.services.tokens.find(account, self.services.client)
             call.recorder.hide(token)
             return token
         if any(name.lower() == "authorization" for name in call.headers):
@@ -218,7 +214,7 @@ class ApiDocsAgent(RecordedAgent):
             call.recorder.add("TOOL", REQUEST_SENT, **facts, elapsed_ms=(time.perf_counter() - started) * 1000)
 
         try:
-            reply = await send(call.client, request, headers, self.services.settings.timeout_seconds)
+            reply = await send(self.services.client, request, headers, self.services.settings.timeout_seconds)
         except AgentFailureError as failure:  # the server may have acted on it all the same
             note(status_code=None, error=str(failure))
             raise

@@ -1,9 +1,5 @@
 """From the plan of a language model to one checked request: nothing is sent that the documentation does not have.
 
-    base = find_base_url(context, settings, catalogue)
-    request = build_request(plan, catalogue, base.url, settings.methods)
-    request.url, request.dropped
-
 A plan is data: its path is matched to a documented endpoint, and parameters that this one does not have are dropped.
 """
 

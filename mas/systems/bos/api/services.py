@@ -163,7 +163,7 @@ class ApiServices:
     catalogue: Catalogue
     tokens: FirebaseTokens
     settings: ApiSettings  # with the address of an API that was started
-    client: httpx.AsyncClient | None = None  # None: one for each question
+    client: httpx.AsyncClient
 
 
 @contextmanager

@@ -1,9 +1,4 @@
-"""The computation agent: it writes Python for the question, runs it in the sandbox, and reports the outcome in words.
-
-agent = ComputationAgent(predictors, repair_attempts=0, sandbox=SandboxSettings())
-result = await agent.invoke("What is the average of 3, 5 and 10?", context={})
-result.answer, result.tabular
-"""
+"""The computation agent: it writes Python for the question, runs it in the sandbox, and says in words what came out."""
 
 import ast
 import json

@@ -1,9 +1,5 @@
 """Session with the MCP server of the databases, shared by all samples of a run.
 
-    shop = DatabaseSettings("shop.sqlite", tables=["orders"])
-    with open_sql_session(SqlSettings(databases={"shop": shop})) as session:
-        (await session.query("SELECT count(*) FROM orders", "shop"))["data"]     # [[58]]
-
 A server that dies or does not answer is restarted once a run, and the calls that its death broke are repeated; after
 that a call raises `ConfigurationError`.
 """

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class World:
         self.api, self.firebase = api, firebase
         self.settings = ApiSettings(base_url=api.base_url, timeout_seconds=2)
         self.tokens = FirebaseTokens(firebase.base_url, firebase.base_url, folder / "tokens.json")
-        self.client: httpx.AsyncClient | None = None
+        self.client: httpx.AsyncClient | None = None  # the run's; None: one for each question
         self.prompts: list[str] = []
 
     async def ask(
@@ -50,9 +51,10 @@ class World:
         if unanswered:
             predictors[unanswered] = FixedPredictor(LMServerError("503: down"))
         catalogue = Catalogue.model_validate(DOCUMENTATION)
-        agent = ApiDocsAgent(predictors, ApiServices(catalogue, self.tokens, self.settings, self.client))
-        with dspy.context(lm=lm, adapter=ChatAdapter()):
-            result = await agent.invoke("Which orders are open?", context=context or {})
+        async with nullcontext(self.client) if self.client else httpx.AsyncClient() as client:
+            agent = ApiDocsAgent(predictors, ApiServices(catalogue, self.tokens, self.settings, client))
+            with dspy.context(lm=lm, adapter=ChatAdapter()):
+                result = await agent.invoke("Which orders are open?", context=context or {})
         self.prompts = [json.dumps(each["messages"]) for each in lm.history]
         return result
 
