@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.bench.contenders import DSPY, Contender, check_summary
 from tests.bench.measuring import ROOT, FailedError, Measured, measure, medians
-from tests.bench.side_by_side import ideal_seconds
+from tests.bench.side_by_side import ideal_seconds, run_in_turns
 from tests.bench.tables import Table
 
 AT_ONCE_SECONDS = 1.0  # latency of the 1,000 at once
@@ -21,19 +21,12 @@ def all_at_once(those: Sequence[Contender], folder: Path, questions: int, repeat
         f"{questions:,} questions at once, {AT_ONCE_SECONDS:g} s a call, medians of {repeats}", AT_ONCE_COLUMNS
     )
     ideal = ideal_seconds(questions, questions, AT_ONCE_SECONDS)
-    runs: dict[str, list[Measured]] = {}
     entered = [contender for contender in those if contender.name != DSPY]  # a thread a question: not its use
-    for repeat in range(repeats):
-        for contender in entered:
-            if not contender.version or any(contender.title in note for note in table.notes):
-                continue
-            try:
-                place = folder / f"{contender.name.replace(' ', '-')}-at-once-{repeat}"
-                runs.setdefault(contender.title, []).append(contender.run(place, questions, questions, AT_ONCE_SECONDS))
-            except FailedError as error:
-                table.failed(contender.title, "", str(error))
+    turns = run_in_turns(entered, folder, questions, questions, AT_ONCE_SECONDS, repeats)
+    for title, why in turns.failures.items():
+        table.failed(title, "", why)
     for contender in entered:
-        if found := runs.get(contender.title):
+        if found := turns.runs.get(contender.title):
             run = medians(found)
             table.add(
                 [

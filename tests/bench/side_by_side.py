@@ -5,6 +5,7 @@ The whole graph, the store and the logs are on. ideal = ceil(questions / concurr
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench.contenders import OURS, Contender
@@ -29,31 +30,46 @@ def ideal_seconds(questions: int, concurrency: int, latency_seconds: float) -> f
     return math.ceil(questions / concurrency) * CALLS * latency_seconds
 
 
+@dataclass
+class Turns:
+    """Runs by contender, or why there are none."""
+
+    runs: dict[str, list[Measured]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def run_in_turns(
+    those: Sequence[Contender], folder: Path, questions: int, concurrency: int, latency_seconds: float, repeats: int
+) -> Turns:
+    """Run each contender so often; they take turns, so that a busy minute of the machine hits all of them."""
+    found = Turns()
+    for repeat in range(repeats):
+        for contender in those:
+            if not contender.version or contender.title in found.failures:
+                continue
+            try:
+                place = folder / f"{contender.name.replace(' ', '-')}-{concurrency}-{repeat}"
+                measured = contender.run(place, questions, concurrency, latency_seconds)
+                found.runs.setdefault(contender.title, []).append(measured)
+            except FailedError as error:
+                found.failures[contender.title] = str(error)
+    return found
+
+
 def side_by_side(
     those: Sequence[Contender], folder: Path, questions: int, concurrencies: Sequence[int], repeats: int
 ) -> Table:
-    """Medians of the repeats; the contenders take turns, so that a busy minute of the machine hits all of them."""
+    """Return medians of the repeats."""
     table = Table(f"{questions} questions x {CALLS} calls, {LATENCY_SECONDS:g} s a call, medians of {repeats}", COLUMNS)
     for concurrency in concurrencies:
-        runs: dict[str, list[Measured]] = {}
-        failures: dict[str, str] = {}
-        for repeat in range(repeats):
-            for contender in those:
-                place = folder / f"{contender.name.replace(' ', '-')}-{concurrency}-{repeat}"
-                if not contender.version or contender.title in failures:
-                    continue
-                try:
-                    measured = contender.run(place, questions, concurrency, LATENCY_SECONDS)
-                    runs.setdefault(contender.title, []).append(measured)
-                except FailedError as error:
-                    failures[contender.title] = str(error)
+        found = run_in_turns(those, folder, questions, concurrency, LATENCY_SECONDS, repeats)
         ideal = ideal_seconds(questions, concurrency, LATENCY_SECONDS)
         for contender in those:
-            if contender.title in failures:
-                table.failed(contender.title, concurrency, failures[contender.title])
-            elif contender.title in runs:
-                table.add(_row(contender.title, concurrency, medians(runs[contender.title]), ideal))
-                table.keep(contender.name, concurrency, [run.figures() for run in runs[contender.title]])
+            if contender.title in found.failures:
+                table.failed(contender.title, concurrency, found.failures[contender.title])
+            elif runs := found.runs.get(contender.title):
+                table.add(_row(contender.title, concurrency, medians(runs), ideal))
+                table.keep(contender.name, concurrency, [run.figures() for run in runs])
             else:
                 table.add([contender.title, concurrency])
         if OURS in table.kept and concurrency in GOALS:

@@ -46,7 +46,6 @@ from mas.runtime.sample_context import SampleKey
 from mas.simulation import SimulatedModel
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from optimize.session.config import TuneConfig
-from tests.bench.paid_model import PaidModel
 from tests.bench.simulated_worlds import build_toy, measure_accuracy, read_toy_set
 from tests.bench.tables import Table
 from tests.command import tuning_command
@@ -56,6 +55,32 @@ ARMS = ("plain", "plain, our settings", LONGER)  # beside ours
 WORLDS = {"normal": "Prompts matter (world normal)", "null": "Prompts have no effect (world null)"}
 OTHER_QUESTIONS = 50_000  # added to the seed of the questions that what is shipped is scored on
 THREADS = 16
+
+
+@dataclass
+class Paid:
+    """Requests that were paid for: the same one again is answered from memory. Copies of a program share it."""
+
+    requests: int = 0
+    replies: dict[str, Any] = field(default_factory=dict)
+
+    def __deepcopy__(self, memo: Any) -> "Paid":
+        return self
+
+
+@dataclass
+class PaidModel(SimulatedModel):
+    paid: Paid = field(default_factory=Paid)
+
+    def _create_lm(self, reply: Any, temperature: float | None) -> Any:
+        def pay_once(request: Any) -> Any:
+            key = repr(request)
+            if key not in self.paid.replies:
+                self.paid.requests += 1
+                self.paid.replies[key] = reply(request)
+            return self.paid.replies[key]
+
+        return super()._create_lm(pay_once, temperature)
 
 
 @dataclass(frozen=True)
