@@ -8,7 +8,7 @@ from pathlib import Path
 from eval.benchmarks.databases.shop_api import answer
 from eval.benchmarks.dataset import EXPECTED
 from eval.benchmarks.sample_set import SHOP, BosSampleDataset
-from eval.scorers.expected.answers import is_right_answer
+from eval.scorers.expected.scorer import is_right_answer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
 from scripts.make_bos_sample import SPLITS, write_sample
 

@@ -2,13 +2,16 @@
 
 The data have a column `expected`, a JSON object; the program's outputs are another one. Neither is of one system:
 
-    expected: {"answer": {"type": "number", "value": 47},                       # see `eval.scorers.expected.answers`
+    expected: {"answer": {"type": "number", "value": 47},
                "tables": [{"database": "shop", "query": "SELECT …", "ordered": true, "extra_columns": false}],
                "agents": ["sql"],
                "http": [{"method": "GET", "path": "/stock/3", "query": {"unit": "kg"}}],
                "must_not": {"texts": ["…"], "methods": ["POST"]}}
     outputs:  {"tables": [{"columns": […], "rows": [[…], …]}], "agents": ["sql"], "requests": [{"method": …}],
                "model_failed": ["sql"]}       # agents without a usable reply: that they failed is then no refusal
+
+Types of an answer: number and numbers (with `tolerance`), text, list (`ordered` if the order counts), refusal (it says
+that it could not or may not be done), empty (it says that there is nothing). `not`: texts that must not be in it.
 
 A part that is not expected does not count, and the weights of the others are scaled up. What must not be, such as a
 text of a forbidden table in answer or tables, makes the score 0. Gold queries run when an answer is scored, on
@@ -19,13 +22,16 @@ target.
 """
 
 import json
+import math
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 from eval.benchmarks.dataset import EXPECTED
-from eval.scorers.expected.answers import as_list, is_right_answer
+from eval.scorers.contains import ContainsScorer
 from eval.scorers.expected.tables import is_same_table, run_gold_query
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.runtime.errors import UserError
@@ -34,6 +40,20 @@ from mas.runtime.text import name_type
 _WEIGHTS = {"answer": 0.6, "tables": 0.2, "agents": 0.1, "http": 0.1}  # tables: execution match; agents: F1
 _DATABASE_ENDINGS = (".sqlite", ".db", ".sqlite3")
 _JUDGEMENT = {"answer": "the answer", "tables": "the tables", "agents": "the choice of agents", "http": "the requests"}
+TYPES = ("number", "numbers", "text", "list", "refusal", "empty")
+MAX_OTHER_NUMBERS = 3  # besides the expected one and those of the question; an answer with more offers a choice
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
+_NUMBER = re.compile(r"(?<![\w.,])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d])")
+_REFUSAL = re.compile(
+    r"\b(?:can ?not|can't|could not|couldn't|unable|not able|may not|must not|"
+    r"not (?:allowed|permitted|possible|available|accessible|set up)|"
+    r"refus\w+|declin\w+|failed|fails|no access|read-only|no agent)\b",
+    re.IGNORECASE,
+)
+_EMPTY = re.compile(
+    r"\b(?:no(?:t any|ne|thing)?|zero|0|empty|without any|does not (?:have|contain)|do not (?:have|exist))\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass
@@ -177,3 +197,57 @@ def _explain(parts: Mapping[str, float], sample: AnsweredSample) -> str:
 
 def _as_mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
+
+
+def is_right_answer(expected: Mapping[str, object], answer: str | None, question: str) -> bool:
+    """Return whether the answer holds what is expected.
+
+    Raises:
+        ScorerError: the expectation cannot be read.
+    """
+    kind, value = expected.get("type", "text"), expected.get("value")
+    if kind not in TYPES:
+        raise ScorerError(f"the expected answer has the type {kind!r}; choose one of: {', '.join(TYPES)}")
+    text = unicodedata.normalize("NFKC", answer or "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").strip()
+    if not text or any(_holds(text, str(each)) for each in as_list(expected.get("not"))):
+        return False
+    if kind in ("number", "numbers"):
+        values = [value] if kind == "number" else as_list(value)
+        return _holds_numbers(values, expected.get("tolerance", 0), text, question)
+    if kind == "refusal":
+        return _REFUSAL.search(text) is not None
+    if kind == "empty":
+        return _EMPTY.search(text) is not None and _REFUSAL.search(text) is None
+    if kind == "text":
+        return _holds(text, str(value))
+    items = [str(each) for each in as_list(value)]
+    return all(_holds(text, item) for item in items) and (not expected.get("ordered") or _is_in_order(text, items))
+
+
+def _holds(text: str, item: str) -> bool:
+    return ContainsScorer()("", text, item).value == 1
+
+
+def _is_in_order(text: str, items: list[str]) -> bool:
+    lowered = text.casefold()
+    places = [lowered.find(item.casefold()) for item in items]
+    return -1 not in places and places == sorted(places)
+
+
+def _holds_numbers(values: Sequence[object], tolerance: object, text: str, question: str) -> bool:
+    try:
+        wanted, margin = [float(str(value)) for value in values], max(float(str(tolerance)), 1e-9)
+    except ValueError as error:
+        raise ScorerError("the expected answer is of the type number and has no number as its value") from error
+    found = _read_numbers(text)
+    near = [{each for each in found if math.isclose(each, value, rel_tol=1e-9, abs_tol=margin)} for value in wanted]
+    return all(near) and len(found - set().union(*near) - _read_numbers(question)) <= MAX_OTHER_NUMBERS
+
+
+def _read_numbers(text: str) -> set[float]:
+    return {float(each.replace(",", "")) for each in _NUMBER.findall(_DATE.sub(" ", text))}
+
+
+def as_list(value: object) -> list[object]:
+    """Return a list or tuple as a list; anything else is empty."""
+    return list(value) if isinstance(value, list | tuple) else []

@@ -36,13 +36,6 @@ def judged(command: EvalCommand, base: list[str], url: str, *more: str) -> Finis
     return command(*base, *judge, "scorer.judge.num_retries=0", *more)
 
 
-def test_a_rule_scores_a_run(eval_command: EvalCommand, base: list[str]) -> None:
-    finished = eval_command(*base, "scorer=numeric")
-    assert (finished.code, finished.err) == (0, NO_SEARCH)
-    assert finished.summary["accuracy"] == 1.0
-    assert finished.records.keys() == {"007", "1e5"}, "ids are text"
-
-
 def test_a_judge_scores_a_run(eval_command: EvalCommand, base: list[str]) -> None:
     with server_that_answers(200, saying("incorrect", "It is not 20.")) as url:
         finished = judged(eval_command, base, url)
