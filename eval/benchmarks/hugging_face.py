@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -99,8 +100,8 @@ class HubRepository:
             with self._fetching():
                 from huggingface_hub import snapshot_download
 
-                options = {"repo_type": "dataset", "revision": self.revision, "allow_patterns": patterns}
-                root = Path(snapshot_download(self.repo, **options))
+                wanted = partial(snapshot_download, self.repo, repo_type="dataset", revision=self.revision)
+                root = Path(wanted(allow_patterns=patterns))
         # In the cache, files of `snapshots/REVISION` are links into `blobs`.
         real = root.resolve()
         limit = real.parent.parent if real.parent.name == "snapshots" else real

@@ -56,14 +56,14 @@ class FunctionScorer(SampleScorer):
             UserError: it cannot be loaded, or takes neither our arguments nor those of a DSPy metric.
         """
         function = load_target(self.target, "scorer.target")
-        if not callable(function):
-            raise UserError(f"scorer.target={self.target} is {name_type(function)}: give a function.")
         if inspect.isclass(function):
             name = function.__name__
             raise UserError(
                 f"scorer.target={self.target} is a class: give a function, or an object of the class, such as "
                 f"metric = {name}() in the module and scorer.target=module:metric."
             )
+        if not callable(function):
+            raise UserError(f"scorer.target={self.target} is {name_type(function)}: give a function.")
         self._n_arguments = _count_metric_arguments(function)
         try:
             if self._n_arguments is None:
