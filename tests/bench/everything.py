@@ -86,7 +86,7 @@ PARTS: dict[str, Callable[[Bench], Iterable[Table]]] = {
     "all_at_once": lambda at: [all_at_once(at.contenders, at.work, at.size.at_once, at.size.repeats)],
     "growth": _growth,
     "resume": _resume,
-    "tracking": lambda at: tracking(at.work, at.size.questions, at.size.repeats),
+    "tracking": lambda at: [tracking(at.work, at.size.questions, at.size.repeats)],
     "executors": lambda at: [simulated(at.work, at.size.simulated)],
     "limiter": lambda at: tabulate(quick=at.size is QUICK),
     "kills": lambda at: [kills(at.work / "kills", at.size.kills)],

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,6 @@ COLUMNS = (
     "spans",
     "assessments",
 )
-RELATIVE_COLUMNS = ("", "off", "local", "local / off", "goal", "each run: off", "local")
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,7 @@ PEERS = (
 )
 
 
-def tracking(folder: Path, questions: int, repeats: int) -> Iterator[Table]:
-    """Two tables: all rows, on relative to off."""
+def tracking(folder: Path, questions: int, repeats: int) -> Table:
     folder = folder / "tracking"
     table = Table(f"Tracking: {questions} questions x {CALLS} calls, {LATENCY_SECONDS:g} s a call", COLUMNS)
     try:
@@ -97,9 +95,7 @@ def tracking(folder: Path, questions: int, repeats: int) -> Iterator[Table]:
         _ours(table, folder, questions, off, local, states)
     for peer in PEERS:
         _peer(table, peer, folder, questions)
-    yield table
-    if OURS in table.kept:
-        yield _relative(off, local, states)
+    return table
 
 
 def on(url: str, at_once: int, questions: int, folder: Path) -> list[str]:
@@ -153,7 +149,13 @@ def _ours(
     table.keep(OURS, "off", [_figures(run) for run in off])
     exported = [{"exporter_cpu_s": each.cpu_seconds, "s_after_the_end": each.seconds_after_the_end} for each in states]
     table.keep(OURS, "local", [_figures(run) | more for run, more in zip(local, exported, strict=True)])
+    cpu = statistics.median(each.cpu_seconds for each in states)
+    after = statistics.median(each.seconds_after_the_end for each in states)
     table.notes.append(f"this harness: medians of {len(off)}, off and local in turns; the others: one run each")
+    table.notes.append(f"goals, local / off: CPU {CPU_GOAL}, wall {WALL_GOAL}")
+    table.notes.append(
+        f"the exporter, a process of its own: {cpu:.1f} s of CPU, done {after:.1f} s after the run's end"
+    )
 
 
 def _peer(table: Table, peer: Peer, folder: Path, questions: int) -> None:
@@ -192,27 +194,6 @@ def _row(title: str, at_once: int, runs: Sequence[Measured], ideal: float) -> li
     ]
 
 
-def _relative(off: Sequence[Measured], local: Sequence[Measured], states: Sequence[ExportState]) -> Table:
-    table = Table(f"tracking=local relative to tracking=off, {AT_ONCE} at once", RELATIVE_COLUMNS)
-    rows: tuple[tuple[str, Callable[[Measured], float], float], ...] = (
-        ("CPU ms/LM call of the evaluating process", _own_ms, CPU_GOAL),
-        ("… without start-up", _own_running_ms, CPU_GOAL),
-        ("wall s of the questions", lambda run: run.served_seconds, WALL_GOAL),
-    )
-    for title, figure, goal in rows:
-        without, with_it = [figure(run) for run in off], [figure(run) for run in local]
-        before, now = statistics.median(without), statistics.median(with_it)
-        table.add(
-            [title, round(before, 2), round(now, 2), round(now / before, 3), goal, _each(without), _each(with_it)]
-        )
-    for title, figures in (
-        ("CPU s of the exporter", [state.cpu_seconds for state in states]),
-        ("s that it needs after the run's end", [state.seconds_after_the_end for state in states]),
-    ):
-        table.add([title, "", round(statistics.median(figures), 2), "", "", "", _each(figures)])
-    return table
-
-
 def stored(folder: Path) -> Stored:
     """Counted in the database itself; nothing if there is none yet."""
     database = folder / "mlflow.db"
@@ -240,10 +221,6 @@ def _own_running_ms(run: Measured) -> float:
 
 def _figures(run: Measured) -> dict[str, float]:
     return run.figures() | {"own_cpu_ms_per_call": round(_own_ms(run), 3), "after_s": round(run.after_seconds, 3)}
-
-
-def _each(figures: Sequence[float]) -> str:
-    return ", ".join(f"{figure:.2f}" for figure in figures)
 
 
 def _shortly(error: FailedError) -> str:
