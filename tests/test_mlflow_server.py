@@ -4,27 +4,21 @@ What MLflow has is read back through its public client and compared with the run
 disk fills up, its database is locked.
 """
 
-import os
 import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
 from tests.eval.command_line import Finished
 from tests.mlflow_runs import CopyInMlflow, counts_in_store, many_questions, model, records_in_store, sync, texts
-from tests.needs import needs
 from tests.process import finish, started
 from tests.servers.mlflow_server import MlflowServer, running_mlflow
-from tests.servers.playwright_mcp import listens
-from tests.servers.postgres import RunningPostgres, free_port, running_postgres, why_not
+from tests.servers.postgres import RunningPostgres, running_postgres, why_not
 
 QUESTIONS = 32
 SPANS = 23  # of a question: eight LM calls, and three more for the researcher's second to fourth tool call
@@ -170,34 +164,3 @@ def count_records(folder: Path) -> int:
 def sort_dump(dump: str) -> list[str]:
     """Without the key that pg_dump marks each dump with."""
     return sorted(line for line in dump.splitlines() if "restrict " not in line)
-
-
-@pytest.mark.slow
-@needs("make")
-def test_make_ui_starts_no_workers_for_jobs(tmp_path: Path) -> None:
-    """MLflow starts some for a feature that nothing here uses; they take memory, and act on what is in the store."""
-    (tmp_path / "outputs").mkdir()
-    port = free_port()
-    assigned = [f"CURDIR={tmp_path}", f"UI_PORT={port}", "BIN=" + str(Path(sys.executable).parent)]
-    planned = ["make", "--dry-run", "--silent", "--assume-old=setup", "--assume-old=.venv/.installed", "ui", *assigned]
-    command = subprocess.run(planned, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout
-    command = command[command.index("MLFLOW_DISABLE_TELEMETRY") :]  # after what a stale environment would need
-    server = subprocess.Popen(["sh", "-c", command], cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 180
-        while not listens(port):
-            assert server.poll() is None and time.monotonic() < deadline
-            time.sleep(0.2)
-        time.sleep(3)  # the workers come after the server
-        running = [each.read_bytes().replace(b"\0", b" ").decode() for each in find_commands(server.pid)]
-        assert any("mlflow" in each for each in running)
-        assert [each for each in running if "job" in each or "huey" in each] == []
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-
-
-def find_commands(group: int) -> list[Path]:
-    """Return the files with the command lines of a session's processes."""
-    stats = {path: path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat")}
-    return [path.with_name("cmdline") for path, fields in stats.items() if int(fields[3]) == group]

@@ -6,7 +6,6 @@ One question goes through the whole GAIA system, as `python eval/run.py model=â€
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -27,7 +26,6 @@ from tests.servers.chat_request import read_request
 
 KEY = "sk-on-the-wire"
 QUESTION = "What is 8417 * 36 - 129? Reply with the bare number."
-STRONGER = {"planner", "critic_planner", "critic_researcher", "critic_expert", "finalizer"}
 PICTURE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
 
 # option â†’ what the user gives; the names that are sent; whether a key is; how `max_tokens` is called; images
@@ -105,17 +103,6 @@ def test_options_change_what_is_sent(option: str) -> None:
         "\n\nYour tools are:\n\n- calculator(expression: str)\n" in request.body["messages"][0]["content"]
         for request in requests
     )
-
-
-def test_the_mixed_profile_sends_each_agent_to_its_model(tmp_path: Path) -> None:
-    (tmp_path / "prices.csv").write_text("name,price\napple,7\npear,9\n")
-    with serving(chat()) as server:
-        model, system = profile_and_system("mixed", server)
-        program = system.build(model, None, Resources())
-        asked = "In the attached file, what is the price of apple? Give only the number."
-        assert program(question=asked, file=str(tmp_path / "prices.csv")).final_answer == "7"
-    cheaper = {agent: {"gpt-4o-mini"} for agent in ("researcher", "expert")}
-    assert by_agent(server.requests, "model") == {agent: {"gpt-4o"} for agent in STRONGER} | cheaper
 
 
 def test_an_agents_own_model_temperature_and_length_on_the_command_line_have_the_last_word() -> None:

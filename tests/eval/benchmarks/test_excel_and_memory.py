@@ -75,20 +75,10 @@ def test_bad_rows_name_their_row_of_the_sheet(tmp_path: Path) -> None:
     ]
 
 
-UNCOMPUTED = [
-    "=6*7",
-    '="4"&"2"',
-    "=TODAY()",
-    "=1=1",
-    "=other!A1",
-    ArrayFormula("C2", "=SUM(A1:A2*2)"),
-    DataTableFormula("C2", dt2D=True, r1="A1", r2="A2"),
-]
+UNCOMPUTED = ["=6*7", "=other!A1", ArrayFormula("C2", "=SUM(A1:A2*2)"), DataTableFormula("C2", r1="A1", r2="A2")]
 
 
-@pytest.mark.parametrize(
-    "formula", UNCOMPUTED, ids=lambda given: type(given).__name__ if not isinstance(given, str) else given
-)
+@pytest.mark.parametrize("formula", UNCOMPUTED, ids=["number", "other sheet", "array", "table"])
 def test_a_formula_of_any_kind_without_a_value_is_refused(tmp_path: Path, formula: object) -> None:
     with pytest.raises(UserError, match="row 2: 'answer' holds a formula without a value"):
         load(["a", "q?", formula], ["b", "q2?", "x"], folder=tmp_path)
@@ -97,10 +87,9 @@ def test_a_formula_of_any_kind_without_a_value_is_refused(tmp_path: Path, formul
 @pytest.mark.parametrize(
     ("column", "settings"),
     [
-        *(("id", {}), ("question", {}), ("level", {}), ("file", {})),
+        ("id", {}),
         ("body", {"inputs": ["question", "body"]}),
         ("kind", {"tags": ["kind"]}),
-        ("gold", {"target_column": "gold"}),
     ],
 )
 def test_it_is_refused_in_every_column_that_is_read(tmp_path: Path, column: str, settings: dict[str, Any]) -> None:
@@ -129,7 +118,7 @@ def test_a_formula_with_its_value_is_that_value(tmp_path: Path) -> None:
         assert ExcelDataset(str(tmp_path / f"made.{suffix}")).load("all").samples[0].target == "42"
 
 
-@pytest.mark.parametrize("error", ["#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"])
+@pytest.mark.parametrize("error", ["#N/A", "#DIV/0!"])
 def test_an_error_of_excel_is_refused_in_a_workbook_and_in_a_table_made_from_one(tmp_path: Path, error: str) -> None:
     (tmp_path / "q.csv").write_text(f"id,question,answer\na,q?,{error}\n")
     with pytest.raises(UserError, match="line 2: 'answer' holds an error of Excel"):
