@@ -168,7 +168,7 @@ def parse_inputs(inputs: object) -> dict[str, str]:
     """Return the column of each input field, in order.
 
     Raises:
-        UserError: neither a list of columns nor a mapping, or a field or column is named twice.
+        UserError: neither a list of columns nor a mapping.
     """
     if inputs is None:
         return {}
@@ -179,13 +179,6 @@ def parse_inputs(inputs: object) -> dict[str, str]:
         raise UserError(
             f"data.inputs={inputs} cannot be read; expected a list of columns, such as data.inputs=[title,body], or "
             "'data.inputs={field: column}' where the names differ."
-        )
-    columns = [str(column) for _, column in pairs]
-    if twice := sorted({column for column in columns if columns.count(column) > 1}):
-        fields = ", ".join(str(name) for name, column in pairs if str(column) == twice[0])
-        raise UserError(
-            f"data.inputs names the column {twice[0]!r} twice (for the fields {fields}): give each field a column of "
-            "its own."
         )
     return {str(name): str(column) for name, column in pairs}
 

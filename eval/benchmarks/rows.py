@@ -22,7 +22,6 @@ from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
 NO_GOLD = "?"  # GAIA's test split
-MAX_WHOLE = 2**53  # up to which a float has every whole number
 MAX_LISTED = 20  # rows in a message
 
 
@@ -158,9 +157,11 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
     cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
     inputs = {field: _Cell(column, content.get(column)).input() for field, column in columns.inputs.items()}
     name, question = cells["file"].text(required=False), _describe(inputs) if inputs else cells["question"].text()
-    made = _make_id(question, name) if columns.ids_from_questions else str(number)
+    sample_id = _make_id(question, name) if columns.ids_from_questions else str(number)
+    if names["id"] and (sample_id := cells["id"].number_or_text() or "") == "":
+        raise BadRowError(f"{names['id']!r} is missing or empty")
     return Sample(
-        id=cells["id"].id() if names["id"] else made,
+        id=sample_id,
         question=question,
         file=attachments.find(name) if name else None,
         target=cells["answer"].answer(),
@@ -214,13 +215,6 @@ class _Cell:
             return json.dumps(self.value, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise self._build_type_error("text, a number, or a list or object of them") from error
-
-    def id(self) -> str:
-        if isinstance(self.value, int) and not isinstance(self.value, bool):
-            return str(self.value)
-        if isinstance(self.value, float) and self.value.is_integer() and abs(self.value) <= MAX_WHOLE:
-            return str(int(self.value))  # a column of whole numbers with a missing one is of floats
-        return self.text().strip()
 
     def answer(self) -> str | None:
         """Return the target; true and false are spelt as a program's typed output is."""

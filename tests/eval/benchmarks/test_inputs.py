@@ -82,7 +82,6 @@ def test_the_digest_of_a_dataset_covers_which_field_holds_what() -> None:
 MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no such column": ({"inputs": ["titel", "body"]}, ["no column 'titel'", "data.inputs", "title, body, label"]),
     "no such column of a field": ({"inputs": {"ticket": "boddy"}}, ["no column 'boddy' (ticket)", "title, body"]),
-    "a column twice": ({"inputs": {"a": "title", "b": "title"}}, ["'title' twice", "a, b"]),
     "the target": ({"inputs": ["title", "label"]}, ["'label'", "target column", "gold answers"]),
     "nothing": ({"inputs": []}, ["data.inputs=[]", "data.inputs=[title,body]"]),
     "a number": ({"inputs": 3}, ["data.inputs=3", "list of columns"]),
