@@ -212,14 +212,14 @@ def survive_broken_pipe() -> Iterator[list[str]]:
     """
     before: tuple[TextIO | None, ...] = (sys.stdout, sys.stderr)
     lost: list[str] = []
-    sys.stdout, sys.stderr = (_LastingStream(stream, lost) if stream else None for stream in before)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (_LastingStream(stream, lost) if stream else None for stream in before)
     try:
         yield lost
     finally:
         for stream in (sys.stdout, sys.stderr):
             if stream:
                 stream.flush()
-        sys.stdout, sys.stderr = before  # type: ignore[assignment]
+        sys.stdout, sys.stderr = before
 
 
 class _LastingStream:

@@ -11,14 +11,13 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.executor import ExecutorSettings, LocalSettings
 from eval.config.measured import MAX_EPOCHS
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
@@ -75,6 +74,21 @@ class LogSettings:
     terminal: bool = False  # true: the lines on standard error, too, as text: --verbose
 
 
+class ExecutorSettings(Protocol):
+    """Where the samples of a run are answered; the fields are the keys of a file in `conf/executor/`."""
+
+    def check(self, resolved: Mapping[str, object]) -> None:
+        """Raise UserError if the run, whose configuration is given, cannot be made there."""
+
+
+@dataclass
+class LocalSettings:
+    """`executor=local`: in the command's own process."""
+
+    def check(self, resolved: Mapping[str, object]) -> None:
+        pass
+
+
 @dataclass
 class EvalConfig:
     system: System
@@ -94,23 +108,18 @@ class EvalConfig:
     executor: ExecutorSettings = field(default_factory=LocalSettings)
 
     def check(self) -> PromptSet | None:
-        """Check everything that can be seen before anything heavy is imported or anything is spent.
-
-        Returns:
-            The prompt set, since reading it is how it is checked.
+        """Check everything that can be seen before anything heavy is imported; return the prompt set.
 
         Raises:
             UserError: the first thing that is wrong.
         """
         _check_resuming(self.run)
-        self.system.check()
-        self.tools.check()
         self.check_scorers()
         self.check_model()
         self.check_budget()
         self.tracking.check()
         self.data.check()
-        return self.read_prompts()
+        return self.check_system()
 
     def check_scorers(self) -> None:
         self.scorer.check()
@@ -141,10 +150,7 @@ class EvalConfig:
             self.run.concurrency = self.limit_concurrency(self.run.concurrency)
 
     def limit_concurrency(self, wanted: int, n_sides: int = 1) -> int:
-        """Return how many questions each of `n_sides` may ask at once: in all, no more than the server takes requests.
-
-        More would drive each other out of its prompt cache. A worker of another executor may have a server of its own.
-        """
+        """Return how many questions each of `n_sides` may ask at once: in all, no more than the server takes."""
         if not self.needs_model or not isinstance(self.executor, LocalSettings):
             return wanted
         return max(1, min(wanted, self.model.max_connections // n_sides))
@@ -203,9 +209,7 @@ class EvalConfig:
         return {key: judge for key, judge in found.items() if judge is not None}
 
     def secrets(self) -> list[str]:
-        """Longest first: one may contain another. With the model's key even if no model is asked: an agent that is not
-        ours may use the same one.
-        """
+        """Longest first: one may contain another."""
         judges = [secret for judge in self.judges.values() for secret in judge.secrets()]
         others = [*self.tracking.secrets(), *self.tools.secrets()]
         return sort_secrets([*self.model.secrets(), *self.system.secrets(), *judges, *others])
@@ -301,11 +305,8 @@ def _build_extra_scorers(composed: DictConfig) -> dict[str, Scorer]:
             "/scorer@extra_scorers.contains: contains` into its defaults."
         )
     named = {str(name): node for name, node in nodes.items()}
-    for name, node in named.items():
-        if node == composed.scorer:
-            raise UserError(
-                f"extra_scorers.{name} is the scorer that decides already; leave it out, or change scorer=…."
-            )
+    if twice := next((name for name, node in named.items() if node == composed.scorer), None):
+        raise UserError(f"extra_scorers.{twice} is the scorer that decides already; leave it out, or change scorer=….")
     return {name: build_part(node, f"extra_scorers.{name}") for name, node in named.items()}
 
 

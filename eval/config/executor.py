@@ -1,4 +1,4 @@
-"""Settings of the executors: where the samples of a run are answered (`conf/executor/`)."""
+"""Settings of `executor=ray`: the samples of a run are answered in workers."""
 
 import re
 import socket
@@ -14,11 +14,6 @@ _CONNECT_SECONDS = 5.0
 
 
 @dataclass
-class LocalSettings:
-    """`conf/executor/local.yaml`, which has no keys."""
-
-
-@dataclass
 class RaySettings:
     """The keys of `conf/executor/ray.yaml`."""
 
@@ -28,9 +23,6 @@ class RaySettings:
 
     def check(self, resolved: Mapping[str, object]) -> None:
         """Check the settings, that Ray is installed, and that the run can be built in another process.
-
-        Args:
-            resolved: the configuration of the run as plain dictionaries.
 
         Raises:
             UserError: a setting is wrong, only memory holds the program or a scorer, or nothing listens at the address.
@@ -58,16 +50,11 @@ class RaySettings:
             self._check_address(str(self.address))
 
     def _check_address(self, address: str) -> None:
-        if address.startswith("ray://"):
-            raise UserError(
-                f"executor.address={address} is an address of Ray Client, which is not supported; give HOST:PORT of "
-                "the cluster's head on a machine that is a node of it, or start the command as a job there "
-                "(deploy/ray/README.md)."
-            )
         if (found := _ADDRESS.fullmatch(address)) is None or not 0 < int(found["port"]) < 2**16:
             raise UserError(
                 f"executor.address={address} is no address; expected HOST:PORT of the cluster's head, such as "
-                "10.0.0.5:6379, or auto, or null for a Ray of its own on this machine."
+                "10.0.0.5:6379 (Ray Client, ray://, is not supported), or auto, or null for a Ray of its own on this "
+                "machine."
             )
         try:
             socket.create_connection((found["host"].strip("[]"), int(found["port"])), _CONNECT_SECONDS).close()
@@ -76,6 +63,3 @@ class RaySettings:
                 f"executor.address={address}: nothing answers there ({error}); give the address of a running cluster's "
                 "head, or start one with: ray start --head."
             ) from error
-
-
-ExecutorSettings = LocalSettings | RaySettings

@@ -76,10 +76,6 @@ class ServerTracking:
     wait_seconds: float = WAIT_SECONDS  # no key of `conf/`
 
     def check(self) -> None:
-        """
-        Raises:
-            UserError: there is no address, it is invalid, or a user has no password.
-        """
         _check_experiment(self.experiment)
         source = "tracking.uri" if self.uri else URI_VARIABLE  # as typed the address may hold a password
         if not self._given():
@@ -91,9 +87,8 @@ class ServerTracking:
         is_cut = "@" in parts.path + parts.query + parts.fragment
         if parts.scheme not in ("http", "https") or not parts.hostname or is_cut:
             raise UserError(
-                f"{source} is not the http:// or https:// address of an MLflow server; one looks like "
-                "https://mlflow.example.org. A database has no place for a run's files; in a password write /, ? and # "
-                "as %2F, %3F and %23."
+                f"{source} is not the address of an MLflow server, such as https://mlflow.example.org; in a password "
+                "write /, ? and # as %2F, %3F and %23."
             )
         credentials = self._credentials()
         if credentials[USER_VARIABLE] and not credentials[PASSWORD_VARIABLE]:
@@ -107,10 +102,8 @@ class ServerTracking:
         """Return password and token, the password as written in the address, and a user's name that is a token."""
         parts, credentials = self._split(), self._credentials()
         user = parts.username or ""
-        found = {
-            *(credentials[PASSWORD_VARIABLE], credentials[TOKEN_VARIABLE], parts.password or ""),
-            user if _TOKEN.fullmatch(user) else "",
-        }
+        found = {credentials[PASSWORD_VARIABLE], credentials[TOKEN_VARIABLE], parts.password or ""}
+        found |= {user} if _TOKEN.fullmatch(user) else set()
         return sorted(secret for secret in found if len(secret) >= MIN_SECRET_CHARS)
 
     def address(self) -> str:

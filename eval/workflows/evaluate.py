@@ -13,7 +13,6 @@ from eval.benchmarks.dataset import Sample, read_labels
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import EvalConfig
-from eval.config.executor import RaySettings
 from eval.config.tracking import NoTracking, remove_passwords
 from eval.execution.console import MissingServices, Output
 from eval.execution.executors.contract import Executor, PendingSample
@@ -81,8 +80,7 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
         InterruptedRunError: a signal stopped the run.
     """
     config = request.config
-    if isinstance(config.executor, RaySettings):
-        config.executor.check(request.resolved)
+    config.executor.check(request.resolved)
     split = config.data.load(config.split)
     samples = select_samples(split.samples, config.selection)
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):

@@ -14,7 +14,6 @@ from typing import cast
 
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.config.executor import RaySettings
 from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
@@ -70,8 +69,7 @@ def tune(config: TuneConfig) -> int:
 
 def run_tuning(config: TuneConfig, output: Output) -> tuple[Path, int]:
     """Run all phases as `tune` does, with the lines on `output`; return the run's folder and the exit code."""
-    if isinstance(config.base.executor, RaySettings):
-        config.base.executor.check(config.resolved)
+    config.base.executor.check(config.resolved)
     if config.base.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
     splits = prepare_splits(config, output.console)

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from eval.benchmarks.dataset import Sample
-from eval.config.evaluation import EvalConfig
-from eval.config.executor import RaySettings
+from eval.config.evaluation import EvalConfig, LocalSettings
 from eval.execution.executors.contract import Executor
 from eval.execution.executors.local import LocalExecutor
 from mas.prompt_sets.prompt_set import PromptSet
@@ -34,7 +33,7 @@ def create_executor(
         UserError: the program cannot be built, or not where the executor needs it.
     """
     local = LocalExecutor(config, prompts, resources)
-    if not isinstance(config.executor, RaySettings):
+    if isinstance(config.executor, LocalSettings):
         return local
     from eval.execution.executors.cluster.connection import open_cluster
 

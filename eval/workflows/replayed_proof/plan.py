@@ -20,8 +20,7 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import compose_config
-from eval.config.evaluation import EvalConfig, read_config
-from eval.config.executor import LocalSettings
+from eval.config.evaluation import EvalConfig, LocalSettings, read_config
 from eval.config.measured import RESUME, UNMEASURED
 from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, is_side
 from eval.runs.foreign_run import refuse_unreadable
