@@ -11,6 +11,7 @@ import json
 import re
 from contextlib import suppress
 
+from mas.runtime.text import format_count
 from mas.tools.files.document import Document, Line, Part, Source, format_row, number_lines
 from mas.tools.files.paging import MAX_PIECE_CHARS
 from mas.tools.results import ToolError
@@ -89,7 +90,7 @@ def read_json(source: Source) -> Document:
     except (ValueError, RecursionError) as error:
         return build_text_document(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
     lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
-    size = f", {len(value)} items" if isinstance(value, dict | list) else ""
+    size = f", {format_count(len(value), 'item')}" if isinstance(value, dict | list) else ""
     return Document(f"JSON{size}, {len(lines)} lines when indented", [Part(lines)])
 
 
