@@ -1,10 +1,8 @@
-"""A run as it goes on: counts from its store, steps from its log; nothing is written and nothing locked.
+"""A run as it goes on: counts from the new rows of its store, steps from the end of its log; nothing is locked.
 
-    live = LiveRun(folder)
-    live.poll()             # {"state": "running", "done": 12, "total": 66, …}: the values of live_run.html.jinja
-    live.render()           # the parts of its page, read once a second at most for all browsers together
-
-Only new rows and the end of the log are read, so that a poll costs the same at the beginning and at the end.
+live = LiveRun(folder)
+live.poll()             # {"state": "running", "done": 12, "total": 66, …}: the values of live_run.html.jinja
+live.render()           # the parts of its page, read once a second at most for all browsers together
 """
 
 import json
@@ -54,6 +52,11 @@ class Running:
     @property
     def seconds(self) -> float:
         return _measure_seconds(self.since)
+
+    @property
+    def facts(self) -> list[str]:
+        epoch = f"epoch {self.epoch}" if self.epoch > 1 else ""
+        return [each for each in (self.agent, format_duration(self.seconds), epoch) if each]
 
 
 def read_running(log: Path) -> dict[tuple[str, int, int], Running]:
