@@ -1,12 +1,7 @@
 """Every file of a run except its database and its logs, made from the database alone, as often as needed.
 
-    with RunStore(folder / "run.db", read_only=True) as store:
-        summary = write_reports(folder, store)
-
-`docs/reference/run-folder.md` says what is in each of them: answers.jsonl, records.jsonl, correlation_ids.jsonl,
-summary.json and report.html. Only records.jsonl and the page hold targets.
-
-Records are streamed: none is kept in memory.
+`docs/reference/run-folder.md` says what is in each of them. Only records.jsonl and report.html hold targets. Records
+are streamed: none is kept in memory.
 """
 
 import json
@@ -29,11 +24,7 @@ ANSWERS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "correlation_ids.jsonl", "s
 
 
 def write_reports(folder: Path, store: RunStore) -> Summary:
-    """Write all files and return the summary. Samples that the run has not run count as wrong.
-
-    Args:
-        folder: of the run; where the files go.
-        store: the run's own, or one opened to be read, also while the run is going on.
+    """Write all files, also while the run is going on, and return the summary.
 
     Raises:
         StoreError: the store cannot be read.

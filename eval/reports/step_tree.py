@@ -1,8 +1,6 @@
-"""The steps of a sample as the page shows them, from the record's trajectory alone.
+"""The steps of a sample as pages show them: calls to models are added up in the agent that made them.
 
-Spans of any system can be shown. Calls to models are added up in the agent that made them; every text is cut.
-
-    build_steps(record.trajectory)[0].title      # "planner"
+build_steps(record.trajectory)[0].title      # "planner"
 """
 
 import json
@@ -99,7 +97,7 @@ def _list_facts(calls: Sequence[Span]) -> Iterator[str]:
         return
     facts = [span.attributes for span in calls]
     yield format_count(len(calls), "model call")
-    n_in, n_out = (sum(each.get(name) or 0 for each in facts) for name in ("input_tokens", "output_tokens"))
+    n_in, n_out = (sum(each.get(f"{name}_tokens") or 0 for each in facts) for name in ("input", "output"))
     yield f"{n_in:,} + {n_out:,} tokens"
     costs = [each.get("cost_usd") for each in facts]
     yield format_cost(None if None in costs else sum(cost or 0.0 for cost in costs))

@@ -42,13 +42,7 @@ GUESSES = {
 
 
 def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None) -> str:
-    """Return one line for the terminal.
-
-    Args:
-        config: of a run that asks a model.
-        n_answers: that are remaining, epochs included.
-        runs_folder: where earlier runs lie; None: outputs/eval.
-    """
+    """Return one line for the terminal; `runs_folder`: of earlier runs, None: outputs/eval."""
     typical = find_typical_answer(config, runs_folder)
     if typical is None:
         return f"estimate: {n_answers} answers; what each takes is not known of system={config.system.name} yet"
@@ -70,12 +64,7 @@ def _format(config: EvalConfig, typical: Typical, answers: str, n_answers: int) 
 
 
 def find_typical_answer(config: EvalConfig, runs_folder: Path | None = None) -> Typical | None:
-    """Return the usage of the newest complete run of this program and model, else a guess; None: nothing is known.
-
-    Args:
-        config: of a run.
-        runs_folder: where earlier runs lie; None: outputs/eval.
-    """
+    """Return the usage of the newest complete run of this program and model, else a guess; None: nothing is known."""
     return next(_list_earlier(config, runs_folder), None) or GUESSES.get(config.system.name)
 
 

@@ -4,9 +4,7 @@
     run.score, run.interval, run.table           # 1.0, (0.2…, 1.0), a data frame
     compare(run, other).difference
 
-A run of Python is an ordinary run folder. Nothing is printed but the progress, and nothing exits: a mistake is a
-UserError. The samples are answered on an event loop of their own, so this also works where one is running, as in a
-notebook; the call returns when the run has ended.
+Nothing is printed but the progress, and nothing exits: a mistake is a UserError.
 """
 
 import inspect
@@ -143,16 +141,14 @@ def evaluate(
     """Answer and score all samples, as `eval/run.py` does.
 
     Args:
-        program: a `dspy.Module` (an instance, its class, or a function without parameters that returns one), a function
-            of the question, "package.module:name" of any of them, or the name of a system.
-        samples: dictionaries or `dspy.Example`s, a data frame, the path of a CSV, JSON lines, Parquet or Excel file, or
-            the name of a dataset.
+        program: a `dspy.Module` (an instance, its class, or a function that returns one), a function of the question,
+            "package.module:name" of any of them, or the name of a system.
+        samples: dictionaries or `dspy.Example`s, a data frame, the path of a file, or the name of a dataset.
         scorer: its name, a function of (question, answer, target), a metric of DSPy (gold, pred, …), or
             "package.module:function".
         model: a choice of `model=`; None: the program has its own language model.
-        options: further options of `eval/run.py`, as on its command line: ["run.epochs=3"]. MLflow is off unless
-            `tracking=…` is given.
-        progress: show the progress on standard error; nothing else is printed.
+        options: of `eval/run.py`: ["run.epochs=3"]. MLflow is off unless `tracking=…` is given.
+        progress: show the progress on standard error.
 
     Raises:
         UserError: a mistake, found before anything is spent.
@@ -181,10 +177,7 @@ def evaluate(
 
 
 def open_run(run: RunName = "latest") -> Run:
-    """Return a run that was made earlier; it is only read.
-
-    Args:
-        run: latest, a name under outputs/eval, or the path of its folder.
+    """Return a run that was made earlier: latest, a name under outputs/eval, or the path of its folder.
 
     Raises:
         UserError: there is no such run, or it cannot be read.
@@ -196,19 +189,13 @@ def open_run(run: RunName = "latest") -> Run:
 
 @contextmanager
 def open_program(system: str, *, model: str | None = None, options: Sequence[str] = ()) -> Iterator[Program]:
-    """Open the program of a system for requests outside of an evaluation; its connections end with the block.
-
-    Args:
-        system: its name, such as "bos".
-        model: a choice of `model=`; None: the default one.
-        options: further options of `eval/run.py`: ["system.sql.databases.shop.path=shop.db"].
+    """Open the program of a system, such as "bos", for requests outside of an evaluation, until the block ends.
 
     Raises:
         UserError: a mistake, found before anything is spent.
     """
     with report_mistakes():
-        chosen = [f"system={system}", *([format_override("model", model).replace('"', "")] if model else []), *options]
-        config = read_config(compose_config(chosen))
+        config = read_config(compose_config([f"system={system}", *_choose_model(model), *options]))
         prompts = config.check_system()
         config.check_model()
     with config.system.open_resources(config.tools, lambda note: None) as resources:
@@ -216,12 +203,7 @@ def open_program(system: str, *, model: str | None = None, options: Sequence[str
 
 
 def compare(run_a: RunName, run_b: RunName, *, intersection: bool = False) -> Comparison:
-    """Compare two runs sample by sample, as `eval/compare.py` does.
-
-    Args:
-        run_a: the one to compare with: a Run, a name or a path.
-        run_b: the other one.
-        intersection: compare only the samples that both have and answered.
+    """Compare two runs sample by sample, as `eval/compare.py` does; `intersection`: only what both have answered.
 
     Raises:
         UserError: there is no such run, or the two cannot be compared.
@@ -244,8 +226,8 @@ def check_regression(
     """Judge a run against its baseline, as `eval/compare.py --gate` does.
 
     Args:
-        base: a Run, a name or a path.
-        new: the other one.
+        base: the baseline.
+        new: the other run.
         metrics: what decides: score, accuracy, cost, latency.
         margins: the loss that is allowed in a metric: {"score": 0.02, "cost": 0.10}.
         alpha: probability of a wrong verdict, one-sided, of all metrics together.
@@ -280,7 +262,7 @@ def list_overrides(
     if isinstance(options, str):
         raise UserError(f"options={options!r} is a text; give a list of options: [{options!r}].")
     overrides = _describe_program(stack, program, model)
-    overrides += [format_override("model", model).replace('"', "")] if model else []
+    overrides += _choose_model(model)
     overrides += _describe_scorer(stack, scorer)
     given = {read_option_name(each) for each in options}
     if model is None and "system.needs_model" not in given:
@@ -288,6 +270,10 @@ def list_overrides(
     overrides += _describe_samples(stack, samples, [*overrides, *options])
     overrides += ["tracking=off"]
     return [each for each in overrides if read_option_name(each) not in given] + list(options)
+
+
+def _choose_model(model: str | None) -> list[str]:
+    return [f"model={model}"] if model else []
 
 
 def _describe_program(stack: ExitStack, program: object, model: str | None) -> list[str]:
@@ -442,5 +428,5 @@ def _record(show: Callable[[Console], None]) -> Console:
 
 
 def render_html(show: Callable[[Console], None]) -> str:
-    """Return what is shown on a console as HTML, for a notebook; everything is escaped."""
+    """Return what is shown on a console as escaped HTML, for a notebook."""
     return _record(show).export_html(inline_styles=True, code_format=_PAGE)

@@ -2,11 +2,9 @@
 
     writer = BlockWriter(max_bytes=8_000_000)
     writer.add("prompts", 17, {"messages": […]}, rank=1)    # on the page: await Blocks.get("prompts", 17)
-    blocks = writer.close()
-    blocks.left_out                                          # {"prompts": 3}: there was no room for them
+    writer.close().left_out                                  # {"prompts": 3}: there was no room for them
 
-Values are put together into blocks and compressed; a block has each long text once. Where there is no room for all,
-values of a higher rank are left out first. Only compressed blocks are kept in memory.
+A block has each long text once. Where there is no room for all, values of a higher rank are left out first.
 """
 
 import base64
@@ -15,7 +13,8 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from eval.reports.html.templates import FOLDER, map_texts
 from mas.runtime.text import format_count
@@ -26,14 +25,13 @@ _SHARED_CHARS = 120  # texts of this length are written once in a block
 _TEXT = "\u0000"  # key of a reference to a text
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     name: str
     keys: Sequence[int]
     text: str  # base64 of gzip of JSON: {"texts": […], "values": {key: value}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Blocks:
     """Blocks of a page; `parts.blocks` writes them."""
 
@@ -56,13 +54,11 @@ class Blocks:
         return [f"There was no room for the {name} of {format_count(n, 'answer')}, {where}" for name, n in left_out]
 
 
-@dataclass(slots=True)
 class _Open:
     """A block that is being filled."""
 
-    texts: dict[str, int] = field(default_factory=dict)
-    values: dict[int, str] = field(default_factory=dict)  # as JSON
-    n_chars: int = 0
+    def __init__(self) -> None:
+        self.texts, self.values, self.n_chars = dict[str, int](), dict[int, str](), 0  # values as JSON
 
     def share(self, text: str) -> object:
         """Return a short text as it is, and of a long one a reference to it."""

@@ -1,11 +1,4 @@
-"""Rows of the report: each question with its answers; everything that is long goes into blocks that are read on demand.
-
-    gatherer = AnswerGatherer()
-    gatherer.gather(records, plan, max_questions=10_000)[0].in_order[0].mark      # "wrong"
-    gatherer.writer.close()                                                      # the blocks
-
-Only short texts and numbers of an answer are kept; steps and prompts are compressed while the records pass by.
-"""
+"""Rows of the report: each question with its answers; what is long is compressed while the records pass by."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -85,11 +78,7 @@ class AnswerGatherer:
     ) -> list[QuestionRow]:
         """Return the first questions in the dataset's order, with the last attempt at each epoch.
 
-        Args:
-            records: last attempts, with their steps.
-            plan: the dataset's order, and the tags of its samples.
-            max_questions: that the page has room for.
-            links: first broken links by sample id and epoch; others are found from the record.
+        `links`: first broken links by sample id and epoch; others are found from the record.
         """
         place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
         tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
@@ -149,12 +138,9 @@ def _build_answer(record: Record, key: int, link: "BrokenLink | None") -> Answer
 def _list_details(record: Record, answer: AnswerRow, link: "BrokenLink | None") -> dict[str, object]:
     """Return what opens with an answer, without what is empty."""
     usage, failure = record.usage, record.error_details
-    rejected = [f"{agent} {n}" for agent, n in (failure.retry_counts if failure else {}).items() if n]
-    place = [
-        record.error_component,
-        failure and failure.step and f"step {failure.step}",
-        rejected and f"rejections {', '.join(rejected)}",
-    ]
+    rejected = ", ".join(f"{agent} {n}" for agent, n in (failure.retry_counts if failure else {}).items() if n)
+    place = [record.error_component, failure and failure.step and f"step {failure.step}"]
+    place.append(rejected and f"rejections {rejected}")
     spent = [
         f"{answer.seconds:.1f} s",
         format_count(usage.lm_calls, "model call"),
@@ -169,13 +155,9 @@ def _list_details(record: Record, answer: AnswerRow, link: "BrokenLink | None") 
         "scorer": _describe_score(record),
         "people": _describe_people(record),
         "extra": [
-            (
-                f"scorer {name}",
-                cut_text(
-                    f"not scored: {each.error}" if each.value is None else f"{each.value:.2f}: {each.explanation}"
-                ),
-            )
+            (f"scorer {name}", cut_text(f"{value}: {each.error or each.explanation}"))
             for name, each in record.extra_scores.items()
+            for value in ("not scored" if each.value is None else f"{each.value:.2f}",)
         ],
         "error": _describe_error(record),
         "failed in": "; ".join(map(str, filter(None, place))),

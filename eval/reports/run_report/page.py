@@ -1,10 +1,4 @@
-"""`report.html`: a run on one page that opens from the disk and loads nothing.
-
-The page holds targets, and so is for the run's owner. Rows of 10,000 answers, and their steps and prompts as far as
-there is room, are compressed and read when they are opened: 1,000 answers with all prompts are a few megabytes.
-
-    write_report(folder / "report.html", summary, store.records(), store.read_plan())
-"""
+"""`report.html`: a run on one page that opens from the disk and loads nothing; it holds targets."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,8 +46,8 @@ def write_report(
     Args:
         path: of the page.
         summary: of the run.
-        records: last attempts, with their steps if these are to be shown; states are not needed.
-        plan: the dataset's order, and the tags of its samples; records of other ids follow in the given order.
+        records: last attempts, with their steps.
+        plan: the dataset's order, and the tags of its samples.
         facts: names and sentences about the run.
         links: first broken links by sample id and epoch; others are found from the record.
 
@@ -84,7 +78,6 @@ def _build_page(
     summary: Summary, questions: Sequence[QuestionRow], blocks: Blocks, facts: list[tuple[str, str]]
 ) -> dict[str, object]:
     notes, answers = dict(list_notes(summary)), [answer for question in questions for answer in question.in_order]
-    # number, class, first message and address of the rows of each kind of error
     errors = [
         (n, name, summary.first_errors.get(name, ""), link(error=name))
         for name, n in summary.errors_by_class.items()
@@ -130,8 +123,7 @@ def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
         yield title, f"{PASS_LEGEND}.", build_epochs(summary.by_epochs)
     if results := summary.leaks.results:
         rows = [(each.sample_id, str(each.epoch), each.tool, each.source) for each in results[:MAX_LEAKS]]
-        remark = "Web results that hold the gold answer and eight words in a row of the question. They count in every "
-        remark += f"number above but the one without them. summary.json has all {len(results):,}."
+        remark = f"Web results with the gold answer and eight words in a row of the question: {len(results):,}."
         table = Table(("question", "epoch", "tool", "source"), rows, left=("tool", "source"))
         yield "Pages that give the benchmark away", remark, table
 
