@@ -32,13 +32,12 @@ if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
 
 SELECTORS = ("round_robin", "all")
-# Arguments that `more` may set: of dspy.GEPA, and of gepa.optimize in `gepa_kwargs`. The others are set by the harness
-# or by DSPy, take an object, or send prompts and answers to places that the harness does not know.
+# Arguments of dspy.GEPA that `more` may set. The others are set by the harness or by DSPy, take an object, or send
+# prompts and answers to places that the harness does not know.
 ARGUMENTS = (
-    *("add_format_failure_as_feedback", "candidate_selection_strategy", "failure_score", "gepa_kwargs"),
-    *("max_merge_invocations", "perfect_score", "skip_perfect_score", "use_merge", "warn_on_score_mismatch"),
+    *("add_format_failure_as_feedback", "candidate_selection_strategy", "failure_score", "max_merge_invocations"),
+    *("perfect_score", "skip_perfect_score", "use_merge", "warn_on_score_mismatch"),
 )
-ARGUMENTS_OF_GEPA = ("acceptance_criterion", "cache_evaluation", "merge_val_overlap_floor")
 
 Event = Mapping[str, Any]
 Handler = Callable[["GepaEvents", Event], None]
@@ -64,8 +63,10 @@ class GepaOptimizer:
         check_settings(self, {"minibatch_size": 1, "max_instruction_chars": 1})
         selector, expected = self.component_selector, " or ".join(SELECTORS)
         require(selector in SELECTORS, "optimizer.component_selector", selector, expected)
-        _check_arguments("optimizer.more", self.more or {}, ARGUMENTS)
-        _check_arguments("optimizer.more.gepa_kwargs", (self.more or {}).get("gepa_kwargs") or {}, ARGUMENTS_OF_GEPA)
+        require(isinstance(self.more or {}, Mapping), "optimizer.more", self.more, "arguments with their values")
+        if wrong := sorted(map(str, (self.more or {}).keys() - set(ARGUMENTS))):
+            choice = f"choose from: {', '.join(ARGUMENTS)}"
+            raise UserError(f"optimizer.more has {wrong[0]}, which cannot be set here; {choice}.")
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
@@ -96,9 +97,6 @@ class GepaOptimizer:
             return bool(context.get_stop_reason() or rewriter.failure or events.failure)
 
         def compile_student() -> None:
-            ours = {"callbacks": [events], "stop_callbacks": [is_over]}
-            settings = {"warn_on_score_mismatch": False, **(self.more or {})}
-            settings["gepa_kwargs"] = {**(settings.get("gepa_kwargs") or {}), **ours}
             optimizer = dspy.GEPA(
                 metric=objective,
                 max_metric_calls=context.metric_calls,
@@ -108,7 +106,8 @@ class GepaOptimizer:
                 component_selector=self.component_selector,
                 num_threads=context.concurrency,
                 seed=context.seed,
-                **settings,
+                gepa_kwargs={"callbacks": [events], "stop_callbacks": [is_over]},
+                **{"warn_on_score_mismatch": False, **(self.more or {})},
             )
             train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
             optimizer.compile(student, trainset=train, valset=val)
@@ -117,12 +116,6 @@ class GepaOptimizer:
         if events.failure is not None:
             raise events.failure
         return rewriter.finish(student.trials)
-
-
-def _check_arguments(option: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    require(isinstance(given, Mapping), option, given, "arguments with their values")
-    if wrong := sorted(map(str, given.keys() - set(known))):
-        raise UserError(f"{option} has {wrong[0]}, which cannot be set here; choose from: {', '.join(known)}.")
 
 
 def _guarded(handler: Handler) -> Handler:

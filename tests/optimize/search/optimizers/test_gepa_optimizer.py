@@ -9,16 +9,15 @@ from typing import Any
 import dspy
 import pytest
 from dspy.lm15 import BillingError, Message, Response, TextPart, Usage
-from gepa import optimize
 
 from eval.execution.termination import StopController
 from mas.runtime.errors import UserError
-from optimize.search.optimizers.gepa_optimizer import ARGUMENTS, ARGUMENTS_OF_GEPA, GepaOptimizer
+from optimize.search.optimizers.gepa_optimizer import ARGUMENTS, GepaOptimizer
 from tests.eval.command_line import without_notes
 from tests.optimize.toy_search import CountedModel, toy, toy_search
 
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
-MORE = {"candidate_selection_strategy": "current_best", "gepa_kwargs": {"acceptance_criterion": "improvement_or_equal"}}
+MORE = {"candidate_selection_strategy": "current_best", "perfect_score": 2.0}
 
 
 def replying(text: str) -> Any:
@@ -59,25 +58,16 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     assert (out, without_notes(err)) == ("", "")
 
 
-@pytest.mark.parametrize("name", ["seed", "use_merging", "log_dir", "use_wandb", "wandb_api_key", "code_proposer"])
+@pytest.mark.parametrize("name", ["seed", "use_merging", "log_dir", "use_wandb", "wandb_api_key", "gepa_kwargs"])
 def test_further_arguments_of_gepa_are_checked_before_anything_is_spent(name: str) -> None:
-    for more in (MORE, None, {"gepa_kwargs": None}):
+    for more in (MORE, None):
         gepa(more=more).check()
     with pytest.raises(UserError, match=rf"optimizer\.more has {name}, .*; choose from: add_format"):
         gepa(more={name: 1}).check()
 
 
-@pytest.mark.parametrize("name", ["callbacks", "run_dir", "seed", "wandb_api_key", "nonsense"])
-def test_further_arguments_of_gepa_optimize_are_checked_as_well(name: str) -> None:
-    with pytest.raises(UserError, match=rf"optimizer\.more\.gepa_kwargs has {name}, .*; choose from: acceptance"):
-        gepa(more={"gepa_kwargs": {name: 1}}).check()
-    with pytest.raises(UserError, match=r"optimizer\.more\.gepa_kwargs"):
-        gepa(more={"gepa_kwargs": [name]}).check()
-
-
 def test_the_arguments_that_may_be_set_are_those_of_the_installed_libraries() -> None:
     assert set(ARGUMENTS) <= set(inspect.signature(dspy.GEPA).parameters)
-    assert set(ARGUMENTS_OF_GEPA) <= set(inspect.signature(optimize).parameters)
 
 
 def test_agents_that_are_not_tuned_keep_their_prompts_and_all_keep_their_examples(tmp_path: Path) -> None:
