@@ -4,7 +4,7 @@ DSPy shows its proposer whole training examples, targets included, and agents' r
 system is asked, the agents' present texts and DSPy's tips.
 
     drafts = InstructionDrafts(requests, questions, labels, max_chars, **settings)     # settings as MIPROv2 gives them
-    requests.requests, requests.unparsable       # 17, 0
+    requests.requests, requests.unparsable       # 16, 0
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,6 @@ import dspy
 
 from eval.benchmarks.dataset import Sample
 from mas.agents.chat_adapter import ChatAdapter
-from mas.prompt_sets.dspy_internals import BaseCallback
 from optimize.search.dspy_compat import GroundedProposer, create_dataset_summary
 from optimize.search.optimizers.prompt_rewriter import ReflectionRequests, build_labels_brief
 from optimize.search.optimizers.scored_programs import SearchOverError
@@ -36,29 +35,18 @@ class InstructionDrafts(GroundedProposer):
         max_chars: int | None,
         **settings: object,
     ) -> None:
-        """Summarize the questions.
-
-        Args:
-            requests: counts requests and failures.
-            questions: of the training split; their targets are not read.
-            labels: that the targets are; empty: they are answers.
-            max_chars: maximum length of one agent's text; None: no limit.
-            settings: those of DSPy's class, without a summary, which would be one of `trainset`.
-        """
+        """Summarize the training questions, whose targets are not read; `settings` are those of DSPy's class."""
         super().__init__(**settings)
         self._requests, self._max_chars = requests, max_chars
-        examples, batch = [_show_inputs(sample) for sample in questions], settings["view_data_batch_size"]
+        examples = [_show_inputs(sample) for sample in questions]
 
         def summarize() -> str:
-            sent = _RequestCount()
-            with dspy.context(adapter=ChatAdapter(), callbacks=[sent]):
-                text: str = create_dataset_summary(examples, batch, self.prompt_model)
-            requests.requests += sent.n - 1  # `attempt` counts one
-            return text
+            with dspy.context(adapter=ChatAdapter()):
+                return str(create_dataset_summary(examples, settings["view_data_batch_size"], self.prompt_model))
 
-        summary = requests.attempt(summarize)
         self.use_dataset_summary = True
-        self.data_summary = (summary or "Not available.") + build_labels_brief(labels) + _GENERAL_RULES
+        self.data_summary = requests.attempt(summarize) or "Not available."
+        self.data_summary += build_labels_brief(labels) + _GENERAL_RULES
 
     def propose_instructions_for_program(self, **settings: object) -> Mapping[int, list[str]]:
         """Return the texts of each predictor, by its number.
@@ -80,27 +68,13 @@ class InstructionDrafts(GroundedProposer):
 
         def draft() -> str:
             with dspy.context(adapter=ChatAdapter()):
-                return self._check(request(predictor=predictor, demo_set_i=demo_set_i, **settings))
+                text: str = request(predictor=predictor, demo_set_i=demo_set_i, **settings)
+            if not text.strip() or (self._max_chars is not None and len(text) > self._max_chars):
+                raise ValueError(f"the proposed instruction has {len(text)} characters; allowed are {self._max_chars}")
+            return text
 
         text = self._requests.attempt(draft)
         return present if text is None else text
-
-    def _check(self, text: str) -> str:
-        if not text.strip():
-            raise ValueError("the proposed instruction is empty")
-        if self._max_chars is not None and len(text) > self._max_chars:
-            raise ValueError(f"the proposed instruction has {len(text)} characters; allowed are {self._max_chars}")
-        return text
-
-
-class _RequestCount(BaseCallback):
-    """Number of requests to a model."""
-
-    def __init__(self) -> None:
-        self.n = 0
-
-    def on_lm_start(self, *args: object, **kwargs: object) -> None:
-        self.n += 1
 
 
 def _show_inputs(sample: Sample) -> dspy.Example:

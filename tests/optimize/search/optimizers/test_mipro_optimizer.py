@@ -59,7 +59,7 @@ def test_texts_and_examples_are_combined_and_scored_on_all_validation_questions(
     right_questions = {record.question for record in right if record.correct}
     assert {demo["problem"] for each in demos for demo in each.get("plan", ())} <= right_questions
     assert outcome.unparsable == 0
-    assert outcome.reflections == 3 + 3 * 3 <= spend.reflection_calls, "three of them for the summary"
+    assert outcome.reflections == 1 + 3 * 3 <= spend.reflection_calls, "one of them for the summary"
     assert spend.metric_calls <= 150
     out, err = capfd.readouterr()
     assert (out, without_notes(err)) == ("", ""), "neither DSPy nor optuna prints"
