@@ -42,9 +42,7 @@ SHELF = PROJECT_ROOT / "prompts"
 _AS_STATE = ({"run", "dspy"}, {"run", "candidate", "dspy"})
 _OF_RUN = ({"run", "list"}, {"run", "candidate", "name"}, *_AS_STATE)
 _WITH_PROGRAM = ({"name"}, *_AS_STATE)  # with --from
-# A terminal of so many columns has room for whose children the candidates are, and for the agents that they change.
 _CELL_CHARS = 200
-_FOR_PARENTS, _FOR_AGENTS = 80, 110
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -155,14 +153,14 @@ def build_program_system(options: list[str]) -> OwnProgramSystem:
 
 
 def _build_tuned_system(tuning: TuningSnapshot) -> OwnProgramSystem:
+    from omegaconf import OmegaConf
+
     if not tuning.is_own:
         raise UserError(
             f"{tuning.folder.name} was made elsewhere, or moved since, so the program that it names is not imported; "
             "name yours with --from system.target=package.module:Program."
         )
-    from omegaconf import OmegaConf
-
-    return _build_system(OmegaConf.create({"system": tuning.info.config["system"]}).system)
+    return _build_system(OmegaConf.create(tuning.info.config["system"]))
 
 
 def _build_system(node: "DictConfig") -> OwnProgramSystem:
@@ -175,36 +173,23 @@ def _build_system(node: "DictConfig") -> OwnProgramSystem:
 
 
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
-    """Print one line per proposal; parents and agents are left out where there is no room."""
+    """Print one line per proposal."""
     from rich.table import Table
     from rich.text import Text
 
-    optional = [name for name, least in (("from", _FOR_PARENTS), ("agents", _FOR_AGENTS)) if console.width >= least]
     table = Table(title=f"{tuning.name}: {len(tuning.proposals)} candidates", title_justify="left")
     for column in ("candidate", "decision"):
         table.add_column(column, no_wrap=True)
     for column in ("validation", "fresh"):
         table.add_column(column, justify="right", no_wrap=True)
-    for column in ("reason", *optional):
-        table.add_column(column)
+    table.add_column("reason")
     for each in tuning.proposals:
-        fresh = tuning.shortlist.get(each.candidate_id) or {}
-        more = {"from": each.parent_ids, "agents": each.agents}
-        cells = [
-            each.candidate_id,
-            each.decision,
-            _percent(each.val_score),
-            _percent(fresh.get("fresh_score")),
-            each.reason,
-            *(", ".join(more[name]) for name in optional),
-        ]
+        fresh = (tuning.shortlist.get(each.candidate_id) or {}).get("fresh_score")
+        scores = ("-" if score is None else f"{score:.1%}" for score in (each.val_score, fresh))
+        cells = (each.candidate_id, each.decision, *scores, each.reason)
         table.add_row(*(Text(shorten_line(text, _CELL_CHARS), overflow="fold") for text in cells))
     console.print(table)
     console.print(f"reasons in full: {format_path(tuning.folder / REPORT)}", soft_wrap=True)
-
-
-def _percent(share: object) -> str:
-    return f"{share:.1%}" if isinstance(share, int | float) else "-"
 
 
 if __name__ == "__main__":

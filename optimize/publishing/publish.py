@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -41,7 +41,6 @@ from mas.prompt_sets.prompt_set import PromptSet, digest, read_set_folder, write
 from mas.prompt_sets.provenance import PROVENANCE_FILE
 from mas.prompt_sets.shelf import NameTakenError, check_name_is_free
 from mas.runtime.errors import UserError
-from mas.runtime.security.private_file import flush_to_disk
 from mas.runtime.text import to_jsonable
 from optimize.gate.words import describe_labels
 
@@ -89,7 +88,7 @@ def build_provenance(
     agents = (info.part("system").get("agents")) or {}
     own = {name: each["model"] for name, each in agents.items() if isinstance(each, Mapping) and each.get("model")}
     models = {"task": info.model, "agents": own, "reflection": task.reflection_model}
-    versions = {"python": platform.python_version(), **{name: _read_version(name) for name in _PACKAGES}}
+    versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
     if commit := info.origin.get(_COMMIT):
         versions["commit"] = commit + (" with changes" if info.origin.get(_DIRTY) == "true" else "")
     provenance: Provenance = {
@@ -108,19 +107,11 @@ def build_provenance(
         "leaks": leaks
         and {"blocked": leaks["blocked"], "hits": dict(sorted(hits.items())), "checked": leaks["checked"]},
         "spend": dict(verdict.get("spend") or spend),
-        "versions": {name: value for name, value in versions.items() if value},
+        "versions": versions,
         "finish_reason": verdict.get("finish_reason"),
         "labels": list(labels),  # so that the prompts may name them
     }
-    portable: Provenance = _remove_paths(provenance, redact)
-    return portable
-
-
-def _read_version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+    return _remove_paths(provenance, redact)  # type: ignore[no-any-return]
 
 
 def _remove_paths(value: Any, redact: Redact) -> Any:
@@ -173,12 +164,7 @@ REJECTED = "rejected"
 
 
 def describe_published(place: str, splits: Mapping[str, Any]) -> str:
-    """Return the line that reports a published set and its use.
-
-    Args:
-        place: of the set, such as prompts/tuned.
-        splits: content of splits.json.
-    """
+    """Return the line that reports a set published as `place`, and its use; `splits` is the content of splits.json."""
     use = f"prompts={shlex.quote(place.rpartition('/')[2])}"
     if option := splits.get("sealed_option"):
         return f"published: {place} (use it: {use} {option})"
@@ -228,7 +214,6 @@ def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) 
             for path in made.iterdir():
                 path.chmod(mode & 0o666)
             _move(made, folder)
-        flush_to_disk(folder.parent)
     except OSError as error:
         cause = (error.strerror or type(error).__name__).lower()
         raise UserError(f"{folder} cannot be written ({cause}); check the folder and the disk.") from error
@@ -238,14 +223,11 @@ def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) 
 def _write(prompts: PromptSet, folder: Path, provenance: Provenance) -> dict[str, Any]:
     """Write a set and its provenance, and return the content of provenance.yaml."""
     prompts = write_prompt_set(folder, prompts)
-    files = sorted(path for path in folder.iterdir() if path.is_file())
+    checksums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
     head = {"set": prompts.name, "date": datetime.now(UTC).isoformat(timespec="seconds"), "digest": digest(prompts)}
-    checksums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     content: dict[str, Any] = to_jsonable({**head, **provenance, "checksums": checksums})
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
     (folder / PROVENANCE_FILE).write_text(text, encoding="utf-8", newline="\n")
-    for path in (*files, folder / PROVENANCE_FILE, folder):
-        flush_to_disk(path)
     return content
 
 
