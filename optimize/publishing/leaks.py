@@ -89,30 +89,16 @@ class LeakIndex:
         for split, samples in splits:
             for sample in samples:
                 self._add_sample(split, sample, private)
-        self._in_training: set[Key] = set()  # what the training questions hold
+        self._in_training: set[Key] = set()  # what the training questions contain as well, and may be the source of
         for sample in train:
             for text in (sample.question, *list_gold_texts(EXPECTED, sample.tags.get(EXPECTED, "{}"))):
-                self._in_training |= self.find_keys(text)
+                self._in_training |= self._find_keys(text)
         for key in self._in_training:  # passages of other questions that a training question contains as well
             mine = (each for each in self._forms[key] if each.split == "train" or each.kind not in ("question", "near"))
             self._forms[key] = dict.fromkeys(mine)
 
-    def find(self, reading: Reading) -> list[Occurrence]:
-        """Return all occurrences in a text, weak forms and hints included."""
-        places = self._index.find(reading)
-        return [Occurrence(form, start, end, key) for key, start, end in places for form in self._forms[key]]
-
-    def find_keys(self, text: str) -> set[Key]:
+    def _find_keys(self, text: str) -> set[Key]:
         return {key for key, _, _ in self._index.find(Reading(text))}
-
-    def find_label_spans(self, reading: Reading, occurrences: Iterable[Occurrence]) -> set[tuple[int, int]]:
-        """Return where labels stand as they are written, apart from case: `Paris, office` is not `Paris office`."""
-        spans = {(each.start, each.end) for each in occurrences if each.form.label}
-        return {(start, end) for start, end in spans if reading.text[start:end] in self._label_texts}
-
-    def is_in_training(self, occurrence: Occurrence) -> bool:
-        """Return whether a training question contains it as well, and may be its source."""
-        return occurrence.key in self._in_training
 
     def _add_sample(self, split: SplitName, sample: Sample, private: set[tuple[str, str]]) -> None:
         has_label = self._labels.find(sample.target) is not None
@@ -153,11 +139,9 @@ class LeakIndex:
             prompts: the candidate, demos included.
             parent: the set that the search started from.
             system_words: words of the system itself; a target among them counts only close to its question.
-            is_parent_gated: it passed the gate and is unchanged since, so what it contains is no leak of this search,
-                and the words that it uses more than once are those of the system.
+            is_parent_gated: it passed the gate and is unchanged since, so what it contains is no leak of this search.
         """
-        vocabulary = _list_vocabulary(parent) if is_parent_gated else []
-        common_keys = {key for text in (*system_words, *vocabulary) for key in self.find_keys(text)}
+        common_keys = {key for text in system_words for key in self._find_keys(text)}
         hits: dict[tuple[str, ...], Hit] = {}
         for agent in prompts.texts:
             mine = list(self._check_agent(prompts, agent, common_keys))
@@ -177,9 +161,12 @@ class LeakIndex:
 
     def _read(self, value: object, demo: int | None = None, field: str = "") -> "_Passage":
         reading = Reading("\n".join(_list_texts(value)))
-        occurrences = self.find(reading)
-        labels = self.find_label_spans(reading, occurrences)
-        return _Passage(reading, occurrences, labels, demo, field, isinstance(value, str | int | float))
+        places = self._index.find(reading)
+        found = [Occurrence(form, start, end, key) for key, start, end in places for form in self._forms[key]]
+        spans = {(each.start, each.end) for each in found if each.form.label}
+        # As they are written, apart from case: `Paris, office` is not `Paris office`.
+        labels = {(start, end) for start, end in spans if reading.text[start:end] in self._label_texts}
+        return _Passage(reading, found, labels, demo, field, isinstance(value, str | int | float))
 
     def _check_passages(
         self, passages: "Sequence[_Passage]", common_keys: set[Key], training: set[str]
@@ -199,7 +186,7 @@ class LeakIndex:
                     yield _Finding(passage, occurrence, allowed=True)
                     continue
                 if form.kind == "gold":
-                    is_common = key in common_keys or (form.split != "train" and self.is_in_training(occurrence))
+                    is_common = key in common_keys or (form.split != "train" and key in self._in_training)
                     is_by_chance = bool(training) and not (form.specific or passage.is_all(occurrence))
                     needs_hint = form.weak or is_common or is_by_chance or passage.is_in_label(occurrence)
                 if not needs_hint or passage.has_hint(occurrence):
@@ -392,9 +379,3 @@ def _list_texts(value: object) -> Iterator[str]:
             yield from _list_texts(item)
     elif value is not None:
         yield str(value)
-
-
-def _list_vocabulary(parent: PromptSet) -> list[str]:
-    """Return the lower-case words that the parent's texts use more than once: its language, not names."""
-    words = Counter(word.strip(".,;:!?()[]\"'`*_") for text in parent.texts.values() for word in text.split())
-    return [word for word, n in words.items() if n > 1 and word.isalpha() and word.islower()]

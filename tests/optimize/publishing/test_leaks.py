@@ -298,19 +298,3 @@ def test_every_planted_gold_is_found_in_any_company(data: dict[str, tuple[Sample
         hits = index.check(prompts(" ".join(around)), prompts()).hits
         assert any(hit.sample_id == sample.id and hit.status == "blocking" for hit in hits), gold
     assert n_alone > 20
-
-
-@pytest.mark.parametrize(
-    ("text", "common"),
-    [
-        ("Use the abacus, the abacus!", True),  # without the punctuation around it
-        ("Use the abacus.", False),
-        ("Use the Abacus and the Abacus.", False),  # a name
-        ("Use the abacus2 and the abacus2.", False),
-    ],
-)
-def test_what_a_gated_parent_says_twice_in_small_letters_is_a_word_of_the_system(text: str, common: bool) -> None:
-    index = LeakIndex((), (Sample("v-000001", "What did Brimm's clerk use for the sums of May?", target="abacus"),), ())
-    candidate, parent = prompts("Take one abacus", agent="planner"), prompts(text)
-    assert index.check(candidate, parent, is_parent_gated=True).blocked == (not common)
-    assert index.check(candidate, parent).blocked
