@@ -109,10 +109,7 @@ def adapt_mipro(
 ) -> Iterator[None]:
     """Let DSPy's MIPROv2 use a proposer of instructions of ours, and report what it scores.
 
-    Args:
-        create_proposer: called in place of DSPy's class, with its keywords.
-        scored: called for each program that is scored on all validation questions.
-        has_demos: False: answer no training questions for demos, which DSPy would then not use.
+    Without demos no training questions are answered for them, which DSPy would then not use.
     """
 
     def score(

@@ -54,14 +54,7 @@ class Student(dspy.Module):
     """A program whose answers are trials."""
 
     def __init__(self, program: Program, prompts: PromptSet, trials: Trials, agents: Collection[str] = ()) -> None:
-        """Create a student.
-
-        Args:
-            program: the system's module, whose predictors are named like its agents.
-            prompts: its prompts.
-            trials: answers its questions.
-            agents: the tuned agents; empty: all.
-        """
+        """Create a student of a program whose predictors are named like its agents; no `agents`: all are tuned."""
         super().__init__()
         _distinguish_signatures(program)
         self.program, self.initial_prompts, self.trials = program, prompts, trials
@@ -91,11 +84,7 @@ class Student(dspy.Module):
         return self.trials.run(self.program, self._apply_prompts(), sample_id, epoch)
 
     def answer_all(self, sample_ids: Sequence[str], epoch: int = 1) -> list[Trial]:
-        """Return a trial of each question, running `trials.concurrency` at once.
-
-        Raises:
-            Exception: a defect of the harness; a question's own failure is part of its record.
-        """
+        """Return a trial of each question, as `run_trials`."""
         return run_trials([(self, each) for each in sample_ids], epoch)
 
     def copy_for_demos(self) -> "Student":
@@ -195,14 +184,7 @@ class Objective:
         scorer: Scorer | None = None,
         labels: LabelSet | None = None,
     ) -> None:
-        """Create a metric.
-
-        Args:
-            train: training questions.
-            val: validation questions.
-            scorer: that may give feedback of its own.
-            labels: of the targets, which feedback may name.
-        """
+        """Create a metric; the scorer may give feedback of its own, which may name the labels."""
         self._scorer = scorer if isinstance(scorer, SampleScorer) else None
         self.labels = labels or LabelSet()
         self.train_ids = [sample.id for sample in train]
@@ -228,12 +210,8 @@ class Objective:
         Args:
             gold: an example with the `sample_id`.
             pred: the student's prediction with its `trial`.
-            trace: of the whole program, for the feedback of the user's own metric.
-            pred_name: the agent that is to learn from the answer; None: the score only.
-            pred_trace: of that agent.
-
-        Returns:
-            The score, 0 to 1; with `pred_name`, a prediction of `score` and `feedback`.
+            trace: of the whole program, for the feedback of the user's own metric; `pred_trace`: of one agent.
+            pred_name: the agent that is to learn from the answer; None: return the score alone, 0 to 1.
         """
         score, feedback, error = 0.0, "", None
         try:

@@ -115,13 +115,9 @@ class PromptRewriter(ReflectionRequests, InstructionProposer):
         max_chars: int | None,
         labels: Sequence[str] = (),
     ) -> None:
-        """Create a proposer.
+        """Create a proposer whose texts have at most `max_chars` characters, and may name the `labels`.
 
-        Args:
-            prompts: new texts are normalized as this set's are, because GEPA looks agents up by their text.
-            get_stop_reason: returns why no more requests are to be sent, or None.
-            max_chars: maximum length of one agent's text; None: no limit.
-            labels: that the targets are; empty: they are answers.
+        New texts are normalized as those of `prompts` are, because GEPA looks agents up by their text.
         """
         ReflectionRequests.__init__(self, get_stop_reason)
         InstructionProposer.__init__(
