@@ -62,10 +62,7 @@ class SplitSettings:
     seed: int = 0  # of the hashes; separate from the search's, so that another search has the same sealed questions
 
     def check(self) -> None:
-        """
-        Raises:
-            UserError: a share or the seed is out of range.
-        """
+        """Check the settings; raise UserError if a share or the seed is out of range."""
         require(self.seed >= 0, "splits.seed", self.seed, "a whole number from 0 on")
         for key, share in (("train", self.train), ("val", self.val)):
             require(0 < share < 1, f"splits.{key}", share, "a share between 0 and 1")
@@ -100,12 +97,7 @@ class Splits:
         sealed_option: str | None = None,
         labels: Sequence[str] = (),
     ) -> "Splits":
-        """
-        Args:
-            parts: training, validation and sealed test questions.
-            warnings: for the user.
-            sealed_option: see the field.
-            labels: as the user names them; empty: found in the training and validation questions.
+        """Return the splits with their digests; `labels` as the user names them, or empty: found in train and val.
 
         Raises:
             OSError: an attachment cannot be read.
@@ -115,9 +107,16 @@ class Splits:
         marks = [
             frozenset(compute_fingerprint(each.question, compute_file_digest(each)) for each in part) for part in parts
         ]
-        digest = sha256("\n".join(digests).encode()).hexdigest()
-        known = TunedOn(*marks[:2]), marks[2], sealed_option, find_labels(train, val, labels)
-        return cls(train, val, sealed, digest, digests[2], tuple(warnings), *known)
+        return cls(
+            *(train, val, sealed),
+            digest=sha256("\n".join(digests).encode()).hexdigest(),
+            sealed_digest=digests[2],
+            warnings=tuple(warnings),
+            tuned_on=TunedOn(*marks[:2]),
+            sealed_marks=marks[2],
+            sealed_option=sealed_option,
+            labels=find_labels(train, val, labels),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return ids, digests and labels, without texts and other targets, so that an optimizer may read it."""
@@ -199,9 +198,8 @@ def _load(data: Dataset, *names: str) -> tuple[list[Part], list[str]]:
 
 def _own(data: Dataset, names: Sequence[str]) -> Splits:
     parts, warnings = _load(data, *names)
-    _check_apart(dict(zip(names, parts, strict=True)))
+    warnings += _check_apart(dict(zip(names, parts, strict=True)))
     _check_sizes(parts, f"data={data.name}")
-    warnings += _describe_apart(dict(zip(names, parts, strict=True)))
     return Splits.of(parts, warnings, f"split={names[-1]}", read_labels(data))
 
 
@@ -281,9 +279,25 @@ def _without(samples: Part, sealed: Part, level: str, pairs: Pairs) -> tuple[Par
     return kept, [f"left out: {format_count(n, 'question')} of other levels {why}" for why, n in faults.items() if n]
 
 
-def _describe_apart(parts: Mapping[str, Part]) -> list[str]:
-    where = {each.id: name for name, part in parts.items() for each in part}
-    pairs = find_near_duplicates([each for part in parts.values() for each in part], COMMON_WORDS)
+def _check_apart(parts: Mapping[str, Part]) -> list[str]:
+    """Check that no question is in two parts, and return a warning of near-duplicates.
+
+    Raises:
+        UserError: one is.
+    """
+    samples = [each for part in parts.values() for each in part]
+    where: dict[str, str] = {}
+    for name, each in ((name, each) for name, part in parts.items() for each in part):
+        if where.setdefault(each.id, name) != name:
+            raise UserError(f"the id {each.id} is in {where[each.id]} and in {name}; give each question its own id.")
+    first: dict[IdentityKey, str] = {}
+    for id, key in build_identity_keys(samples).items():
+        if where[other := first.setdefault(key, id)] != where[id]:
+            raise UserError(
+                f"the question {other} of {where[other]} is asked again in {where[id]} as {id}, so that one would be "
+                "learnt from and the other test it; take one of them out."
+            )
+    pairs = find_near_duplicates(samples, COMMON_WORDS)
     apart = [(f"{where[one]} {one}", f"{where[other]} {other}") for one, other in pairs if where[one] != where[other]]
     if not apart:
         return []
@@ -291,23 +305,6 @@ def _describe_apart(parts: Mapping[str, Part]) -> list[str]:
         f"near-duplicates in different splits: {format_pairs(apart)}; what is learnt from one helps with the other, so "
         "the gain will look too large: put each pair into one split"
     ]
-
-
-def _check_apart(parts: Mapping[str, Part]) -> None:
-    everything = [(name, each) for name, part in parts.items() for each in part]
-    places: dict[str, str] = {}
-    for name, each in everything:
-        if places.setdefault(each.id, name) != name:
-            raise UserError(f"the id {each.id} is in {places[each.id]} and in {name}; give each question its own id.")
-    found: dict[Any, tuple[str, str]] = {}
-    same = build_identity_keys(each for _, each in everything)
-    for name, each in everything:
-        there, other = found.setdefault(same[each.id], (name, each.id))
-        if there != name:
-            raise UserError(
-                f"the question {other} of {there} is asked again in {name} as {each.id}, so that one would "
-                "be learnt from and the other test it; take one of them out."
-            )
 
 
 def _check_sizes(parts: Sequence[Part], where: str) -> None:
@@ -329,12 +326,7 @@ def split_by_hash(
 ) -> list[Part]:
     """Split the samples in proportion to `shares`; each part is in the order of the hashes.
 
-    Args:
-        samples: of all parts.
-        shares: of each part.
-        seed: of the hashes.
-        by_stratum: split each stratum alike.
-        pairs: of near-duplicates, which stay in one part.
+    Near-duplicates, `pairs`, stay in one part.
 
     Raises:
         OSError: an attachment cannot be read; only those of questions with equal texts are.
@@ -369,12 +361,7 @@ def _groups(samples: Sequence[Sample], seed: int, pairs: Iterable[tuple[str, str
 
 
 def _cut(groups: Sequence[Sequence[Sample]], shares: Sequence[float], offset: float) -> list[list[Sample]]:
-    """
-    Args:
-        groups: of one stratum, in the order of their hashes.
-        shares: of each part.
-        offset: 0 to 1: how far the cuts are moved before they are rounded down.
-    """
+    """Cut a stratum's groups, in the order of their hashes; the cuts are moved by `offset` before they are rounded."""
     n, total = sum(map(len, groups)), sum(shares)
     cuts = [*(floor(n * share / total + offset) for share in list(accumulate(shares))[:-1]), n]
     parts: list[list[Sample]] = [[] for _ in shares]
