@@ -59,8 +59,7 @@ class MiproOptimizer:
         import dspy
 
         from optimize.search.dspy_compat import adapt_mipro, to_examples
-        from optimize.search.optimizers.instruction_drafts import InstructionDrafts
-        from optimize.search.optimizers.prompt_rewriter import ReflectionRequests
+        from optimize.search.optimizers.prompt_rewriter import InstructionDrafts, ReflectionRequests
         from optimize.search.optimizers.scored_programs import ScoredPrograms
 
         train_ids = list(objective.train_ids)

@@ -1,4 +1,4 @@
-"""Proposer of new prompts from feedback: DSPy's own, with another brief and a count of what goes wrong.
+"""Proposers of new prompts: DSPy's own, with another brief and a count of what goes wrong.
 
 DSPy's brief tells the model to put "all niche and domain specific factual information" of the examples into the prompt,
 which leaks answers. And GEPA goes on silently when no reply can be read.
@@ -13,13 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import dspy
 from dspy.utils.exceptions import AdapterParseError, LMAuthError, LMBillingError, LMConfigurationError
 
+from eval.benchmarks.dataset import Sample
 from mas.agents.chat_adapter import ChatAdapter
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
-from optimize.search.dspy_compat import InstructionProposer
+from optimize.search.dspy_compat import GroundedProposer, InstructionProposer, create_dataset_summary
 from optimize.search.optimizer import SearchOutcome
+from optimize.search.optimizers.scored_programs import SearchOverError
 from optimize.search.trials import Trials
 
 BRIEF = """\
@@ -40,6 +43,12 @@ LABELS_BRIEF = """
 
 The answer to every question is one of these labels: {labels}. They are no secret: the new instructions may name \
 them, and say in general terms when each of them is right."""
+
+_MAX_INPUT_CHARS = 1000  # of a question in a request for the summary
+_GENERAL_RULES = (
+    "\n\nThe new instruction will be used for other questions than these. It must hold general rules only: no fact, "
+    "name, number, date, question or answer of this dataset."
+)
 
 TRIES = 2  # requests until a reply can be read
 MAX_FAILURES_IN_A_ROW = 10  # requests without a usable reply, after which the search gives up
@@ -151,3 +160,66 @@ class PromptRewriter(ReflectionRequests, InstructionProposer):
     def _rewrite(self, candidate: dict[str, str], feedback: Feedback, agent: str) -> str | None:
         text = self.attempt(lambda: self.rewrite_once(candidate, feedback, agent))
         return None if text is None else replace(self._prompts, texts={agent: text}).texts[agent]
+
+
+class InstructionDrafts(GroundedProposer):
+    """DSPy's proposer of the texts that MIPROv2 chooses from, with questions instead of examples.
+
+    DSPy shows its proposer whole training examples, targets included, and agents' right answers. Here it sees what the
+    system is asked, the agents' present texts and DSPy's tips. An agent without a usable reply keeps its present text.
+    """
+
+    def __init__(
+        self,
+        requests: ReflectionRequests,
+        questions: Sequence[Sample],
+        labels: Sequence[str],
+        max_chars: int | None,
+        **settings: object,
+    ) -> None:
+        """Summarize the training questions, whose targets are not read; `settings` are those of DSPy's class."""
+        super().__init__(**settings)
+        self._requests, self._max_chars = requests, max_chars
+        examples = [_show_inputs(sample) for sample in questions]
+
+        def summarize() -> str:
+            with dspy.context(adapter=ChatAdapter()):
+                return str(create_dataset_summary(examples, settings["view_data_batch_size"], self.prompt_model))
+
+        self.use_dataset_summary = True
+        self.data_summary = requests.attempt(summarize) or "Not available."
+        self.data_summary += build_labels_brief(labels) + _GENERAL_RULES
+
+    def propose_instructions_for_program(self, **settings: object) -> Mapping[int, list[str]]:
+        """Return the texts of each predictor, by its number.
+
+        Raises:
+            SearchOverError: the reflection model is of no use.
+        """
+        texts: Mapping[int, list[str]] = super().propose_instructions_for_program(**settings)
+        if self._requests.failure or 0 < self._requests.requests == self._requests.unparsable:
+            raise SearchOverError
+        return texts
+
+    def propose_instruction_for_predictor(self, *, predictor: dspy.Predict, demo_set_i: int, **settings: object) -> str:
+        """Return a text for one predictor; MIPROv2 puts the present one in the first place."""
+        present: str = predictor.signature.instructions
+        if demo_set_i == 0:
+            return present
+        request = super().propose_instruction_for_predictor
+
+        def draft() -> str:
+            with dspy.context(adapter=ChatAdapter()):
+                text: str = request(predictor=predictor, demo_set_i=demo_set_i, **settings)
+            if not text.strip() or (self._max_chars is not None and len(text) > self._max_chars):
+                raise ValueError(f"the proposed instruction has {len(text)} characters; allowed are {self._max_chars}")
+            return text
+
+        text = self._requests.attempt(draft)
+        return present if text is None else text
+
+
+def _show_inputs(sample: Sample) -> dspy.Example:
+    """Return what the system gets of a question."""
+    inputs = dict(sample.inputs) or {"question": sample.question}
+    return dspy.Example(**{name: text[:_MAX_INPUT_CHARS] for name, text in inputs.items()}).with_inputs(*inputs)
