@@ -160,7 +160,7 @@ def _build_tuned_system(tuning: TuningSnapshot) -> OwnProgramSystem:
             f"{tuning.folder.name} was made elsewhere, or moved since, so the program that it names is not imported; "
             "name yours with --from system.target=package.module:Program."
         )
-    return _build_system(OmegaConf.create(tuning.info.config["system"]))
+    return _build_system(OmegaConf.create({"system": tuning.info.config["system"]}).system)
 
 
 def _build_system(node: "DictConfig") -> OwnProgramSystem:
