@@ -41,12 +41,7 @@ def compute_smallest_gain(
 ) -> float | None:
     """Return the true gain, 0 to 1, that passes the gate in 80 of 100 cases; None if even an accuracy of 1 would not.
 
-    Args:
-        n_questions: sealed; at least 2.
-        epochs: answers of each side to every one.
-        correlation: of answers to one question.
-        min_gain: above which the gate wants the interval to lie.
-        level: of the sealed test, two-sided.
+    `correlation` is that of answers to one question, `level` the two-sided one of the sealed test.
     """
 
     def is_shown(gain: float) -> bool:

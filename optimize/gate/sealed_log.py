@@ -66,12 +66,7 @@ class Allowance:
 
 
 def compute_level(n_earlier: int, spent: float) -> float:
-    """Return the two-sided level of a test, 0 if nothing is left.
-
-    Args:
-        n_earlier: tests that used any of its questions.
-        spent: sum of their levels.
-    """
+    """Return the two-sided level of a test after earlier ones whose levels add up to `spent`; 0 if nothing is left."""
     return max(min(FIRST_LEVEL / (n_earlier + 1) ** 2, ALPHA - spent), 0.0)
 
 
@@ -137,7 +132,7 @@ def record_judgement(run_id: str, p: float, answers_sha256: str, n_opened: int, 
         p: of the comparison.
         answers_sha256: of the scores of all its answers.
         n_opened: questions that were asked, the first of those listed.
-        file: the log; None: the user's.
+        file: see `begin_test`.
 
     Raises:
         UserError: the log cannot be written, is damaged or does not have the test, or the test was judged with other

@@ -58,7 +58,6 @@ class TuningExport(Export):
     """The run with its proposals as children. One process at a time."""
 
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
-        """`settings`: of MLflow, for evaluations."""
         super().__init__(folder, replace(settings, experiment=settings.experiment + EXPERIMENT_SUFFIX), redact)
         self._candidates: dict[str, object] = {}  # as they were sent
         self._file_states: object = None  # of the folder, when it was sent last

@@ -49,7 +49,7 @@ _SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "gain_shrunken",
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
 
-Redact = Callable[[str], str]
+Redact = Callable[[str], str]  # removes secrets from a text
 Provenance = dict[str, Any]  # of provenance.yaml, without what is known when the set is written
 
 
@@ -66,19 +66,14 @@ def build_provenance(
     spend: Mapping[str, float] = MappingProxyType({}),
     redact: Redact = str,
 ) -> Provenance:
-    """Build the provenance of a candidate from the files of its run.
+    """Build the provenance of a candidate from the files of its run; scores only if it was the one that was tested.
 
     Args:
-        info: of the run.
-        verdict: of the run; empty: there is none.
+        info: of the run, as all others but those below.
+        verdict: empty: there is none.
         leaks: the candidate's `LeakReport.to_dict()`; None: it was not checked.
         run: name of the run's folder.
-        parent: the set that the search started from.
-        candidate_id: scores are left out if another candidate was tested.
-        gated: it passed the gate.
-        labels: known to the search.
-        spend: of the run, if it has no verdict.
-        redact: removes secrets from a text.
+        spend: of a run without a verdict.
     """
     task = info.tuning
     assert task is not None, "of a tuning run"
