@@ -1,6 +1,6 @@
 """The verdict on a tuning run, as the run's store and `verdict.json` hold it, and its exit code.
 
-`judge` (`optimize.gate.gate`) decides it, `optimize.gate.words` has its sentences.
+`judge` (`optimize.gate.gate`) decides it, `optimize.reports.outcome` has its sentences.
 """
 
 from collections.abc import Sequence

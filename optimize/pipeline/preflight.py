@@ -30,8 +30,7 @@ from optimize.gate.looks import plan_looks
 from optimize.gate.power import describe_power
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
 from optimize.gate.verdict import EarlyVerdictError
-from optimize.gate.words import describe_labels
-from optimize.questions.splits import Splits, make_splits
+from optimize.questions.splits import Splits, describe_labels, make_splits
 from optimize.search.optimizer import SearchCost
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.search.student import check_scorer

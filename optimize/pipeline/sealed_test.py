@@ -54,9 +54,9 @@ from optimize.gate.sealed_log import (
     record_judgement,
 )
 from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict
-from optimize.gate.words import describe_look
 from optimize.pipeline.preflight import AnswerMeans, count_test_answers, format_amount
 from optimize.questions.splits import Part, Splits
+from optimize.reports.outcome import describe_look
 from optimize.search.optimizer import PARENT
 from optimize.session.tuning_run import TuningRun
 

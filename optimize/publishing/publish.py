@@ -42,7 +42,7 @@ from mas.prompt_sets.provenance import PROVENANCE_FILE
 from mas.prompt_sets.shelf import NameTakenError, check_name_is_free
 from mas.runtime.errors import UserError
 from mas.runtime.text import to_jsonable
-from optimize.gate.words import describe_labels
+from optimize.questions.splits import describe_labels
 
 _PACKAGES = ("mas-harness", "dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "gain_shrunken", "p", "sealed")

@@ -50,6 +50,7 @@ Part = tuple[Sample, ...]
 
 MIN_QUESTIONS = 2  # questions in each part; with one, nothing has a spread
 PARTS = ("train", "val", "sealed")
+MAX_SHOWN_LABELS = 20
 
 
 @dataclass
@@ -375,3 +376,9 @@ def _cut(groups: Sequence[Sequence[Sample]], shares: Sequence[float], offset: fl
 def _fraction(seed: int, name: str) -> float:
     """From 0 to below 1, evenly."""
     return int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:6], "big") / 2**48
+
+
+def describe_labels(labels: Sequence[str]) -> str:
+    """Return `Labels known to the search: billing, refund`, cut where there are many."""
+    more = f", and {len(labels) - MAX_SHOWN_LABELS} more" if len(labels) > MAX_SHOWN_LABELS else ""
+    return f"Labels known to the search: {', '.join(map(str, labels[:MAX_SHOWN_LABELS]))}{more}"

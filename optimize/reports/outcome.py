@@ -3,21 +3,41 @@
 show_verdict(read_tuning(folder), Console())
 outcome = describe_outcome(tuning)
 outcome.label, outcome.sentence         # "published", "Published as prompts/tuned: the gate's conditions hold. …"
+
+All three show the same sentences, each in its own form: with a capital letter or without.
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from eval.execution.console import Console
+from eval.reports.formats import format_points, format_usd
 from eval.runs.folder import DATABASE, format_path, is_in_use
 from eval.runs.run_info import SILENT
+from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import Verdict
-from optimize.gate.words import describe_test, format_cost, list_checks, list_notes, list_test_notes
+from optimize.gate.gate import CONTINUE, HOPELESS, MIN_PREDICTED, SUCCESS, LookLine
+from optimize.gate.sealed_log import describe_earlier_tests, describe_level
+from optimize.gate.verdict import JsonObject, Verdict
 from optimize.publishing.publish import describe_published
+from optimize.questions.splits import describe_labels
 from optimize.session.tuning_store import TuningSnapshot, format_command
+
+WORDS = {
+    "improved": "the gate's conditions hold",
+    "not_significant": "the sealed test does not show that it is better",
+    "no_accepted_candidate": "nothing better was found",
+    "budget": "a budget was used up",
+    "leak_blocked": "the prompts contain answers, questions or ids",
+    "format_loss": "more of its answers cannot be read",
+    "metric_errors": "too many answers could not be scored",
+    "reflection_unparsable": "no reply of the reflection model could be read",
+}
+NOT_TESTED = "The sealed questions were not used."
+_MAX_SHOWN = 5  # ids in a sentence
+_LEAST_SECONDS = 0.005
 
 
 def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None:
@@ -50,19 +70,6 @@ def format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
         f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} by the reflection model), "
         f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {format_cost(spend)}, {spend['seconds']:,.0f} s"
     )
-
-
-WORDS = {
-    "improved": "the gate's conditions hold",
-    "not_significant": "the sealed test does not show that it is better",
-    "no_accepted_candidate": "nothing better was found",
-    "budget": "a budget was used up",
-    "leak_blocked": "the prompts contain answers, questions or ids",
-    "format_loss": "more of its answers cannot be read",
-    "metric_errors": "too many answers could not be scored",
-    "reflection_unparsable": "no reply of the reflection model could be read",
-}
-NOT_TESTED = "The sealed questions were not used."
 
 
 @dataclass(frozen=True)
@@ -106,3 +113,134 @@ def _describe_unfinished(tuning: TuningSnapshot) -> str:
         how = f"The run has no verdict; in its phase {state.phase}, {SILENT}"
     opened = "The sealed test has begun." if tuning.sealed_opened else NOT_TESTED
     return f"{how.rstrip('.')}. {opened} What is below is how far it came, and no result."
+
+
+# The sentences
+
+
+def list_checks(verdict: Verdict) -> list[str]:
+    """Return the gate's checks, each with its result; the reasons, if the run did not come to the gate."""
+    return list(verdict["gate"]["checks"] if "gate" in verdict else verdict["reasons"])
+
+
+def describe_test(verdict: Verdict) -> str:
+    """Return both sides' results in the sealed test, and the gain."""
+    sealed, before, after, bounds = verdict["sealed"], verdict["baseline"], verdict["winner"], verdict["gain_ci95"]
+    interval = f" (95% interval {format_points(bounds[0])} to {format_points(bounds[1])})" if bounds else ""
+    return (
+        f"{verdict['metric']} {before['score']:.1%} → {after['score']:.1%} with {after['candidate_id']}: "
+        f"{format_points(verdict['gain'] or 0.0)} points{interval}, p = {verdict['p']:.3g} ({sealed['test']}; "
+        f"{format_count(sealed['n_questions'], 'question')}, {format_count(sealed['epochs'], 'answer')} each)"
+    )
+
+
+def list_test_notes(verdict: Verdict) -> Iterator[str]:
+    """Yield what else is to be known about the sealed test; nothing if it was not begun."""
+    sealed = verdict.get("sealed") or {}
+    if "winner" in verdict:
+        better = (
+            f"{format_count(sealed['wins'], 'question')} better, {sealed['losses']} worse, {sealed['ties']} the same"
+        )
+        yield f"{better}{_describe_cost(verdict['cost'])}"
+        if sealed["looks"] > 1:
+            yield _describe_stop(sealed)
+        yield from _describe_errors(verdict)
+    if sealed:
+        before, n_tests = sealed["questions_opened_before"], sealed["opened_before"]
+        earlier = describe_earlier_tests(before, sealed["n_sealed"], n_tests)
+        level = describe_level(sealed["level"], sealed["level_left"], sealed["looks"])
+        yield ": ".join(filter(None, (earlier, level)))
+    if known := sealed.get("known_to_parent"):
+        yield (
+            f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "
+            "biased upwards"
+        )
+
+
+def list_notes(verdict: Verdict) -> Iterator[str]:
+    """Yield what else is to be known about the gain, the search and the labels."""
+    sealed = verdict.get("sealed") or {}
+    if (shrunken := verdict.get("gain_shrunken")) is not None:
+        early = ", and more so where the test stopped early" if sealed["look"] < sealed["looks"] else ""
+        yield (
+            f"estimated true gain: {format_points(shrunken)} points; gains that must be significant to be published "
+            f"look too large on average{early}"
+        )
+    if verdict["finish_reason"] == "not_significant" and (least := sealed.get("smallest_difference")):
+        yield (
+            f"such questions show a true gain of {100 * least:.1f} points in 80 of 100 cases; smaller ones remain "
+            "possible"
+        )
+    if (best := verdict["best_val"]) and best["val_gain"] > 0:
+        gain = format_points(best["val_gain"])
+        yield f"picking on validation alone would have shipped {best['candidate_id']} ({gain} points there)"
+    if (null_gain := verdict["null_gain"]) is not None:
+        yield (
+            f"null control: an unchanged copy of the starting prompts gained {format_points(null_gain)} points when "
+            "the validation questions were answered again; that is chance alone, so a gain of this size there shows "
+            "nothing"
+        )
+    if verdict["labels"]:
+        yield describe_labels(verdict["labels"])
+
+
+def describe_look(line: LookLine, n_looks: int, n_questions: int) -> str:
+    """Return a line for the terminal. It shows no score: who saw it might stop the run for it."""
+    words = {SUCCESS: "shows a gain", HOPELESS: "shows no gain", CONTINUE: "goes on"}
+    if line["look"] < n_looks and line["decision"] != CONTINUE:
+        words = {SUCCESS: "stops early, with a gain", HOPELESS: "stops early, without hope of a gain"}
+    asked = f"{line['n_questions']} of {n_questions} questions"
+    return f"look {line['look']} of {n_looks}, {asked}: the test {words[line['decision']]}"
+
+
+def _describe_stop(sealed: JsonObject) -> str:
+    """Return a sentence about where a test with looks stopped, and what that saved."""
+    looks, look = sealed["looks"], sealed["look"]
+    if look == looks:
+        return f"all {looks} looks were taken: no answer was saved; the intervals are adjusted for the looks"
+    why = "a gain was shown"
+    if sealed["stopped"] == HOPELESS:
+        why = f"a gain at the end had become improbable (below {MIN_PREDICTED:.0%})"
+    saved, n_all = sealed["n_answers_saved"], sealed["n_answers_saved"] + sealed["n_answers"]
+    return (
+        f"stopped at look {look} of {looks}, after {sealed['n_questions']} of {sealed['n_sealed']} questions: {why}; "
+        f"{saved:,} of {n_all:,} answers were saved; the intervals are adjusted for the looks"
+    )
+
+
+def format_cost(spend: Mapping[str, float]) -> str:
+    """Return what was paid, as much of it as is known."""
+    known = format_usd(spend.get("cost_usd", 0.0))
+    if not spend.get("unknown_cost_calls"):
+        return known
+    return f"at least {known}" if spend.get("cost_usd") else "cost n/a"
+
+
+def _describe_cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:
+    parts = []
+    if (dollars := cost["cost_usd"]) and (usd := dollars["difference"]):
+        parts.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
+    if (time := cost["seconds"]) and abs(time["difference"]) >= _LEAST_SECONDS:
+        parts.append(f"{time['difference']:+.2f} s")
+    return f"; {', '.join(parts)} per answer" if parts else ""
+
+
+def _describe_errors(verdict: Verdict) -> Iterator[str]:
+    """Yield how many answers were in error, by side and class, and those that the model's server failed each time."""
+    winner = verdict["winner"]["candidate_id"]
+    sides = {"before": verdict["baseline"]["errors"], f"with {winner}": verdict["winner"]["errors"]}
+    if any(sides.values()):
+        parts = (
+            f"{name} {', '.join(f'{count} {each}' for each, count in errors.items()) or 'none'}"
+            for name, errors in sides.items()
+        )
+        yield f"answers in error, which count as wrong: {'; '.join(parts)}"
+    if questions := verdict["failed_questions"]:
+        failed = verdict["sealed"]["failed_answers"]
+        shown = ", ".join(questions[:_MAX_SHOWN])
+        more = f" and {len(questions) - _MAX_SHOWN} more" if len(questions) > _MAX_SHOWN else ""
+        as_right = f"{failed['as_right']} of before count as right, the others as wrong"
+        yield (
+            f"answers that the server failed each time: {failed['parent']} before, {failed['winner']} with {winner} "
+            f"(to {shown}{more}); {as_right if failed['as_right'] else 'all count as wrong'}"
+        )

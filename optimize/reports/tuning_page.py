@@ -29,9 +29,8 @@ from mas.runtime.terminal import escape_controls, print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import Verdict, compute_exit_code
-from optimize.gate.words import format_cost
 from optimize.publishing.prompt_diff import build_lines, compare_sets
-from optimize.reports.outcome import describe_outcome, show_verdict
+from optimize.reports.outcome import describe_outcome, format_cost, show_verdict
 from optimize.search.optimizer import PARENT, Proposal
 from optimize.session.tuning_store import RESUME, JsonObject, TuningSnapshot, find_tuning_run, read_tuning
 
