@@ -87,7 +87,6 @@ def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
 
 
 def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
-    winner = _find_best(tuning)
     return {
         "title": f"Tuning of {tuning.info.system}: {tuning.name}",
         "outcome": describe_outcome(tuning),
@@ -98,9 +97,8 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "shortlist": _draw_shortlist(tuning),
         "candidates": _list_candidates(tuning),
         "n_proposals": len(tuning.proposals),
-        "winner": winner,
-        "tested": bool(tuning.winner),
-        "difference": _render_difference(tuning, PARENT, winner) if winner else None,
+        "winner": tuning.winner,
+        "difference": _render_difference(tuning, PARENT, tuning.winner) if tuning.winner else None,
         "parent_set": tuning.info.prompts_name,
         "leaks": tuning.read_part("leaks"),
         "max_leaks": MAX_LEAKS,
@@ -161,19 +159,6 @@ def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Marku
 @functools.cache
 def _load_part(name: str) -> "Template":
     return load_template(_TEMPLATE.with_name(name))
-
-
-def _find_best(tuning: TuningSnapshot) -> str | None:
-    """Return the tested candidate, or else the best one so far."""
-    if tuning.winner:
-        return tuning.winner
-    fresh = {name: row["fresh_score"] for name, row in tuning.shortlist.items() if name != PARENT}
-    scores = fresh or {
-        each.candidate_id: each.val_score
-        for each in tuning.proposals
-        if each.val_score is not None and each.decision == "accepted"
-    }
-    return max(scores, key=lambda name: scores[name]) if scores else None
 
 
 def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:

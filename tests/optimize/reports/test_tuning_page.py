@@ -118,36 +118,13 @@ def test_the_shortlist_is_drawn_with_the_tested_candidate_and_a_line_at_the_star
     assert build(a_tuning(tmp_path / "none"))["shortlist"] is None
 
 
-@pytest.mark.parametrize(
-    ("winner", "shortlist", "expected"),
-    [
-        ("c003", {"c001": 0.9}, "c003"),  # the tested one, whatever the scores
-        (None, {"parent": 0.9, "c001": 0.4, "c003": 0.5}, "c003"),  # the best of the new answers
-        (None, {"parent": 0.9}, "c004"),  # of accepted ones with a score the best in the search
-        (None, {}, "c004"),
-    ],
-)
-def test_the_difference_shown_is_that_of_the_tested_candidate_or_of_the_best_so_far(
-    tmp_path: Path, winner: str | None, shortlist: dict[str, float], expected: str
-) -> None:
-    proposals = [
-        a_proposal(1),
-        a_proposal(2, "rejected", val_score=0.99),
-        a_proposal(3, val_score=None),
-        a_proposal(4, val_score=0.6),
-        a_proposal(5, val_score=0.4),
-    ]
-    more = {"fresh_ci95": None, "val_score": None}
-    rows = [{"candidate_id": name, "fresh_score": score, **more} for name, score in shortlist.items()]
-    found = verdict(winner=winner, resumable=False) if winner else None
-    page = build(a_tuning(tmp_path / "run", proposals, verdict=found, shortlist=rows))
-    assert page["winner"] == expected and page["tested"] is bool(winner)
-    assert f"as {expected} of" in str(page["difference"]) and f"as {expected} of" in write_page(tmp_path / "run")
-
-
-def test_without_an_accepted_candidate_there_is_no_difference(tmp_path: Path) -> None:
-    page = build(a_tuning(tmp_path / "run", [a_proposal(1, "rejected", val_score=0.9)]))
-    assert page["winner"] is None and page["difference"] is None and page["n_proposals"] == 1
+def test_the_difference_shown_is_that_of_the_tested_candidate_and_of_each_that_was_kept(tmp_path: Path) -> None:
+    proposals = [a_proposal(1), a_proposal(2, "rejected", val_score=0.99), a_proposal(3)]
+    page = build(a_tuning(tmp_path / "run", proposals, verdict=verdict(winner="c003", resumable=False)))
+    assert "as c003 of" in str(page["difference"])
+    assert [bool(each.difference) for each in page["candidates"]] == [False, True, False, True]
+    untested = build(a_tuning(tmp_path / "untested", proposals))
+    assert untested["winner"] is None and untested["difference"] is None
 
 
 def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
