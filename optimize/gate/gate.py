@@ -5,26 +5,20 @@
     verdict["published"], verdict["finish_reason"], verdict["reasons"]
 
     plan = plan_looks(4, level=0.03)
-    plan.levels                               # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p that passes at each look
-    plan.count_questions(look=2, n=53)        # 27: asked by then
     decide_look(settings, comparison, Look(plan, 2))    # "success", "hopeless", "continue"
 
 A set is published if the gain's interval, at the level of the sealed test (`optimize.gate.sealed_log`), lies above
-`min_gain`, p is at most the level, and there are no new format losses; leaks were excluded from the shortlist.
-
-Format losses are answers that could not be read. They already count as wrong in the metric; they are new if the winner
-has more of them than the parent beyond chance, and refuse the set even if the metric rises
-(docs/explanation/decisions.md 29a).
+`min_gain`, p is at most the level, and there are no new format losses: answers that could not be read, of which the
+winner has more than the parent beyond chance (docs/explanation/decisions.md 29a).
 
 A test that is looked at before all of its answers are there has its level for all looks together. It is hopeless if the
 last look is a success with a probability below 5 %, predicted from the answers so far (Spiegelhalter, Freedman and
-Blackburn, Controlled Clinical Trials 7, 1986); the level does not depend on it. The interval is a repeated confidence
-interval (Jennison and Turnbull, J. Royal Statistical Society B 51, 1989): it holds wherever the test stops. What looks
-save and cost, simulated: docs/explanation/sequential-test.md.
+Blackburn, Controlled Clinical Trials 7, 1986). The interval is a repeated confidence interval (Jennison and Turnbull,
+J. Royal Statistical Society B 51, 1989): it holds wherever the test stops (docs/explanation/sequential-test.md).
 
-Sealed answers that the model's server fails each time count against the new prompts (worst-case imputation): the
-winner's as wrong, the parent's as right; failures of both sides on the same question are paired and count as wrong for
-both. If the server failed too many answers, there is no verdict.
+Sealed answers that the model's server fails each time count against the new prompts: the winner's as wrong, the
+parent's as right; failures of both sides on the same question are paired and count as wrong for both. If the server
+failed too many answers, there is no verdict.
 """
 
 import math

@@ -2,25 +2,17 @@
 
 plan_looks(4, level=0.03).levels              # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p at each of four looks
 
-Whoever looks several times with the same level is wrong more often. The level is spent over the looks by the function
-of K. K. G. Lan and D. L. DeMets (Biometrika 70, 1983) that resembles the bounds of P. C. O'Brien and T. R. Fleming
-(Biometrics 35, 1979): almost nothing at first, so that the last look is nearly a test without looks. The bounds follow
-by integrating the density of the paths that were not stopped (P. Armitage, C. K. McPherson and B. C. Rowe, J. Royal
-Statistical Society A 132, 1969).
+The level is spent over the looks by the function of Lan and DeMets (Biometrika 70, 1983) that resembles the bounds of
+O'Brien and Fleming (Biometrics 35, 1979): almost nothing at first, so that the last look is nearly a test without
+looks. The bounds follow by integrating the density of the paths that were not stopped (Armitage, McPherson and Rowe, J.
+Royal Statistical Society A 132, 1969).
 
-A gain that is shown only if it is significant is too large on average (the winner's curse): of true gains of 5 points,
-53 questions show only those that look like 11. The estimate follows from the normal likelihood of the seen gain,
-divided by the probability that such a true gain passes. Its maximum is 0 for a gain that just passed, against an
-interval that lies above 0, and its mean shrinks too little; their average is the compromise of A. Ghosh, F. Zou and F.
-A. Wright, "Estimating odds ratios in genome scans: an approximate conditional likelihood approach", American J. Human
-Genetics 82 (2008). The maximum: H. Zhong and R. L. Prentice, Biostatistics 9 (2008).
+A gain that is shown only if it is significant is too large on average. The estimate averages the maximum and the mean
+of the likelihood of the seen gain, divided by the probability that such a true gain passes (Ghosh, Zou and Wright,
+American J. Human Genetics 82, 2008). A test that may stop early passes about as often as its last look alone would, so
+the probability is that of the whole test, and the gain is that of the answers so far.
 
-    shrink_gain(gain=0.113, standard_error=0.048, least_passing=0.094)      # 0.0404…
-    shrink_gain(gain=0.30, standard_error=0.048, least_passing=0.094)       # 0.2999…
-
-A test that may stop early passes about as often as its last look alone would, so the probability is that of the whole
-test, and the gain is that of the answers so far:
-
+    shrink_gain(gain=0.113, standard_error=0.048, least_passing=0.094)                 # 0.0404…
     shrink_gain(gain=0.12, standard_error=0.048, least_passing=0.092, share=0.75)      # 0.0364…
 """
 

@@ -5,21 +5,15 @@
     allowance = begin_test(run_id, questions, digest(winner), simulated=False)
     record_judgement(run_id, p=0.004, answers_sha256="9f86…", n_opened=27)     # before anybody sees the verdict
 
-Each search on the same sealed questions is one more chance to pass the gate by luck. So the k-th test that shares a
-question with earlier ones has the two-sided level 0.03/k², and never more than what these have left of 0.05: the levels
-of all tests that have ever used a question add up to 0.05 at most, and so does the probability of a false publication
-(Bonferroni's inequality). Weights that fall with each test and add up to 1 at most are the alpha-spending rule of
-D. P. Foster and R. A. Stine (J. Royal Statistical Society B 70, 2008) and of J. Tian and A. Ramdas, "Online control of
-the familywise error rate" (Statistical Methods in Medical Research 30, 2021).
+The k-th test that shares a question with earlier ones has the two-sided level 0.03/k², and never more than what these
+have left of 0.05 (docs/explanation/optimisation.md, with sources and limits).
 
 The log is `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl`: no folder of outputs holds it. It recognises questions by
-their text, in any split, dataset, run and checkout. A run's test is a line that is on the disk before its first
-question is answered, and another line for its judgement. A damaged log is refused, an edited one is not noticed.
-Tests with a simulated model are counted separately: they are no evidence of a real one.
+their text. A run's test is a line that is on the disk before its first question is answered, and another line for its
+judgement. A damaged log is refused, an edited one is not noticed. Tests with a simulated model are counted separately.
 
 A test that stops early has not opened all of its questions. The first line lists them in the order in which they are
-asked, the judgement says how many were: the others are as fresh as before. A test that was never judged may have opened
-all of them, or may still do so, and counts with all.
+asked, the judgement says how many were. A test that was never judged counts with all.
 """
 
 import json

@@ -2,21 +2,17 @@
 
 Of a question, eight words in a row count. A hit from the validation or sealed questions blocks the set; one from the
 training questions is only reported. Not counted: what the text of the same agent says as often in a parent that passed
-the gate (`is_gated`; any other parent may have got it from the samples), and the model's own work on a training
-question in a demo. A short or common target (`5`, `yes`, `2000`) counts only close to
-four words of its question, its id or its file name; a label (`eval.scorers.labels`) only close to six. What is part of
-a label in the prompt, as `bug` is of `not a bug`, counts as the label.
+the gate (`is_gated`), and the model's own work on a training question in a demo. A short or common target (`5`, `yes`,
+`2000`) counts only close to four words of its question, its id or its file name; a label (`eval.scorers.labels`) only
+close to six. What is part of a label in the prompt, as `bug` is of `not a bug`, counts as the label. A value of a
+further column (`data.tags`) counts like the target if one sample alone has it and most samples have one of their own.
 
     index = LeakIndex(splits.train, splits.val, splits.sealed)
     report = index.check(candidate.prompts, parent, is_parent_gated=True)
     report.blocked, report.summary()      # True, "val gold (finalizer, text line 12, q17)"
 
-No report quotes a prompt or a target.
-
-The index of what must not get into a prompt is kept in memory only. A value of a further column (`data.tags`) counts
-like the target if one sample alone has it and most samples have one of their own there: the user's metric may judge by
-it. A sample whose target is a label has no secret target; its question, id and file are protected as all others are,
-and its label with six words of its question."""
+No report quotes a prompt or a target, and the index is kept in memory only.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

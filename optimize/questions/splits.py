@@ -4,20 +4,13 @@
     splits.train, splits.val, splits.sealed        # samples with targets, each in one split only
     splits.check_same(json.loads(saved))           # a resumed run must have the same
 
-| data | train and val | sealed |
-|---|---|---|
-| with splits of their own (`tuning_splits`: sample, toy) | their train and val | their test |
-| with a level to be sealed (GAIA), or `splits.sealed_level` given | the other levels, by hash | that level, whole |
-| any other | by hash | by hash |
-
-In splits of the data's own, near-duplicates can only be warned of; those of a sealed level are left out of the other
-levels. By hash, the questions of each stratum (a level and a kind of attachment) are split alike:
+Data may have splits of their own, or a level that is sealed (docs/reference/tuning.md); the rest is split by hash, the
+questions of each stratum (a level and a kind of attachment) alike:
 
 - Nothing but a question's own id and the seed decides its place in the queue of its stratum: the order of the rows
   does not matter, and a question that is added or removed shifts at most its neighbours at the cuts of its own stratum.
-- The cuts are the stratum's exact shares, rounded up or down by a number drawn from the stratum's name: each part gets
-  its share of the stratum to within one question. Rounding by largest remainder would do that as well, but would give
-  every question of the small strata to the largest part; drawn, these average out over the strata.
+- The cuts are the stratum's exact shares, rounded up or down by a number drawn from the stratum's name. Rounding by
+  largest remainder would give every question of the small strata to the largest part; drawn, these average out.
 - The same question asked twice (same text, same attachment) stays in one part, and so do near-duplicates.
 """
 

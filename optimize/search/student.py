@@ -1,15 +1,13 @@
 """The system and its metric as DSPy's optimizers want them: a student that answers and an objective that scores.
 
 The student is a module that answers by sample id, never raises, and shows its trace. Copies have prompts of their own
-and share the trials. Only the tuned agents are predictors of a student, under their own names; the others keep their
-prompts.
+and share the trials. Only the tuned agents are predictors of a student, under their own names.
 
     student = Student(program, prompts, trials, agents=["plan"])
     student(sample_id="q1").trial.record.score      # 1.0
     student.prompts.texts["plan"]                     # the current text
 
-The objective is the run's score, with feedback for one agent when its name is given. Targets are read here and never
-returned (`optimize.feedback.feedback`).
+The objective is the run's score, with feedback for one agent when its name is given. Targets are never returned.
 
     objective = Objective(splits.train, splits.val, scorer)
     objective(dspy.Example(sample_id="q1"), prediction)                        # 0.0
