@@ -170,7 +170,7 @@ def _build_candidate_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: 
         KIND_TAG: "candidate",
         NOTE_TAG: "\n\n".join(filter(None, [_build_notice(tuning), proposal.reason])),
     }
-    scores = ("val_score", "minibatch_before", "minibatch_after", "iteration", "spend")
+    scores = ("val_score", "minibatch_before", "minibatch_after", "spend")
     numbers = {name: getattr(proposal, name) for name in scores} | {"fresh_score": fresh.get("fresh_score")}
     metrics = dict(_list_metrics(numbers | _name_interval("fresh_ci95", fresh.get("fresh_ci95"))))
     return RunPage(tags=_cut(tags, MAX_TAG_CHARS), metrics=metrics)

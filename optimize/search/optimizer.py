@@ -33,7 +33,6 @@ class Proposal:
     parent_ids: Sequence[str] = (PARENT,)
     agents: Sequence[str] = ()  # agents whose text or demos differ from the first parent's
     origin: str = ""  # reflection | merge | bootstrap | mipro
-    iteration: int | None = None
     minibatch_before: float | None = None  # mean of the parent on the proposal's minibatch, 0 to 1; None: incomplete
     minibatch_after: float | None = None
     val_score: float | None = None  # mean over the validation questions; None: not scored on all of them

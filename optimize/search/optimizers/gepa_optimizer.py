@@ -149,7 +149,7 @@ class GepaEvents:
         self._texts: list[dict[str, str]] = []
         self._val_scores: list[Mapping[int, float]] = []
         self._val_numbers = {sample_id: number for number, sample_id in enumerate(objective.val_ids)}
-        self._n_proposed = self._iteration = 0
+        self._n_proposed = 0
         self._spend_before = self._budget.spend()
         self._new_texts: dict[str, str] = {}
         self._pending: Proposal | None = None  # not decided yet
@@ -159,7 +159,7 @@ class GepaEvents:
 
     @_guarded
     def on_iteration_start(self, event: Event) -> None:
-        self._iteration, self._pending, self._spend_before = event["iteration"], None, self._budget.spend()
+        self._pending, self._spend_before = None, self._budget.spend()
         self._is_val_complete, self._val_score = True, None
 
     @_guarded
@@ -236,7 +236,6 @@ class GepaEvents:
             self._pending,
             decision=decision,
             reason=reason,
-            iteration=self._iteration,
             minibatch_before=self._before if self._is_minibatch_complete else None,
             minibatch_after=self._after if self._is_minibatch_complete else None,
             val_score=self._val_score if is_complete else None,

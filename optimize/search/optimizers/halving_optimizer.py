@@ -354,7 +354,6 @@ class HalvingRounds:
                 parent_ids=(parent_id,),
                 agents=agents,
                 origin="reflection",
-                iteration=self._n_rounds,
                 val_score=guess.mean(val_ids) if scored else None,
                 spend=(self._budget.spend() - before).to_dict(),
             )

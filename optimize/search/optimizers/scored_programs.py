@@ -91,7 +91,6 @@ class ScoredPrograms:
                 reason,
                 agents=changed,
                 origin=self._origin,
-                iteration=number,
                 val_score=score if is_complete else None,
                 spend=(spend - self._spend_before).to_dict(),
             )
