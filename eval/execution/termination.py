@@ -108,9 +108,7 @@ class StopController:
             return
         self._errors += 1
         if record.error_class == QUOTA_OR_KEY:
-            self.stop_now(
-                f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"
-            )
+            self.stop_now(describe_quota(record))
         elif exceeds_errors(self._errors, self._finished, self._max_errors):
             share = f"{self._errors} of {self._finished} questions failed"
             self.drain(f"{share} (run.max_errors={self._max_errors:g})")
@@ -224,6 +222,10 @@ def exceeds_errors(errors: int, finished: int, max_errors: float | None) -> bool
     if max_errors >= 1:
         return errors >= max_errors
     return finished >= MIN_JUDGED and errors > max_errors * finished
+
+
+def describe_quota(record: Record) -> str:
+    return f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"
 
 
 def is_server_failure(record: Record) -> bool:

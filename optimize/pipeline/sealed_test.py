@@ -11,9 +11,7 @@ again, so that a resumed run goes on after it.
 
 import hashlib
 import json
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -22,6 +20,7 @@ from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, Side, compare_answers
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Spend
+from eval.execution.executors.local import run_side_by_side
 from eval.execution.scoring import SCORER
 from eval.execution.termination import FailuresInARow, RunStoppedError, is_server_failure
 from eval.runs.folder import DATABASE
@@ -30,6 +29,7 @@ from eval.runs.store import list_pending
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
+from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.system import Program
 from optimize.gate.gate import (
@@ -259,26 +259,23 @@ def _answer_all(run: TuningRun, sides: Sides, asked: Part) -> None:
 def answer_missing(run: TuningRun, sides: Sides, asked: Part) -> None:
     """Answer what is missing, or was failed by the model's server; the sides take turns."""
     failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
-    keeping = threading.Lock()
-
-    def keep(record: Record) -> None:
-        with keeping:
-            run.store.write(record)
-            run.call_log.forget_replies(SampleKey(record.sample_id, record.epoch, record.attempt, record.variant))
-            if reason := failures.observe(record):
-                run.trials.stop(reason)
-
     samples = {sample.id: sample for sample in asked}
     missing = [_list_missing(run, sha256, list(samples)) for sha256 in sides]
-    in_turn = [key for keys in zip_longest(*missing) for key in keys if key is not None]
-    if in_turn:
-        with run.watch(), ThreadPoolExecutor(min(run.config.run.concurrency, len(in_turn))) as pool:
-            asking = [
-                pool.submit(run.trials.answer_sealed, sides[key.variant], samples[key.sample_id], key, keep)
-                for key in in_turn
-            ]
-        for each in asking:
-            each.result()
+    in_turn = [(samples[key.sample_id], key) for keys in zip_longest(*missing) for key in keys if key is not None]
+
+    async def answer(sample: Sample, key: SampleKey) -> Record | None:
+        answered = await run.trials.answer(sides[key.variant], sample, key, key.variant)
+        return answered.record if answered else None
+
+    def keep(record: Record) -> None:
+        run.store.write(record)
+        run.call_log.forget_replies(SampleKey(record.sample_id, record.epoch, record.attempt, record.variant))
+        run.trials.n_completed += 1
+        if reason := failures.observe(record):
+            run.trials.stop(reason)
+
+    with run.watch():
+        run_blocking(run_side_by_side(answer, in_turn, keep, run.stop, run.config.run.concurrency))
     if run.budget.refusal and not run.stop.interrupted:
         raise EarlyVerdictError("budget", f"{run.budget.refusal}, in the middle of the sealed test")
     run.check_stopped()

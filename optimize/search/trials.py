@@ -18,9 +18,8 @@ import asyncio
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -30,7 +29,7 @@ from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Account, Budget
 from eval.execution.executors.contract import AnsweredTrial, Answering, Inputs, NamedCall
 from eval.execution.scoring import SCORER
-from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, StopController
+from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, StopController, describe_quota
 from eval.runs.logs import DIGEST_CHARS, AnswerLog
 from eval.runs.record import Record, build_blank_record
 from eval.runs.store import RunStore, StoreError
@@ -163,20 +162,6 @@ class Trials:
             future.set_result(trial)
         return future.result()
 
-    def answer_sealed(
-        self, program: Program, sample: Sample, sample_key: SampleKey, keep: Callable[[Record], None]
-    ) -> None:
-        """Answer a question of the sealed test, unless the run is stopped; no metric call of the budget is counted.
-
-        `keep` stores the record; it is not called for an answer that was interrupted.
-        """
-        if self.stop_reason is None and self.budget.refusal is None:
-            with self._stop_at_defect():
-                if (answered := self._answer(program, sample, sample_key, sample_key.variant)) is not None:
-                    keep(answered.record)
-                    with self._lock:
-                        self.n_completed += 1
-
     def _settle(self, key: Key, trial: Trial | None) -> None:
         """Keep a complete trial and count it once; forget one that was interrupted."""
         with self._lock:
@@ -204,23 +189,17 @@ class Trials:
     def _try(self, program: Program, key: Key) -> Trial:
         candidate, sample_id, epoch = key
         if self.stop_reason is None and self._take_metric_call(key):
-            with self._stop_at_defect():
+            try:
                 answered = self._answer(program, self.samples[sample_id], SampleKey(sample_id, epoch), candidate)
                 if answered is not None:
                     self._keep(key, answered.record)
                     return Trial(answered.record, select_steps(program, answered.calls, answered.record.trajectory))
+            except StoreError as error:
+                self.stop(str(error))
+            except Exception as error:  # noqa: BLE001  optimizers swallow what is raised, so `check` raises it
+                self.defect = self.defect or error
+                self.stop(f"the answering itself failed: {error}")
         return self._build_unasked(key)
-
-    @contextmanager
-    def _stop_at_defect(self) -> Iterator[None]:
-        """Stop the run if the block fails; optimizers swallow what is raised, so `check` raises it afterwards."""
-        try:
-            yield
-        except StoreError as error:
-            self.stop(str(error))
-        except Exception as error:  # noqa: BLE001  see above
-            self.defect = self.defect or error
-            self.stop(f"the answering itself failed: {error}")
 
     def _keep(self, key: Key, record: Record) -> None:
         """Store a score with its cost: what was asked and answered is no business of who reads a search's folder."""
@@ -249,6 +228,19 @@ class Trials:
 
     def _answer(self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str) -> AnsweredTrial | None:
         """Answer and score a question; return None if that was interrupted."""
+        try:
+            answered = run_blocking(self._run_cancellable(self.answer(program, sample, sample_key, candidate)))
+        except CancelledError:
+            return None
+        if answered is not None and answered.record.error_class == QUOTA_OR_KEY:
+            self.stop(describe_quota(answered.record))
+            return None
+        return answered
+
+    async def answer(
+        self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str
+    ) -> AnsweredTrial | None:
+        """Answer and score a question anew; return None if the budget has refused one of its requests."""
         accounts: list[Account] = []
 
         def open_context(sample_key: SampleKey) -> SampleContext:
@@ -257,21 +249,11 @@ class Trials:
                 accounts.append(context.budget)
             return context
 
-        answering = self._answering.answer(program, sample, sample_key, open_context)
-        try:
-            answered = run_blocking(self._run_cancellable(answering))
-        except CancelledError:
+        answered = await self._answering.answer(program, sample, sample_key, open_context)
+        if any(each.has_refused for each in accounts):
             return None
-        if answered is None or any(each.has_refused for each in accounts):
-            return None
-        record = answered.record
         if self._answers:
-            self._answers.finish(record, prompts_sha256=candidate[:DIGEST_CHARS])
-        if record.error_class == QUOTA_OR_KEY:
-            self.stop(
-                f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"
-            )
-            return None
+            self._answers.finish(answered.record, prompts_sha256=candidate[:DIGEST_CHARS])
         return answered
 
     async def _run_cancellable(self, answering: Coroutine[object, object, T]) -> T | None:

@@ -113,7 +113,7 @@ def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, answe
 
 
 async def run_side_by_side(
-    answer: Callable[[Sample, SampleKey], Awaitable[Record]],
+    answer: Callable[[Sample, SampleKey], Awaitable[Record | None]],
     pending: Sequence[PendingSample],
     on_record: Callable[[Record], None],
     stop: StopController,
@@ -122,7 +122,7 @@ async def run_side_by_side(
     """Answer the samples once each, in this order; fewer if `stop` says so.
 
     Args:
-        answer: answers and scores one of them.
+        answer: answers and scores one of them; None: the budget of the work is used up.
         pending: samples without a final record.
         on_record: called with each finished record before another sample takes its place; not for a sample that was
             cancelled or met a used-up quota, which says nothing about the sample.
@@ -138,6 +138,8 @@ async def run_side_by_side(
         while stop.reason is None and (each := next(waiting, None)):
             record = await answer(*each)
             if (current := asyncio.current_task()) is not None and current.cancelling():  # and the program ignored it
+                return
+            if record is None:
                 return
             if record.error_class != QUOTA_OR_KEY:
                 on_record(record)
