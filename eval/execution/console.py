@@ -15,8 +15,9 @@ After a minute without a finished answer, and after two, four and so on, a line 
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
 
 import rich.console
 from rich.progress import BarColumn, Progress, TimeElapsedColumn
@@ -26,8 +27,11 @@ from rich.text import Text
 from eval.execution import projection
 from eval.runs.record import Record
 from mas.llm.limiter import Traffic
-from mas.llm.profiles.model import Model
 from mas.runtime.terminal import UNSEEN, print_line
+
+if TYPE_CHECKING:
+    from eval.config.evaluation import EvalConfig
+    from mas.system import Resources
 
 SILENCE_SECONDS = 60.0  # without a finished answer, until a line tells why
 LINE_INTERVAL_SECONDS = 1.0  # a plain line at most this often, so that a fast run does not flood a CI log
@@ -189,28 +193,25 @@ def _describe_traffic(before: Traffic, now: Traffic) -> str:
 class MissingServices:
     """Notes about services that are missing, printed before the first sample; until then a mistake is shown alone."""
 
-    def __init__(self, simulated: bool) -> None:
-        """`simulated`: the model is, and uses no service: none is missing."""
-        self._silent = simulated
+    def __init__(self, config: "EvalConfig") -> None:
+        self._config = config
         self._sentences: list[str] = []
 
-    def note(self, sentence: str) -> None:
-        if not self._silent:
+    @contextmanager
+    def open_resources(self) -> "Iterator[Resources]":
+        """Open what the run's program uses, and note what cannot work, and what the model's server tells of itself."""
+        config = self._config
+        with config.system.open_resources(config.tools, self._note) as resources:
+            self._sentences = [*resources.broken, *self._sentences]  # on this machine, whatever the model
+            for sentence in config.model.describe_server() if config.needs_model else ():
+                self._note(sentence)
+            yield resources
+
+    def _note(self, sentence: str) -> None:
+        if not self._config.simulated:  # a simulated model uses no service: none is missing
             self._sentences.append(sentence)
 
-    def note_server(self, model: Model) -> None:
-        """Add what the model's server has told of itself."""
-        for sentence in model.describe_server():
-            self.note(sentence)
-
-    def note_broken(self, sentences: Iterable[str]) -> None:
-        """Add notes about tools that cannot work on this machine, whatever the model."""
-        self._sentences = [*sentences, *self._sentences]
-
-    def print_notes(self) -> None:
-        self.report(lambda line, error: print_line(line, error=error))
-
-    def report(self, show: Callable[[str, bool], None]) -> None:
-        """Call `show` with each note once; True: it belongs on standard error."""
+    def report(self, show: Callable[..., None] = print_line) -> None:
+        """Call `show` with each note once, as a line for standard error."""
         while self._sentences:
-            show(f"note: {self._sentences.pop(0)}", True)
+            show(f"note: {self._sentences.pop(0)}", error=True)

@@ -177,7 +177,7 @@ class RunSession:
         """`stop`: by the limits in `config.run`; runs that end together share one."""
         self.config, self.recorder, self.store, self.folder = config, recorder, recorder.store, folder
         self.console, self.stop = console, stop
-        self.answers = AnswerLog(logs, self._stop_for_logs)
+        self.answers = AnswerLog(logs, stop.stop_now)
         limits = BudgetSettings(metric_calls=None, usd=config.run.max_cost_usd)
         self.budget = Budget(limits, Spend(cost_usd=read_spent_usd(self.store, folder)), self.stop.stop_now)
 
@@ -283,9 +283,6 @@ class RunSession:
         """Return whether another session could run a sample, with `run.retry_errors` too."""
         ids = [planned.id for planned in self.store.read_plan()]
         return bool(list_pending(ids, self.config.run.epochs, self.store.read_last_attempts(), retry_errors=True))
-
-    def _stop_for_logs(self, error: OSError) -> None:
-        self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room")
 
 
 def run_to_end(executions: Sequence[Execution], stop: StopController) -> str | None:

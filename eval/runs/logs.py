@@ -5,7 +5,7 @@ They say what a session is made of, when each answer begins and ends, what happe
     with RunLogs(folder, redact=config.secrets(), settings=config.log) as logs:
         logs.entry_point.info("run started", questions=66)
         log_parts(logs.entry_point, info.system, info.config, prompts, program)
-        answers = AnswerLog(logs, stop_for_logs)
+        answers = AnswerLog(logs, stop.stop_now)
         listen = answers.begin(thread_id, sample_key)      # of the sample's trace
         answers.finish(record)
 """
@@ -254,14 +254,14 @@ class AnswerLog:
     """Lines of a session's answers. A log that cannot be written ends the session, never a sample."""
 
     logs: RunLogs
-    stop: Callable[[OSError], None]
+    stop: Callable[[str], None]
 
     @contextmanager
     def _stop_at_error(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            self.stop(error)
+            self.stop(f"the run's logs cannot be written ({error}): check that the disk has room")
 
     def note(self, event: str, **fields: object) -> None:
         """Log an event of the session."""

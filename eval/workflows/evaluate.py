@@ -92,11 +92,8 @@ def evaluate(request: Request, output: Output | None = None) -> Ended:
 
         resumed = find_run_to_resume(config.run.resume)
         changes = check_unchanged(read_run_info(resumed), info.config, info, config.run.allow_config_change)
-    missing = MissingServices(config.simulated)
-    with config.system.open_resources(config.tools, missing.note) as resources, ExitStack() as stack:
-        missing.note_broken(resources.broken)
-        if config.needs_model:
-            missing.note_server(config.model)
+    missing = MissingServices(config)
+    with missing.open_resources() as resources, ExitStack() as stack:
         executor = create_executor(config, request.prompts, resources, request.resolved, samples, stack)
         name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
         folder = resumed or make_run_folder("eval", name, config.run.dir)

@@ -26,14 +26,11 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
 
     if config.needs_model and config.model.simulated:
         print_line(SIMULATED_NOTICE)
-    missing = MissingServices(config.simulated)
+    missing = MissingServices(config)
     options = ServiceOptions(config.limits, config.redact, lambda line: print_line(config.redact(line), error=True))
-    with system.open_resources(config.tools, missing.note) as resources:
-        missing.note_broken(resources.broken)
-        if config.needs_model:
-            missing.note_server(config.model)
+    with missing.open_resources() as resources:
         service = system.serve_application(system.build(config.model, prompts, resources), options)
-        missing.print_notes()
+        missing.report()
         server = uvicorn.Server(
             uvicorn.Config(
                 service.application,  # type: ignore[arg-type]

@@ -44,11 +44,8 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
     Raises:
         UserError: the program cannot be built, such as with a tool that cannot be loaded.
     """
-    missing = MissingServices(config.simulated)
-    with config.system.open_resources(config.tools, missing.note) as resources:
-        missing.note_broken(resources.broken)
-        if config.needs_model:
-            missing.note_server(config.model)
+    missing = MissingServices(config)
+    with missing.open_resources() as resources:
         runner = SampleRunner(
             run_id="ask",
             program=config.system.build(config.model, prompts, resources),
@@ -58,5 +55,5 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
             open_context=lambda sample_key: SampleContext(sample_key, config.limits),
             observer=observer,
         )
-        missing.print_notes()
+        missing.report()
         return run_blocking(runner.run_sample(sample, SampleKey(sample.id)))

@@ -67,23 +67,21 @@ class TuningRun:
         self.stopped: str | None = None  # why it ends without a verdict
         self.parent = self.read_prompts(PARENT)
         logs = stack.enter_context(RunLogs(folder, config.base.secrets(), config.base.log))
-        self.answers = AnswerLog(logs, self._stop_for_logs)
+        self.stop = StopController(self.config.run.drain_seconds)
+        self.answers = AnswerLog(logs, self.stop.stop_now)
         self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
         search = self.files.read("search") or {}  # answers count only if their search is finished, and not repeated
         earlier = read_earlier_spend(self.call_log, self.recorder.state.wall_seconds)
         self.budget = Budget(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
-        base, missing = self.config.base, MissingServices(self.config.base.simulated)
-        resources = stack.enter_context(base.system.open_resources(base.tools, missing.note))
-        self.stop = StopController(self.config.run.drain_seconds)
+        base, missing = self.config.base, MissingServices(self.config.base)
+        resources = stack.enter_context(missing.open_resources())
         samples = [*splits.train, *splits.val, *splits.sealed]
         evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
         executor = create_executor(evaluation, self.parent, resources, config.worker_config, samples, stack)
         self._program = executor.program
         self.recorder.info = replace(self.recorder.info, tools=list_offered_tools(self._program))
         store.write_info(self.recorder.info)
-        missing.note_broken(resources.broken)
-        missing.note_server(base.model)
-        missing.print_notes()
+        missing.report()
         log_parts(logs.entry_point, config.base.system.name, config.stored_config, self.parent, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
         task = self.recorder.info
@@ -100,9 +98,6 @@ class TuningRun:
             self.answers,
         )
         stack.callback(self.trials.close)
-
-    def _stop_for_logs(self, error: OSError) -> None:
-        self.stop.stop_now(f"the run's logs cannot be written ({error}): check that the disk has room")
 
     # Programs and answers
 

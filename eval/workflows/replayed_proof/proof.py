@@ -110,12 +110,12 @@ def prove(request: Request, output: Output) -> Proof:
     budget = None if limits.max_cost_usd is None else limits.max_cost_usd / n_arms
     config = replace(request.config, run=replace(limits, concurrency=at_once, max_cost_usd=budget))
     stop = StopController(limits.drain_seconds, limits.max_errors, limits.max_seconds)
-    missing, info = MissingServices(config.simulated), _build_info(request)
+    missing, info = MissingServices(config), _build_info(request)
     samples = {each.id: each for each in request.samples}
     keys = list_pending(list(samples), limits.epochs, {}, retry_errors=False)
     pending = [(samples[key.sample_id], key) for key in keys]
     with ExitStack() as stack:
-        resources = stack.enter_context(config.system.open_resources(config.tools, missing.note))
+        resources = stack.enter_context(missing.open_resources())
         missing.report(output.print)
         bar = RunProgress(n_answers, output.console, at_once=at_once * n_arms, list_traffic=config.list_traffic)
         progress = stack.enter_context(bar)
