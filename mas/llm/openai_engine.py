@@ -161,9 +161,6 @@ def _read_response(raw: httpx2.Response, request: Request) -> Response:
     """Return the reply in a response of status 200, with the reason why it ended.
 
     The codec takes an unknown reason for "stop", and any reason of a reply with a tool call for "tool_call".
-
-    Raises:
-        LM15Error: the response holds an error, or no reply that can be read, or the reply has no ordinary end.
     """
     try:
         body = json.loads(raw.content)

@@ -190,11 +190,7 @@ class ModelProfile(CallSettings, ABC):
         return sorted({self.name, *(entry.name for entry in entries if entry.name and not entry.base_url)})
 
     def _resolve_settings(self, agent: AgentModel) -> AgentModel:
-        """Return the settings of an agent's model; what is None then is not sent.
-
-        Raises:
-            UserError: a reasoning model accepts no such temperature, or has no room for its thoughts.
-        """
+        """Return the settings of an agent's model; what is None then is not sent."""
         parts = (agent, self.agents.get(agent.agent, AgentOverride()), self)
         name = next(part.name for part in parts if part.name is not None)
         temperature = next((part.temperature for part in parts if part.temperature is not None), None)

@@ -97,11 +97,7 @@ async def wikipedia_page(
 
 
 def _parse_day_end(as_of: str | None) -> str | None:
-    """Return the last second of a day, month or year, as the API takes it; None for the present.
-
-    Raises:
-        ToolError: it is not a date.
-    """
+    """Return the last second of a day, month or year, as the API takes it; None for the present."""
     text = (as_of or "").strip()
     if not text:
         return None

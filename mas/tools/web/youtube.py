@@ -73,11 +73,7 @@ def parse_video_id(url_or_id: str) -> str:
 
 
 async def _fetch_transcript(video: str, settings: WebSettings) -> FetchedPage:
-    """Return the transcript in English, or else the first one.
-
-    Raises:
-        ToolError: there is none, or YouTube does not give it.
-    """
+    """Return the transcript in English, or else the first one."""
     adapter = _GuardedAdapter(asyncio.get_running_loop(), settings)
     http = requests.Session()
     http.trust_env = False
