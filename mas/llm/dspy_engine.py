@@ -11,25 +11,16 @@ import os
 from typing import Protocol
 
 import dspy
-from dspy._vendor.lm15.providers.base import HttpResponse
-from dspy._vendor.lm15.serde import message_to_dict, request_to_dict, response_from_dict, response_to_dict
-from dspy._vendor.lm15.types import Part
+from dspy._vendor.lm15.providers.base import HttpResponse as HttpResponse  # re-exported, as what follows
+from dspy._vendor.lm15.serde import message_to_dict as message_to_dict
+from dspy._vendor.lm15.serde import request_to_dict as request_to_dict
+from dspy._vendor.lm15.serde import response_from_dict as response_from_dict
+from dspy._vendor.lm15.serde import response_to_dict as response_to_dict
+from dspy._vendor.lm15.types import Part as Part
 from dspy.clients.engines import AsyncLiteLLMEngine
 from dspy.lm15 import Request, Response, TransportError
 
 from mas.prompt_sets.dspy_internals import check_dspy_version
-
-__all__ = [
-    "Engine",
-    "HttpResponse",
-    "NeverSentError",
-    "Part",
-    "create_litellm_engine",
-    "message_to_dict",
-    "request_to_dict",
-    "response_from_dict",
-    "response_to_dict",
-]
 
 check_dspy_version(dspy.__version__)
 

@@ -56,7 +56,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
         for sentence in (
             describe_missing_search(settings.web) if "tavily_tool" in names else None,
             describe_missing_contact(settings.web, names),
-            _describe_missing_key(settings) if "read_file" in names else None,
+            describe_missing_key(settings.transcription) if "read_file" in names else None,
         ):
             if sentence:
                 say(sentence)
@@ -68,10 +68,6 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
             if (session := stack.enter_context(browser)) is not None:
                 opened[BROWSER] = session
         yield Resources(settings, opened, list_broken_tools(settings, names))
-
-
-def _describe_missing_key(settings: ToolSettings) -> str | None:
-    return describe_missing_key(settings.transcription)
 
 
 def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[str, ...]:
