@@ -11,8 +11,17 @@ from dataclasses import dataclass
 import dspy
 
 from mas.runtime.security.redaction import build_redactor
-from mas.systems.bos.context import SYSTEM_PROMPT, format_context, format_data, get_text, list_secrets
-from mas.systems.bos.contracts import AgentError, AgentResult, OrchestratorResponse, TabularResult
+from mas.systems.bos.contracts import (
+    SYSTEM_PROMPT,
+    AgentError,
+    AgentResult,
+    OrchestratorResponse,
+    TabularResult,
+    format_context,
+    format_data,
+    get_text,
+    list_secrets,
+)
 from mas.systems.bos.recorder import EventRecorder
 
 MAX_TABLE_ROWS = 30  # of a table in a prompt

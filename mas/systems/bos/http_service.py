@@ -28,8 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.security.redaction import Redact, build_redactor, redact_value
-from mas.systems.bos.context import list_secrets
-from mas.systems.bos.contracts import AgentRequest, AgentResult
+from mas.systems.bos.contracts import AgentRequest, AgentResult, list_secrets
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.service import astream
 from mas.systems.bos.settings import LOOPBACK, ServiceSettings

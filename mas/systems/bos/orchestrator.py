@@ -23,16 +23,19 @@ from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.trace import current_trace, span
 from mas.systems.bos.composer import Composer, format_earlier
-from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, Clock, read_clock
 from mas.systems.bos.contracts import (
+    EARLIER_RESULTS,
+    SYSTEM_PROMPT,
     Agent,
     AgentError,
     AgentExecutionStatus,
     AgentName,
     AgentRequest,
     AgentResult,
+    Clock,
     OrchestratorState,
     attach_temporal_context,
+    read_clock,
 )
 from mas.systems.bos.planner import Planner
 from mas.systems.bos.recorder import EventRecorder
@@ -136,7 +139,11 @@ async def run_agent(
         before, after = EventRecorder(name, context), EventRecorder(name, context)
         _change_status(before, _Status.pending, _Status.running)
         try:
-            result = _check_result(name, await _invoke(agent, request.question, context))
+            result = await _invoke(agent, request.question, context)
+            if not isinstance(result, AgentResult):
+                raise TypeError(f"the agent {name} returned {type(result).__name__}; expected AgentResult")
+            if result.status in (_Status.pending, _Status.running):
+                raise ValueError(f"the agent {name} returned a result that is {result.status}; expected a final one")
         except LimitReachedError:
             raise
         except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
@@ -157,14 +164,6 @@ async def _invoke(agent: Any, question: str, context: Mapping[str, object]) -> o
     if inspect.iscoroutinefunction(agent.invoke):
         return await await_safely(agent.invoke(question, context=context), RuntimeError)
     return await run_in_thread(lambda: agent.invoke(question, context=context), RuntimeError)
-
-
-def _check_result(name: str, result: object) -> AgentResult:
-    if not isinstance(result, AgentResult):
-        raise TypeError(f"the agent {name} returned {type(result).__name__}; expected AgentResult")
-    if result.status in (_Status.pending, _Status.running):
-        raise ValueError(f"the agent {name} returned a result that is {result.status}; expected a final one")
-    return result
 
 
 def _change_status(recorder: EventRecorder, before: AgentExecutionStatus, after: AgentExecutionStatus) -> None:

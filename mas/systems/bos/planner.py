@@ -11,8 +11,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.systems.bos.agents import AgentEntry
-from mas.systems.bos.context import SYSTEM_PROMPT, format_context, get_text
-from mas.systems.bos.contracts import AgentName, PlannerDecision
+from mas.systems.bos.contracts import SYSTEM_PROMPT, AgentName, PlannerDecision, format_context, get_text
 from mas.systems.bos.recorder import EventRecorder
 from mas.systems.bos.settings import PlannerSettings
 

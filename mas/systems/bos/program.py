@@ -19,13 +19,13 @@ from mas.runtime.errors import UserError
 from mas.runtime.trace import current_trace
 from mas.systems.bos.agents import COMPOSER, PLANNER, REGISTRY, SPECS
 from mas.systems.bos.composer import Composer
-from mas.systems.bos.context import Clock
 from mas.systems.bos.contracts import (
     AGENT_NAMES,
     REQUEST_SENT,
     AgentExecutionStatus,
     AgentName,
     AgentRequest,
+    Clock,
     OrchestratorState,
 )
 from mas.systems.bos.orchestrator import GraphContext, workflow

@@ -9,7 +9,6 @@ from mas.runtime.security.redaction import build_redactor, redact_value
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import event
-from mas.systems.bos.context import list_secrets
 from mas.systems.bos.contracts import (
     AgentError,
     AgentExecutionStatus,
@@ -20,6 +19,7 @@ from mas.systems.bos.contracts import (
     TabularResult,
     TraceEvent,
     TraceEventType,
+    list_secrets,
 )
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from mas.runtime.errors import UserError
 from mas.runtime.text import is_web_address
-from mas.systems.bos.context import Clock, read_clock
-from mas.systems.bos.contracts import AGENT_NAMES
+from mas.systems.bos.contracts import AGENT_NAMES, Clock, read_clock
 
 BASE_URL_ENV = "BOS_API_BASE_URL"  # counts before `api.base_url`
 TOKEN_ENV = "BOS_API_TOKEN"

@@ -12,7 +12,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.systems.bos.api.request import ApiCallPlan
+from mas.systems.bos.api.catalogue import ApiCallPlan
 from tests.servers.chat_reply import complete
 from tests.servers.loopback import Answer, Asked, answer_json, running
 from tests.servers.scripted_llm import ScriptedLlm

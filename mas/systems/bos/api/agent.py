@@ -18,11 +18,27 @@ import dspy
 import httpx
 
 from mas.runtime.text import replace_surrogates
-from mas.systems.bos.api.catalogue import format_endpoint, select_documentation
-from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, BaseUrl, build_request, find_base_url
+from mas.systems.bos.api.catalogue import (
+    ApiCallPlan,
+    ApiRequest,
+    BaseUrl,
+    build_request,
+    find_base_url,
+    format_endpoint,
+    select_documentation,
+)
 from mas.systems.bos.api.services import ApiServices, Credentials
-from mas.systems.bos.context import EARLIER_RESULTS, HEADERS, SYSTEM_PROMPT, format_context, format_data, get_text
-from mas.systems.bos.contracts import REQUEST_SENT, AgentFailureError, TabularResult
+from mas.systems.bos.contracts import (
+    EARLIER_RESULTS,
+    HEADERS,
+    REQUEST_SENT,
+    SYSTEM_PROMPT,
+    AgentFailureError,
+    TabularResult,
+    format_context,
+    format_data,
+    get_text,
+)
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.settings import FIREBASE_ENV, TOKEN_ENV, list_api_secrets
 

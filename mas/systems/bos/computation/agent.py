@@ -12,8 +12,15 @@ import dspy
 
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
-from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
-from mas.systems.bos.contracts import AgentFailureError, TabularResult
+from mas.systems.bos.contracts import (
+    EARLIER_RESULTS,
+    SYSTEM_PROMPT,
+    AgentFailureError,
+    TabularResult,
+    format_context,
+    format_data,
+    get_text,
+)
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.tools.attachments import list_attachments
 from mas.tools.sandbox.repl import Interpreter, format_reply

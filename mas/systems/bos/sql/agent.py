@@ -32,8 +32,15 @@ from langgraph.types import Command
 from mas.agents.tool_adapter import ToolAdapter
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
-from mas.systems.bos.context import EARLIER_RESULTS, SYSTEM_PROMPT, format_context, format_data, get_text
-from mas.systems.bos.contracts import AgentFailureError, TabularResult
+from mas.systems.bos.contracts import (
+    EARLIER_RESULTS,
+    SYSTEM_PROMPT,
+    AgentFailureError,
+    TabularResult,
+    format_context,
+    format_data,
+    get_text,
+)
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
 from mas.systems.bos.sql.server import QUERY_TOOL, QueryResult, fail

@@ -6,7 +6,7 @@ import pytest
 
 from mas.agents.spec import ModelSettings
 from mas.runtime.errors import UserError
-from mas.systems.bos.context import read_clock
+from mas.systems.bos.contracts import read_clock
 from mas.systems.bos.system import BosSystem
 from mas.tools.settings import Resources
 

@@ -8,7 +8,7 @@ import pytest
 
 from mas.runtime.errors import UserError
 from mas.systems.bos.api import services as module
-from mas.systems.bos.api.request import find_base_url
+from mas.systems.bos.api.catalogue import find_base_url
 from mas.systems.bos.api.services import open_api, run_api
 from mas.systems.bos.settings import ApiSettings
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from mas.systems.bos.api.catalogue import Catalogue
-from mas.systems.bos.api.request import ApiCallPlan, ApiRequest, build_request, find_base_url
+from mas.systems.bos.api.catalogue import ApiCallPlan, ApiRequest, Catalogue, build_request, find_base_url
 from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.settings import ApiSettings
 from tests.servers.orders_api import DOCUMENTATION
