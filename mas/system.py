@@ -32,16 +32,9 @@ class Answerer(Protocol):
     async def acall(
         self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
     ) -> "dspy.Prediction":
-        """Answer a question.
+        """Return a prediction with `final_answer`, `final_reasoning_trace` and `state` (the complete final state).
 
-        Args:
-            question: the text of the sample.
-            file: path of the attachment.
-            inputs: named fields of the sample, of which `question` is the readable text; a system that takes a question
-                alone ignores them.
-
-        Returns:
-            A prediction with `final_answer`, `final_reasoning_trace` and `state` (the complete final state).
+        Named `inputs` are fields of the sample, of which `question` is the readable text; some systems ignore them.
         """
         ...
 
@@ -90,11 +83,7 @@ class System(Protocol):
         ...
 
     def check(self) -> None:
-        """Check the settings before anything is loaded.
-
-        Raises:
-            UserError: a setting is unknown or out of range.
-        """
+        """Check the settings before anything is loaded; UserError: one is unknown or out of range."""
         ...
 
     def secrets(self) -> Collection[str]:
@@ -110,9 +99,7 @@ class System(Protocol):
     ) -> AbstractContextManager[Resources]:
         """Open the servers, pools and sandboxes that last as long as a run; entered before `build`.
 
-        Args:
-            settings: the run's settings of tools.
-            report_missing: called once for each service that is missing; the run continues without it.
+        `report_missing` is called once for each service that is missing; the run continues without it.
         """
         ...
 
@@ -164,11 +151,7 @@ class ServedSystem(System, Protocol):
     """A system with an HTTP service of its own."""
 
     def check_service(self) -> None:
-        """Check what serving needs, before anything heavy is imported.
-
-        Raises:
-            UserError: a package or a token is missing.
-        """
+        """Check what serving needs, before anything heavy is imported; UserError: a package or a token is missing."""
         ...
 
     def serve_application(self, program: Program, options: ServiceOptions) -> Service:

@@ -1,11 +1,5 @@
 """Agents of a system as data: a spec gives an agent its predictor, its toolbox, and the check of its settings.
 
-    AGENTS = (AgentSpec("expert", "mas.systems.gaia.nodes.Solve", uses_tools=True, critic="critic_expert"), …)
-
-    check_agents("gaia", AGENTS, settings, tools)
-    AGENTS[0].make_predictor()                                           # dspy.Predict(Solve)
-    make_toolbox(settings["expert"], tools, resources).tools["calculator"]      # a dspy.Tool
-
 Settings of an agent are its entry in the system's file:
 
     system:

@@ -1,13 +1,4 @@
-"""Stack traces for records and logs: modules, lines and functions, without code, variables or folders of the machine.
-
-try:
-    run()
-except Exception as error:
-    format_stack(error)
-# mas.agents.react:203 in _run_tool
-# mas.tools.calculator:88 in calculator
-# ZeroDivisionError: division by zero
-"""
+"""Stack traces for records and logs: modules, lines and functions; no code, variables or folders of the machine."""
 
 import re
 import sys

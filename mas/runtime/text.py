@@ -1,10 +1,4 @@
-"""Small functions on texts, and on values that become texts.
-
-replace_surrogates({"word": "a\\ud83db"})     # {"word": "a?b"}
-format_count(1, "answer")                    # "1 answer"
-name_type(5)                                 # "an int"
-to_jsonable({"seen": {"b", "a"}, "file": Path("/data/a.csv")})      # {"seen": ["a", "b"], "file": "a.csv"}
-"""
+"""Small functions on texts, and on values that become texts."""
 
 import dataclasses
 import math

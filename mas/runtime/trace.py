@@ -1,11 +1,6 @@
 """Trace of one sample's run: a tree of spans, recorded while it happens.
 
 Everything that a run later shows (the record's trajectory, the log lines, MLflow's trace) is made from this one stream.
-
-    trace = Trace("7f3c…", listener=print)
-    with record_trace(trace), span("tool", "calculator", inputs={"expression": "2+2"}) as current:
-        current.outputs = {"result": "4"}
-    trace.spans[0].seconds         # 0.0001…
 """
 
 import time
