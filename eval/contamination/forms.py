@@ -1,16 +1,18 @@
-"""Spellings of a target, and passages of a question, that leak checks look for in a `Reading`.
+"""Spellings of a target, and passages of a question, and the search for many of them at once in a `Reading`.
 
 set(derive_forms("1,234 metres"))      # the number 1234, and the run of letters 1234metres
 list(extract_passages("Which lamp was lit first at Marrow Point in 1874?", PASSAGE))     # three runs of eight words
+index = FormIndex([*derive_whole_forms("1,234"), *derive_whole_forms("Pavel Del")])
+list(index.find(Reading("Pavel-Del paid 1234 crowns.")))     # [(("word", "paveldel"), 0, 9), (("number", "1234"), …)]
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from eval.contamination.text import Piece, Reading, parse_quantity
+from eval.contamination.text import Piece, Reading, join_words, parse_quantity
 
 PASSAGE, HINT = 8, 4  # words of a question
 LONGEST = 200  # characters of a form
@@ -24,6 +26,9 @@ COMMON_WORDS = frozenset(Path(__file__).with_name("common_words.txt").read_text(
 LIST = re.compile("[,;\n]")  # as in eval/scorers/gaia.py
 _ARTICLES = ("the", "a", "an")
 
+Key = tuple[str, str]  # how a form is written, and its text
+Place = tuple[Key, int, int]  # what was found, and where in the reading's text
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -36,7 +41,7 @@ class Form:
     specific: bool = False  # too long to occur by chance
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> Key:
         return self.how, self.text
 
 
@@ -132,3 +137,57 @@ def _is_weak_number(number: str) -> bool:
 def _count_digits(number: str) -> int:
     """Return the number of significant digits."""
     return len(number.replace(".", "").lstrip("0")) if "." in number else len(number.rstrip("0"))
+
+
+class FormIndex:
+    """Forms to be looked for. It is kept in memory only: most of them are answers."""
+
+    def __init__(self, forms: Iterable[Form] = ()) -> None:
+        self._keys: set[Key] = set()
+        self._lengths: set[int] = set()  # of the runs of letters
+        self._sizes: set[int] = set()  # of the runs of words
+        for form in forms:
+            self.add(form)
+
+    def add(self, form: Form) -> Key:
+        if form.how == "word":
+            self._lengths.add(len(form.text))
+        elif form.how == "gram":
+            self._sizes.add(form.n_words)
+        self._keys.add(form.key)
+        return form.key
+
+    def find(self, reading: Reading) -> Iterator[Place]:
+        """Yield all occurrences, also of lists without their `and`."""
+        words = reading.words
+        yield from self._find_runs(words)
+        for number in reading.numbers:
+            if (key := ("number", number.text)) in self._keys:
+                yield key, number.start, number.end
+        yield from self._find_grams(words, self._sizes)
+        without_and = [word for word in words if word.text != "and"]
+        if len(without_and) < len(words):
+            yield from self._find_grams(without_and, self._sizes - {PASSAGE, HINT})
+
+    def _find_runs(self, words: Sequence[Piece]) -> Iterator[Place]:
+        """Yield runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
+        text = join_words(words)
+        ends: dict[int, int] = {}  # where a word ends in the squeezed text → where it ends in the reading's
+        at = 0
+        for word in words:
+            at += len(word.text)
+            ends[at] = word.end
+        lengths, at = sorted(self._lengths), 0
+        for word in words:
+            for length in lengths:
+                end = ends.get(at + length)
+                if end is not None and (key := ("word", text[at : at + length])) in self._keys:
+                    yield key, word.start, end
+            at += len(word.text)
+
+    def _find_grams(self, words: Sequence[Piece], sizes: Iterable[int]) -> Iterator[Place]:
+        texts = [word.text for word in words]
+        for size in sizes:
+            for first in range(len(words) - size + 1):
+                if (key := ("gram", " ".join(texts[first : first + size]))) in self._keys:
+                    yield key, words[first].start, words[first + size - 1].end

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
-from eval.contamination.form_index import FormIndex, Key
-from eval.contamination.forms import PASSAGE, derive_whole_forms, extract_passages, split_items
+from eval.contamination.forms import PASSAGE, FormIndex, Key, derive_whole_forms, extract_passages, split_items
 from eval.contamination.text import Reading
 from mas.tools.browser.page import remove_controls
 from mas.tools.files.paging import remove_line_marks

@@ -21,13 +21,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 from eval.benchmarks.dataset import EXPECTED, Sample, list_gold_texts
-from eval.contamination.form_index import FormIndex, Key
 from eval.contamination.forms import (
     HINT,
     LONGEST,
     PASSAGE,
     SHORT,
     Form,
+    FormIndex,
+    Key,
     are_common,
     derive_forms,
     derive_inflected_forms,
