@@ -32,9 +32,9 @@ from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.intervals import CRITICAL
 from eval.analysis.statistics.paired_interval import ALPHA, compute_paired_statistic
 from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
+from eval.config.evaluation import require
 from eval.execution.termination import is_server_failure
 from eval.runs.record import Record
-from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from optimize.gate.looks import LookPlan, plan_looks, shrink_gain
 from optimize.gate.sealed_log import FIRST_LEVEL
@@ -67,14 +67,10 @@ class GateSettings:
         Raises:
             UserError: a setting is out of range.
         """
-        ranges = (
-            (0 <= self.min_gain < 1, "min_gain", "a share from 0 to below 1, such as 0.05 for 5 points"),
-            (self.epochs >= 1, "epochs", "at least 1"),
-            (1 <= self.looks <= MAX_LOOKS, "looks", f"1 to {MAX_LOOKS}"),
-        )
-        for holds, key, expected in ranges:
-            if not holds:
-                raise UserError(f"gate.{key}={getattr(self, key):g} is out of range; expected {expected}.")
+        share = "a share from 0 to below 1, such as 0.05 for 5 points"
+        require(0 <= self.min_gain < 1, "gate.min_gain", self.min_gain, share)
+        require(self.epochs >= 1, "gate.epochs", self.epochs, "at least 1")
+        require(1 <= self.looks <= MAX_LOOKS, "gate.looks", self.looks, f"1 to {MAX_LOOKS}")
 
 
 @dataclass(frozen=True)

@@ -251,11 +251,9 @@ class LeakReport:
         blocking = [hit for hit in self.hits if hit.status == "blocking"]
         shown = [f"{hit.split} {hit.kind} ({hit.agent}, {hit.place}, {hit.sample_id})" for hit in blocking[:_MAX_SHOWN]]
         more = [f"{len(blocking) - _MAX_SHOWN} more"] if len(blocking) > _MAX_SHOWN else []
-        others = Counter(hit.status for hit in self.hits if hit.status != "blocking")
-        quiet = [f"{n} {_QUIET[status]}" for status, n in others.items()]
-        if n_parent := sum(hit.note == OF_UNGATED_PARENT for hit in blocking):
-            quiet.insert(0, f"{n_parent} {OF_UNGATED_PARENT}")
-        return "; ".join([", ".join([*shown, *more]) or "nothing that blocks", *quiet])
+        kinds = [hit.note if hit.note == OF_UNGATED_PARENT else _QUIET.get(hit.status) for hit in self.hits]
+        counts = Counter(sorted(filter(None, kinds), key=lambda kind: kind != OF_UNGATED_PARENT))
+        return "; ".join([", ".join([*shown, *more]) or "nothing that blocks", *(f"{counts[k]} {k}" for k in counts)])
 
     def to_dict(self) -> dict[str, Any]:
         return {"blocked": self.blocked, "checked": self.checked, "hits": [asdict(hit) for hit in self.hits]}

@@ -30,32 +30,17 @@ import dspy.teleprompt.random_search
 import dspy.teleprompt.utils
 import gepa.core.engine
 import gepa.proposer.merge
-from dspy.primitives.base_module import BaseModule
-from dspy.propose.dataset_summary_generator import create_dataset_summary
-from dspy.propose.grounded_proposer import GroundedProposer
-from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
+from dspy.primitives.base_module import BaseModule as BaseModule
+from dspy.propose.dataset_summary_generator import create_dataset_summary as create_dataset_summary
+from dspy.propose.grounded_proposer import GroundedProposer as GroundedProposer
+from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer as InstructionProposer
 from dspy.utils import parallelizer
 
 from mas.prompt_sets.dspy_internals import check_dspy_version
 from mas.runtime.errors import UserError
 
-__all__ = [
-    "BaseModule",
-    "GroundedProposer",
-    "InstructionProposer",
-    "Scored",
-    "adapt_mipro",
-    "create_dataset_summary",
-    "observe_draws",
-    "run_isolated",
-    "to_examples",
-]
-
-GEPA_VERSION = "0.1."  # how a version of gepa begins that has the names used here
-
-
 check_dspy_version(dspy.__version__)
-if not version("gepa").startswith(GEPA_VERSION):
+if not version("gepa").startswith("0.1."):  # which has the names used here
     raise UserError(
         f"gepa {version('gepa')} is installed, but tuning (optimize/search/dspy_compat.py) uses internals of gepa 0.1; "
         "install the locked packages: make setup."
