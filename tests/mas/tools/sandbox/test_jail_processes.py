@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mas.tools.sandbox import seccomp
+from mas.tools.sandbox import jail as bubblewrap_jail
 from tests.mas.tools.sandbox.conftest import Sandbox
 
 SECRET = "sk-this-must-never-be-inside"
@@ -52,8 +52,8 @@ def test_there_is_no_program_to_become(jail: Sandbox) -> None:
 
 
 def test_every_system_call_that_is_not_on_the_list_is_refused_also_by_its_number(jail: Sandbox) -> None:
-    column = list(seccomp.AUDIT_ARCHS).index(platform.machine())
-    allowed = {both[column] for both in seccomp.ALLOWED.values()} | {seccomp.CLONE[platform.machine()]}
+    column = list(bubblewrap_jail.AUDIT_ARCHS).index(platform.machine())
+    allowed = {both[column] for both in bubblewrap_jail.ALLOWED.values()} | {bubblewrap_jail.CLONE[platform.machine()]}
     jail.value(SYSCALL)
     uprobes = {335, 336}  # which no filter sees: the kernel's own trampoline uses them, other callers are killed
     refused = sorted(set(range(480)) - allowed - uprobes)
@@ -66,8 +66,8 @@ def test_every_system_call_that_is_not_on_the_list_is_refused_also_by_its_number
 @pytest.mark.parametrize("flags", ["17", "0x11 | 0x4000 | 0x100", "0x10000000 | 17", "0x00010000 | 0x10000000", "0x80"])
 def test_clone_makes_threads_only(jail: Sandbox, flags: str) -> None:
     jail.value(SYSCALL)
-    assert jail.value(f"syscall({seccomp.CLONE[platform.machine()]}, {flags}, 0, 0, 0, 0)") == "'EPERM'"
-    assert jail.value(f"syscall({seccomp.CLONE3}, 0, 0)") == "'ENOSYS'"
+    assert jail.value(f"syscall({bubblewrap_jail.CLONE[platform.machine()]}, {flags}, 0, 0, 0, 0)") == "'EPERM'"
+    assert jail.value(f"syscall({bubblewrap_jail.CLONE3}, 0, 0)") == "'ENOSYS'"
     assert jail.value("import threading as t; x = []; a = t.Thread(target=x.append, args=[1]); a.start(); a.join(); x")
 
 
