@@ -5,8 +5,8 @@
     labels.find(" Billing")            # "billing": case and white space do not count
     labels.find("Paveldel")            # None
 
-A target that is wrongly taken for a label would no longer be protected from prompts and feedback. So the rule of
-`find_labels` holds for a whole set of samples or for none of it, and `data.labels` overrides it.
+A target that is wrongly taken for a label is not protected from prompts and feedback: so `find_labels` decides for a
+whole set of samples, and `data.labels` overrides it.
 """
 
 import re
@@ -62,10 +62,8 @@ class LabelSet:
 def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), given: Sequence[str] = ()) -> LabelSet:
     """Return the labels of samples; none unless their targets are clearly classes.
 
-    Counted are different questions, so a question that is repeated counts once. The targets are ranked by how many
-    questions share them. Labels are those at the top which at least `MIN_QUESTIONS` share, and an eighth of an even
-    share among these. They must make up nine tenths of the questions and be at most as many as the square root of the
-    number that they cover.
+    Of different questions, at least `MIN_QUESTIONS` share a label, and an eighth of an even share. Labels cover nine
+    tenths of the questions, and are at most as many as the square root of the number that they cover.
 
     Args:
         samples: in which each label must occur; for tuning the training questions.
