@@ -120,7 +120,6 @@ def run_cli(command: Callable[[], int]) -> int:
 
 
 def _report_end(command: Callable[[], int]) -> int:
-    """Run a command and return its exit code; print why it ended early."""
     try:
         return command()
     except InterruptedRunError as interrupt:

@@ -139,7 +139,6 @@ def _format_value(value: object) -> str:
 
 
 def _prepare() -> None:
-    """Read `.env`, and register the resolver that the files in `conf/` use."""
     load_dotenv(PROJECT_ROOT / ".env")
     OmegaConf.register_new_resolver("outputs", lambda: str(OUTPUTS), replace=True)
 
@@ -206,6 +205,5 @@ def get_task_overrides() -> list[str]:
 
 
 def _remove_sign(override: str) -> str:
-    """Return the override without the sign that `prepare_arguments` has added."""
     typed = override.removeprefix("++")
     return typed if _OPEN_BRANCH.match(typed) else override

@@ -40,8 +40,6 @@ LOG_LEVELS = ("debug", "info", "warning", "error", "warn")  # in any case
 
 @dataclass
 class RunSettings:
-    """Part `run` of the configuration."""
-
     name: str | None = None  # null: made from system, model and data
     dir: str | None = None  # the run's own folder; null: outputs/eval/<time>_<name>
     concurrency: int = 16  # questions at once
@@ -130,7 +128,6 @@ class EvalConfig:
                 raise UserError(str(error).replace("scorer.", f"extra_scorers.{name}.")) from error
 
     def check_system(self) -> PromptSet | None:
-        """Check the program under test: its settings and its prompt set."""
         self.system.check()
         self.tools.check()
         return self.read_prompts()
@@ -143,7 +140,6 @@ class EvalConfig:
         return read_prompt_set(self.prompts, agent_names(self.system), self.system.name, PROJECT_ROOT)
 
     def check_model(self) -> None:
-        """Check the model, for this system."""
         if self.needs_model:
             check_agents(self.model, agent_names(self.system))
             self.model.check()
@@ -156,7 +152,6 @@ class EvalConfig:
         return max(1, min(wanted, self.model.max_connections // n_sides))
 
     def check_budget(self) -> None:
-        """Refuse a budget in money with a model whose prices are unknown."""
         budgets = {"run.max_cost_usd": self.run.max_cost_usd, "limits.cost_usd": self.limits.cost_usd}
         given = [f"{key}={value:g}" for key, value in budgets.items() if value is not None]
         if not given:
@@ -177,7 +172,6 @@ class EvalConfig:
         return {_OWN_PRICES: asked, **judging}
 
     def list_unpriced_models(self, more_names: Sequence[str] = ()) -> list[str]:
-        """Return the models whose price is unknown, those in `more_names` included."""
         found = {name for names in self._unpriced().values() for name in names}
         return sorted({*found, *self.model.list_unpriced(more_names)})
 
@@ -215,7 +209,6 @@ class EvalConfig:
         return sort_secrets([*self.model.secrets(), *self.system.secrets(), *judges, *others])
 
     def redact(self, text: str) -> str:
-        """Return the text without secrets: a refusal may repeat the key."""
         return build_redactor(tuple(self.secrets()))(text)
 
     def redact_tree(self, tree: Mapping[str, object]) -> dict[str, Any]:
@@ -346,7 +339,6 @@ def check_branches(schema: DictConfig, values: Mapping[Any, object], prefix: str
 
 
 def _check_resuming(run: RunSettings) -> None:
-    """Refuse options that would silently begin, and pay for, a new run."""
     if run.resume is not None and not run.resume.strip():
         raise UserError(
             "run.resume is empty; name the run to resume (latest, a name or a path), or leave run.resume out."

@@ -122,7 +122,6 @@ class ServerTracking:
         return (self.uri or os.environ.get(URI_VARIABLE) or "").strip()
 
     def _split(self) -> SplitResult:
-        """Return the parts of the address; all are empty if it is none."""
         try:
             parts = urlsplit(self._given())
             _ = parts.port  # raises for an invalid port
@@ -139,8 +138,6 @@ class ServerTracking:
 
 @dataclass
 class NoTracking:
-    """MLflow is not used."""
-
     def check(self) -> None:
         pass
 

@@ -18,7 +18,6 @@ def list_parts(system: str | None, model: str | None, data: str | None, prompts:
 
 
 def format_percent(share: float | None) -> str:
-    """Return a share as a percentage."""
     return NOT_AVAILABLE if share is None else f"{share:.1%}"
 
 
@@ -28,44 +27,36 @@ def format_floor(share: float | None, incomplete: bool) -> str:
 
 
 def format_interval(bounds: Interval | None) -> str:
-    """Return an interval of a share."""
     return f"{format_percent(bounds[0])} to {format_percent(bounds[1])}" if bounds else NOT_AVAILABLE
 
 
 def format_bounds(bounds: Interval | None) -> str:
-    """Return an interval in brackets, to follow its share."""
     return f" ({format_interval(bounds)})" if bounds else ""
 
 
 def format_share(share: float | None, bounds: Interval | None, incomplete: bool = False) -> str:
-    """Return a share with its interval in brackets."""
     return format_floor(share, incomplete) + format_bounds(bounds)
 
 
 def format_points(difference: float) -> str:
-    """Return a difference of two percentages."""
     return f"{100 * difference:+.1f}"
 
 
 def format_p_value(p: float) -> str:
-    """Return a p value with three digits."""
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def format_usd(cost_usd: float | None) -> str:
-    """Return a cost."""
     return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
 
 
 def shorten_number(n: int) -> str:
-    """Return a large number in thousands or millions."""
     if n >= 1_000_000:
         return f"{n / 1_000_000:,.1f} M"
     return f"{n / 1_000:,.1f} k" if n >= 10_000 else f"{n:,}"
 
 
 def describe_without(numbers: ScoreWithout, n: int, incomplete: bool, metric: str) -> str:
-    """Return the metric without n samples."""
     share = format_floor(numbers.score_without, incomplete)
     bounds = format_bounds(numbers.score_without_ci95)
     return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{bounds}"

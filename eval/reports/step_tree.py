@@ -47,7 +47,6 @@ class Step:
         return " · ".join([*took, *_list_facts(self.calls)])
 
     def to_dict(self) -> dict[str, object]:
-        """Return what `steps.js` draws, without what is empty."""
         same = ("kind", "title", "facts", "asked", "said", "decision", "warnings", "error")
         values: dict[str, object] = {name: getattr(self, name) for name in same}
         values |= {"calls": [each.id for each in self.calls], "inner": [each.to_dict() for each in self.inner]}
@@ -83,7 +82,6 @@ def build_calls(trajectory: Sequence[Mapping[str, object]]) -> dict[str, dict[st
 
 
 def mark_answer(record: Record) -> str:
-    """Return the verdict on an answer as pages show it."""
     if record.error is not None:
         return "not run" if record.error_class == NOT_RUN else "error"
     if not record.scored:
@@ -92,7 +90,6 @@ def mark_answer(record: Record) -> str:
 
 
 def _list_facts(calls: Sequence[Span]) -> Iterator[str]:
-    """Yield what calls to language models took in all."""
     if not calls:
         return
     facts = [span.attributes for span in calls]
@@ -189,7 +186,6 @@ def _flatten(text: str) -> str:
 
 
 def format_cost(cost_usd: float | None) -> str:
-    """Return a cost."""
     return f"cost {NOT_AVAILABLE}" if cost_usd is None else format_usd(cost_usd)
 
 
@@ -202,7 +198,6 @@ def _format_value(value: object) -> str:
 
 
 def _join_parts(message: Mapping[str, object]) -> str:
-    """Return the texts of a message to or from a model."""
     parts = message.get("parts")
     if not isinstance(parts, list):
         return ""

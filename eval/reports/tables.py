@@ -22,14 +22,12 @@ class Table:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """Return titles and classes as `parts.table` takes them."""
         return [(title, "" if self._is_left(place) else "number") for place, title in enumerate(self.headings)]
 
     def _is_left(self, place: int) -> bool:
         return place == 0 or self.headings[place] in self.left
 
     def drop(self, *headings: str) -> "Table":
-        """Return the table without some columns."""
         kept = [place for place, heading in enumerate(self.headings) if heading not in headings]
         rows = [[row[place] for place in kept] for row in self.rows]
         return Table([self.headings[place] for place in kept], rows, self.left)

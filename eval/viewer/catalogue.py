@@ -30,7 +30,6 @@ class Catalogue:
         self.folder = folder.absolute()
 
     def find(self, run_id: str) -> Path | None:
-        """Return the folder of an evaluation or a tuning run."""
         return next((folder for folder, _ in find_run_folders(self.folder) if self.name(folder) == run_id), None)
 
     def name(self, folder: Path) -> str:
@@ -38,7 +37,6 @@ class Catalogue:
         return str(folder.relative_to(self.folder)).replace(os.sep, "~") if folder != self.folder else folder.name
 
     def list_pages(self, folder: Path) -> list[str]:
-        """Return the names of the pages in a run's folder."""
         return sorted(name for each in folder.glob("*.html") if self.find_page(folder, name := each.name))
 
     def find_page(self, folder: Path, name: str) -> Path | None:
@@ -48,7 +46,6 @@ class Catalogue:
 
 
 def read_run(folder: Path) -> RunEntry:
-    """Return what is known of a run."""
     return read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
 
 

@@ -40,8 +40,6 @@ Json = dict[str, object]
 
 @dataclass
 class Running:
-    """Answer that is being made."""
-
     sample_id: str
     epoch: int
     since: str
@@ -148,7 +146,6 @@ class LiveRun:
         self._recent.appendleft((mark_answer(record), *shown, f"{round(record.wall_seconds, 1):g} s"))
 
     def _list_running(self) -> list[Running]:
-        """Return the answers under way, the oldest first."""
         running = []
         for (sample_id, epoch, attempt), each in read_running(self.folder / _LOG).items():
             known = self._answers.get((sample_id, epoch))
@@ -198,6 +195,5 @@ class LiveRun:
 
 
 def _measure_seconds(since: str) -> float:
-    """Return the seconds since a time in ISO 8601; 0 if it is none."""
     began = parse_time(since)
     return max(round((datetime.now(UTC) - began).total_seconds(), 1), 0.0) if began else 0.0

@@ -27,7 +27,6 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 def check_configuration(overrides: list[str]) -> Iterator[Finding]:
-    """Check what the chosen system, model and data need."""
     try:
         config = read_config(compose_config(overrides))
     except (*MISTAKES, ValueError) as error:
@@ -78,7 +77,6 @@ def check_isolation() -> Finding:
 
 
 def _check_run(config: EvalConfig) -> None:
-    """Check what a run itself checks first."""
     if config.run.dir and not config.run.resume:
         check_free(Path(config.run.dir))
     config.check()
@@ -117,13 +115,11 @@ def _check_dataset(config: EvalConfig) -> Finding:
 
 
 def _is_fetched(data: Dataset) -> bool:
-    """Return whether the data are in a repository of Hugging Face."""
     repo, path = getattr(data, "repo", None), getattr(data, "path", None)
     return bool(repo) and not path and not Path(str(repo)).is_dir()
 
 
 def _check_tools(config: EvalConfig) -> Iterator[Finding]:
-    """Check what the tools of the system's agents need, as a run does; it goes on without any of it."""
     tools = config.tools
     names = {name for agent in getattr(config.system, "agents", {}).values() for name in getattr(agent, "tools", ())}
     if "tavily_tool" in names:

@@ -69,12 +69,10 @@ def find_typical_answer(config: EvalConfig, runs_folder: Path | None = None) -> 
 
 
 def is_measured(config: EvalConfig, runs_folder: Path | None = None) -> bool:
-    """Return whether an earlier complete run had this program and this model."""
     return next(_list_earlier(config, runs_folder), None) is not None
 
 
 def list_prices(config: EvalConfig) -> list[Price | None]:
-    """Return the price of every model that the system calls; None: unknown."""
     agents = getattr(config.system, "agents", {}).values()
     own = {each.model for each in agents if getattr(each, "model", None)}
     names = {*getattr(config.model, "names", [config.model.name]), *own}
@@ -82,7 +80,6 @@ def list_prices(config: EvalConfig) -> list[Price | None]:
 
 
 def find_price(config: EvalConfig, name: str) -> Price | None:
-    """Return the price of a model of the run; None if it is unknown, as of the simulated one."""
     find = getattr(config.model, "find_price", None)
     return find(name) if find else None
 

@@ -22,8 +22,6 @@ SETUP = "make setup"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's report."""
-
     name: str
     state: str
     what: str

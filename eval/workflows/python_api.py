@@ -314,7 +314,6 @@ def _check_own_models(overrides: Sequence[str]) -> None:
 
 
 def _is_dspy_program(program: Callable[..., object]) -> bool:
-    """Return whether it is a `dspy.Module`, its class, or something that makes one."""
     if (dspy := sys.modules.get("dspy")) is None:
         return False
     if inspect.isclass(program):
@@ -346,7 +345,6 @@ def _names_dspy_program(target: str) -> bool:
 
 
 def _build_system(overrides: Sequence[str]) -> System:
-    """Build the system that the options choose."""
     own = [each for each in overrides if read_option_name(each).startswith("system")]
     return cast(System, build_part(compose_config(own)["system"], "system"))
 
@@ -412,7 +410,6 @@ def _choose_columns(rows: Sequence[object], given: Sequence[str], overrides: Seq
 
 @contextmanager
 def report_mistakes() -> Iterator[None]:
-    """Raise mistakes in the options as UserErrors."""
     try:
         yield
     except UserError:

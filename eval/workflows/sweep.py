@@ -45,7 +45,6 @@ class Sweep:
     jobs: list[Job] = field(default_factory=list)
 
     def find_run(self, job: Job) -> Path | None:
-        """Return the folder of the job's run."""
         return (self.folder / job.folder).resolve() if job.folder else None
 
 

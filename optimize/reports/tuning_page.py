@@ -120,7 +120,6 @@ class Candidate:
 
     @property
     def score_width(self) -> float:
-        """Percent of the width of a bar."""
         return 100 * min(max(self.row.val_score or 0.0, 0.0), 1.0)
 
 
@@ -162,7 +161,6 @@ def _load_part(name: str) -> "Template":
 
 
 def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
-    """Yield value, name and remark of each number at the top."""
     verdict = tuning.verdict
     if tuning.winner:
         sealed, metric = verdict["sealed"], verdict["metric"]

@@ -168,7 +168,6 @@ class _Verdict:
     spend: dict[str, float] | None = None
 
     def describe(self) -> str:
-        """Return the outcome."""
         if self.published:
             return f"published as {self.set}"
         return f"not published: {(self.finish_reason or '').replace('_', ' ')}"
@@ -213,7 +212,6 @@ def _read_tuning(entry: RunEntry) -> RunEntry:
 
 
 def _read_state(folder: Path, stopped: str | None) -> tuple[str, str]:
-    """Return state and reason of a run that is not complete."""
     if is_in_use(folder / DATABASE):
         return RUNNING, ""
     return (CRASHED, SILENT) if stopped in (None, GOING_ON, SILENT) else (STOPPED, stopped)
@@ -258,7 +256,6 @@ class Selection:
         return cls(fields, [word for word, equals, _ in given if not equals])
 
     def select(self, runs: Iterable[RunEntry]) -> list[RunEntry]:
-        """Return the runs for which all conditions hold."""
         return [run for run in runs if self._fits(run)]
 
     def _fits(self, run: RunEntry) -> bool:

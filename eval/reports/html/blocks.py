@@ -48,7 +48,6 @@ class Blocks:
 
     @property
     def notes(self) -> list[str]:
-        """Return a sentence for each name of blocks of which something is left out."""
         where = "right ones first; they are in records.jsonl of the run."
         left_out = sorted(self.left_out.items(), reverse=True)
         return [f"There was no room for the {name} of {format_count(n, 'answer')}, {where}" for name, n in left_out]
@@ -61,7 +60,6 @@ class _Open:
         self.texts, self.values, self.n_chars = dict[str, int](), dict[int, str](), 0  # values as JSON
 
     def share(self, text: str) -> object:
-        """Return a short text as it is, and of a long one a reference to it."""
         if len(text) < _SHARED_CHARS:
             return text
         if text not in self.texts:
@@ -114,5 +112,4 @@ class BlockWriter:
 
 
 def encode_data(text: str) -> str:
-    """Return the base64 of a gzip of a text; the same text gives the same result."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()

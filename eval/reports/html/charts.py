@@ -43,7 +43,6 @@ class Chart:
 
     @property
     def data(self) -> dict[str, object]:
-        """Return what the script draws, without what is empty."""
         return _drop_empty({**vars(self), "points": [_drop_empty(vars(each)) for each in self.points]})
 
     @property
@@ -59,7 +58,6 @@ class Chart:
 
 
 def link(**filters: str) -> str:
-    """Return the address of the rows that have these values."""
     return f"#?{urlencode(filters)}"
 
 
@@ -68,7 +66,6 @@ def _drop_empty(values: dict[str, object]) -> dict[str, object]:
 
 
 def format_number(value: float | None, form: Format) -> str:
-    """Return a number as the charts write it."""
     if value is None:
         return "n/a"
     match form:

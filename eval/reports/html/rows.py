@@ -46,13 +46,11 @@ class Rows:
 
     @cached_property
     def compressed(self) -> str:
-        """Return the rows compressed if they are many, else an empty text."""
         text = write_json(self.data)
         return encode_data(text) if len(text) > MAX_PLAIN_CHARS else ""
 
     @cached_property
     def data(self) -> dict[str, object]:
-        """Return what the script reads: a list per row, in the order of the keys."""
         keys = ["id", *(each.key for each in self.columns)]
         rows = [[row[key] for key in keys] for row in self.values]
         return {

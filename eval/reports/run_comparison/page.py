@@ -38,8 +38,6 @@ _TEMPLATE, _SCRIPT = _HERE / "comparison.html.jinja", _HERE / "comparison.js"
 
 @dataclass(frozen=True, slots=True)
 class ComparedQuestion:
-    """One row of the page."""
-
     question: QuestionRow  # as the first run that has it has it
     answers: Sequence[Sequence[AnswerRow]]  # of each run, by epoch; empty: not answered
     means: Sequence[float]  # value of each run's answers
@@ -86,7 +84,6 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
 
 
 def describe_result(pair: RunComparison, n_comparisons: int) -> str:
-    """Return the verdict in one sentence: how much, and how sure."""
     score, p = pair.comparison.score, pair.p_holm if n_comparisons > 1 else pair.comparison.score.p
     metric, where = pair.comparison.metric, ""
     if pair.n_tuned_on:
@@ -145,7 +142,6 @@ def _build_rows(questions: Sequence[ComparedQuestion], labels: Sequence[str]) ->
 
 
 def chart_differences(result: ComparisonResult, runs: Sequence[ReadRun]) -> Chart:
-    """Return the chart of the differences of two runs or more."""
     if len(runs) > 2:
         first = result.runs[0].label
         points = [_point(f"{pair.run} - {first}", pair.comparison.score) for pair in result.comparisons]

@@ -127,7 +127,6 @@ def format_cost(run: RunEntry) -> str:
 
 
 def _list_parts(run: RunEntry) -> Iterator[str]:
-    """Yield the facts of a run for one line; what is unknown is left out."""
     if run.remark:
         yield run.remark
     if run.state != REFUSED:

@@ -45,8 +45,6 @@ class AnswerRow:
 
 @dataclass(slots=True)
 class QuestionRow:
-    """One row of the page."""
-
     id: str
     level: str
     line: str
@@ -136,7 +134,6 @@ def _build_answer(record: Record, key: int, link: "BrokenLink | None") -> Answer
 
 
 def _list_details(record: Record, answer: AnswerRow, link: "BrokenLink | None") -> dict[str, object]:
-    """Return what opens with an answer, without what is empty."""
     usage, failure = record.usage, record.error_details
     rejected = ", ".join(f"{agent} {n}" for agent, n in (failure.retry_counts if failure else {}).items() if n)
     place = [record.error_component, failure and failure.step and f"step {failure.step}"]

@@ -60,7 +60,6 @@ def write_report(
 
 
 def limit_questions(epochs: int) -> int:
-    """Return the number of samples that the page has room for."""
     return max(MAX_ANSWERS // max(epochs, 1), 1)
 
 
@@ -115,7 +114,6 @@ def _build_page(
 
 
 def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
-    """Yield title, remark and content of the tables below the questions."""
     several = ", by level and tag" if len(summary.by_level) + len(summary.by_tag) else ""
     yield f"Counts of all answers{several}", "", build_counts(summary, summary.by_tag)
     if summary.by_epochs:
@@ -174,7 +172,6 @@ def _build_row(question: QuestionRow, tags: Sequence[str]) -> dict[str, object]:
 
 
 def _build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[tuple[str, str, str]]:
-    """Yield value, name and remark of the score, what it cost, and how long it took."""
     interval = f"95% interval {format_interval(summary.score_ci95)}"
     remark = "not complete: no interval" if summary.incomplete else interval
     yield format_floor(summary.score, summary.incomplete), summary.metric, remark
@@ -223,7 +220,6 @@ def _build_score_charts(summary: Summary) -> Iterator[Chart]:
 
 
 def _build_loss_charts(summary: Summary) -> Iterator[Chart]:
-    """Yield where points are lost, then how long each agent takes."""
     if lost := summary.attribution:
         rest = f" (the {MAX_CAUSES} largest of {len(lost)})" if len(lost) > MAX_CAUSES else ""
         title = f"Points lost of 100, by the first broken link{rest}"
