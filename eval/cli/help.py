@@ -3,9 +3,9 @@
 import ast
 import re
 
-from eval.cli.hydra_compat import CONF
 from eval.cli.paths import PROJECT_ROOT
 
+CONF = PROJECT_ROOT / "conf"
 _SHARED = CONF / "every_run.yaml"  # options that evaluations and tuning runs have
 _GROUP = re.compile(r"  - (?P<group>\w+): (?P<default>\S+)\s*# (?P<meaning>.+)")
 
