@@ -56,8 +56,7 @@ def _read_user() -> str:
 
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
-    from eval.viewer.application import serve_viewer
-    from eval.viewer.catalogue import Catalogue
+    from eval.viewer.application import Catalogue, serve_viewer
 
     return serve_viewer(Catalogue(given.folder), given.port, given.user)
 

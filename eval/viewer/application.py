@@ -4,6 +4,7 @@ serve_viewer(Catalogue(OUTPUTS), port=8770, user="ada")
 """
 
 import os
+import re
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,14 +19,13 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from eval.analysis.human_review import find_gold_folder
-from eval.analysis.run_list.read_runs import EVALUATION, read_runs
+from eval.analysis.run_list.read_runs import EVALUATION, TUNING, RunEntry, find_run_folders, read_entry, read_runs
 from eval.cli.command import FINISHED, handle_signals
 from eval.reports.html.rows import ROWS
 from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
 from eval.reports.run_list.page import render_index
 from eval.runs.folder import DATABASE, TUNING_FILE, format_path
 from eval.runs.store import StoreError
-from eval.viewer.catalogue import Catalogue, list_notices, read_run
 from eval.viewer.live_run import LiveRun
 from eval.viewer.protection import HOST, Access, Guard
 from eval.viewer.review_queue import ReviewQueue
@@ -33,6 +33,7 @@ from eval.workflows.service import open_listener
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import print_line
+from mas.simulation import SIMULATED_NOTICE
 
 _HERE = Path(__file__).parent
 _NICENESS = 5
@@ -48,6 +49,48 @@ _SANDBOX = (
 )
 _REFUSALS = (HTTPException, UserError, StoreError)  # are answered with their sentence
 Json = dict[str, object]
+_PAGE = re.compile(r"[A-Za-z0-9][\w.-]*\.html")
+
+
+class Catalogue:
+    """Runs in outputs/, in a folder like outputs/eval, or a single one, by the id in their address.
+
+    Only folders found here are read: no address is a path.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """
+        Raises:
+            UserError: there is no such folder.
+        """
+        if not folder.is_dir():
+            raise UserError(f"{folder} is no folder; name one with runs, such as outputs, or the folder of a run.")
+        self.folder = folder.absolute()
+
+    def find(self, run_id: str) -> Path | None:
+        return next((folder for folder, _ in find_run_folders(self.folder) if self.name(folder) == run_id), None)
+
+    def name(self, folder: Path) -> str:
+        """Return the id of a run's folder, as it stands in addresses."""
+        return str(folder.relative_to(self.folder)).replace(os.sep, "~") if folder != self.folder else folder.name
+
+    def list_pages(self, folder: Path) -> list[str]:
+        return sorted(name for each in folder.glob("*.html") if self.find_page(folder, name := each.name))
+
+    def find_page(self, folder: Path, name: str) -> Path | None:
+        """Return the path of a page in a run's folder; None if there is none, or it is a link."""
+        path = folder / name
+        return path if _PAGE.fullmatch(name) and path.is_file() and not path.is_symlink() else None
+
+
+def read_run(folder: Path) -> RunEntry:
+    return read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
+
+
+def list_notices(entry: RunEntry) -> list[str]:
+    """Return what a reader must know before any number of a run: its model is simulated, it measures nothing."""
+    no_measurement = f"No measurement: {entry.no_measurement}." if entry.no_measurement else ""
+    return [each for each in (SIMULATED_NOTICE if entry.simulated else "", no_measurement) if each]
 
 
 def make_application(desk: "Desk") -> Starlette:

@@ -117,7 +117,7 @@ def test_a_failure_is_told_with_its_component_and_without_the_key(ask: Ask, monk
         (["  ", "model=offline"], "the question is empty"),
         ([SUM, "--file", "nowhere.csv", "model=offline"], "--file nowhere.csv is not a file under "),
         ([SUM, "--fil", "x"], "unrecognized arguments: --fil"),
-        (["What", "is", "this?"], "'is' is not an option; options are given as name=value, and texts in quotes."),
+        (["What", "is", "this?"], "'is' cannot be read; options are given as name=value"),
         ([SUM, "model=nope"], "model=nope is not known; choose one of: "),
         ([SUM], "model=gpt-4o-mini needs an API key"),
         ([SUM, "model=offline", "run.deadline_seconds=0"], "run.deadline_seconds=0.0 is out of range"),

@@ -9,8 +9,8 @@ from eval import compare, report
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, InterruptedRunError, run_cli
 from eval.execution.console import Console
 from eval.execution.termination import print_to_stderr
-from eval.reports.live_steps import LiveSteps, print_answer
 from eval.runs.record import Usage
+from eval.workflows.single_answer import LiveSteps, print_answer
 from mas.runtime.errors import UserError
 from mas.runtime.trace import Span
 from tests.eval.stored_run import CONFIG, SESSION, answered, stored_run

@@ -9,8 +9,7 @@ from starlette.testclient import TestClient
 
 from eval.analysis.human_review.labels import read_labels
 from eval.runs.store import RunStore
-from eval.viewer.application import Desk, make_application
-from eval.viewer.catalogue import Catalogue
+from eval.viewer.application import Catalogue, Desk, make_application
 from eval.viewer.protection import Access, Guard
 from mas.simulation import SIMULATED_NOTICE
 from tests.eval.stored_run import answered, stored_run

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.runs.store import RunStore
-from eval.viewer.catalogue import Catalogue
+from eval.viewer.application import Catalogue
 from eval.viewer.review_queue import ReviewQueue
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
