@@ -21,10 +21,6 @@ def sealed_answers_break_it(question: str, answer: str | None, target: str) -> b
     return answer == target
 
 
-def always_right(question: str, answer: str | None, target: str) -> bool:
-    return True
-
-
 def gives_feedback(
     gold: dspy.Example,
     pred: dspy.Prediction,
