@@ -3,7 +3,7 @@
 config = read_config(composed)
 config.check()
 config.parent                         # the prompt set to start from
-config.build_evaluation(epochs=5)     # the configuration of the sealed test
+config.base                           # the configuration of an evaluation that answers as this run does
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.evaluation import EvalConfig, RunSettings, build_part, check_branches, require
+from eval.config.evaluation import EvalConfig, build_part, check_branches, require
 from eval.config.evaluation import read_config as read_evaluation
 from eval.execution.budget import BudgetSettings
 from eval.runs.folder import TUNING_FILE
@@ -96,7 +96,14 @@ class TuneConfig(TuningOptions):
             raise UserError(f"system={self.base.system.name} has no prompts to start from; name a set with prompts=….")
         self.base.scorer.check()
         self.base.check_model()
-        self.run.concurrency = self.base.limit_concurrency(self.run.concurrency)
+        run = self.run
+        run.concurrency = self.base.limit_concurrency(run.concurrency)
+        self.base.run = replace(
+            self.base.run,
+            concurrency=run.concurrency,
+            deadline_seconds=run.deadline_seconds,
+            drain_seconds=run.drain_seconds,
+        )
         self.base.tracking.check()
         self.base.data.check()
         for part in (self.optimizer, self.splits, self.budget, self.gate):
@@ -107,11 +114,6 @@ class TuneConfig(TuningOptions):
         check_set_name(self.name)
         self._check_places()
         self.parent = prompts
-
-    def build_evaluation(self, epochs: int, concurrency: int) -> EvalConfig:
-        """Return the configuration of an evaluation that answers questions as this run does."""
-        run = replace(RunSettings(), epochs=epochs, concurrency=concurrency, drain_seconds=self.run.drain_seconds)
-        return replace(self.base, run=replace(run, deadline_seconds=self.run.deadline_seconds))
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)

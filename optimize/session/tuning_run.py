@@ -76,8 +76,7 @@ class TuningRun:
         base, missing = self.config.base, MissingServices(self.config.base)
         resources = stack.enter_context(missing.open_resources())
         samples = [*splits.train, *splits.val, *splits.sealed]
-        evaluation = self.config.build_evaluation(1, self.config.run.concurrency)
-        executor = create_executor(evaluation, self.parent, resources, config.worker_config, samples, stack)
+        executor = create_executor(base, self.parent, resources, config.worker_config, samples, stack)
         self._program = executor.program
         self.recorder.info = replace(self.recorder.info, tools=list_offered_tools(self._program))
         store.write_info(self.recorder.info)
