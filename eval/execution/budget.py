@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from eval.config.evaluation import require
-from eval.execution.projection import UNKNOWN, Progress, Projection, project
 from eval.runs.call_log import CallLog
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
@@ -210,22 +209,6 @@ class Budget:
         with self._lock:
             self._held_back = Spend()
             self._refused_request = self._refused_answer = None
-
-    def project_rest(self, at_once: int) -> Projection:
-        """Return the time left and the cost of the whole run, if the search uses its budget of scored answers.
-
-        Known only during the search; what is held back for the phases after it is included.
-        """
-        with self._lock:
-            spend, rest, planned = self._current_spend(), self._held_back, self.settings.metric_calls
-        if planned is None or not rest.lm_calls:
-            return UNKNOWN
-        cost_usd = None if spend.unknown_cost_calls else spend.cost_usd
-        search = project(Progress(spend.metric_calls, planned, at_once), spend.seconds, cost_usd)
-        if search.eta_seconds is None:
-            return UNKNOWN
-        cost_usd = None if search.cost_usd is None else search.cost_usd + rest.cost_usd
-        return Projection(search.eta_seconds + rest.seconds, cost_usd)
 
     def _current_spend(self) -> Spend:
         return replace(self._spend, seconds=self.earlier.seconds + self.clock() - self._started)

@@ -34,9 +34,6 @@ class Projection:
     cost_usd: float | None  # of all answers of the session, the finished ones included
 
 
-UNKNOWN = Projection(None, None)
-
-
 def project(progress: Progress, elapsed_seconds: float, cost_usd: float | None) -> Projection:
     """Return what the remaining answers take if they are like those so far.
 
@@ -48,7 +45,7 @@ def project(progress: Progress, elapsed_seconds: float, cost_usd: float | None) 
     if progress.done >= progress.total:
         return Projection(0.0, cost_usd)
     if not progress.is_telling:
-        return UNKNOWN
+        return Projection(None, None)
     share = (progress.total - progress.done) / progress.done
     return Projection(elapsed_seconds * share, None if cost_usd is None else cost_usd * (1 + share))
 

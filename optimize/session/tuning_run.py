@@ -22,7 +22,6 @@ from eval.execution.budget import REFLECTION, Budget, read_earlier_spend
 from eval.execution.console import Console, MissingServices
 from eval.execution.executors.contract import SampleHooks
 from eval.execution.executors.selection import create_executor
-from eval.execution.projection import UNKNOWN, format_projection
 from eval.execution.run_session import SessionRecorder, begin_session
 from eval.execution.termination import RunStoppedError, StopController
 from eval.runs.caches import MaskedReplies, SampleResults
@@ -197,9 +196,7 @@ class TuningRun:
         scored = f"{spend.metric_calls:,}" + (f" of {planned:,}" if planned else "")
         usd = f", ${spend.cost_usd:,.4f}" if spend.cost_usd else ""
         spent = f"{spend.lm_calls:,} requests{usd}, {spend.seconds:,.0f} s"
-        rest = self.budget.project_rest(self.config.run.concurrency)
-        left = "" if rest is UNKNOWN else f"; at most {format_projection(rest)}"
-        return f"so far: {self.trials.n_completed:,} answers ({scored} metric calls), {spent}{left}"
+        return f"so far: {self.trials.n_completed:,} answers ({scored} metric calls), {spent}"
 
     def _cancel(self) -> None:
         """Cancel the requests in flight, the reflection's included."""
