@@ -21,6 +21,7 @@ from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 
 SIGNIFICANT_DIGITS = 12
+TEMPERATURE_DECIMALS = 9  # between scales with different zeros
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,3})?)\s*(\D.*)", re.DOTALL)
 _THOUSANDS = re.compile(r"\s*[+-]?\d+,\d")
@@ -60,10 +61,12 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
     try:
         given, wanted = _parse_unit(registry, from_unit), _parse_unit(registry, to_unit)
         source, target = _read_turns(registry, given, wanted), _read_turns(registry, wanted, given)
-        converted, offset = registry.Quantity(amount, source).to(target).magnitude, 0.0
-        if source.dimensionality == {"[temperature]": 1}:
-            offset = float(registry.Quantity(0.0, source).to(target).magnitude)
-        return ToolResult(f"{_format_rounded(converted, offset)} {wanted}")
+        converted = registry.Quantity(amount, source).to(target).magnitude
+        if source.dimensionality == {"[temperature]": 1} and registry.Quantity(0.0, source).to(target).magnitude:
+            converted = round(converted, TEMPERATURE_DECIMALS) + 0.0  # 32 fahrenheit are 0 celsius, not 5.7e-14
+        if not math.isfinite(converted):
+            raise OverflowError("the result is too large")
+        return ToolResult(f"{converted:.{SIGNIFICANT_DIGITS}g} {wanted}")
     except pint.DimensionalityError as error:
         raise ToolError(
             f"{from_unit} is {error.dim1 or error.units1} and {to_unit} is {error.dim2 or error.units2}, "
@@ -108,12 +111,3 @@ def _read_turns(registry: "pint.UnitRegistry[float]", unit: "pint.Unit", other: 
     """Return a unit, with turns a minute as a frequency beside hertz; pint takes 60 rpm for 6.28 hertz."""
     is_frequency = str(unit) == "revolutions_per_minute" and str(other).endswith("hertz")
     return registry.Unit("1/minute") if is_frequency else unit
-
-
-def _format_rounded(value: float, offset: float) -> str:
-    """Return the digits that count; `offset`: zero converted, in whose size the rounding error of degrees arose."""
-    if not math.isfinite(value):
-        raise OverflowError("the result is too large")
-    if offset:  # 32 fahrenheit are 0 celsius, not 5.7e-14
-        value = round(value, SIGNIFICANT_DIGITS - 1 - math.ceil(math.log10(abs(offset)))) + 0.0
-    return f"{value:.{SIGNIFICANT_DIGITS}g}"
