@@ -4,7 +4,7 @@
 
 /article /tables /js-only /empty /latin1 /utf8 /text /data.json /towns.csv /report.pdf /picture.png /video /brotli
 /host (the Host header) · /status/<n> · /chain/<n> (so many redirects, 301, 302, 307, 308 in turn) · /loop ·
-/to?url=<anywhere> · /hang /drip /endless /reset /cut /no-http /bomb /bad-gzip /deflate /raw-deflate
+/to?url=<anywhere> · /hang /drip /endless /reset /cut /no-http /bomb /bad-gzip /members /deflate /raw-deflate
 """
 
 import gzip
@@ -62,6 +62,7 @@ def _bare_deflate(data: bytes) -> bytes:
 _PAGES: Mapping[str, Answer] = {
     "/article": _page(ARTICLE),
     "/gzip": _page(gzip.compress(ARTICLE.encode()), Content_Encoding="gzip"),
+    "/members": _page(gzip.compress(b"first, ") + gzip.compress(b"second") + bytes(8), Content_Encoding="gzip"),
     "/deflate": _page(zlib.compress(ARTICLE.encode()), Content_Encoding="deflate"),
     "/raw-deflate": _page(_bare_deflate(ARTICLE.encode()), Content_Encoding="deflate"),
     "/no-encoding": _page("<p>as it is</p>", Content_Encoding=""),

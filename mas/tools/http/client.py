@@ -11,6 +11,7 @@ checked like any other request.
 import asyncio
 import functools
 import ssl
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -101,8 +102,25 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
             raise ToolError("The reply is compressed in a way that was not asked for; try another page.")
         about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
-        unpacked = _limit_size(response.aiter_bytes(), self._rules.max_bytes)
+        pieces = _unpack_gzip(response) if encoding == "gzip" else response.aiter_bytes()
+        unpacked = _limit_size(pieces, self._rules.max_bytes)
         return httpx.Response(response.status_code, headers=headers, content=unpacked, extensions=response.extensions)
+
+
+async def _unpack_gzip(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the pieces of all members, of which httpx unpacks the first; what follows the last is padding."""
+    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    async for packed in response.aiter_raw():
+        while packed:
+            if member.eof:
+                if not packed.startswith(b"\x1f"):
+                    return
+                member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            try:
+                yield member.decompress(packed)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+            packed = member.unused_data
 
 
 async def _limit_size(pieces: AsyncIterator[bytes], max_bytes: int) -> AsyncIterator[bytes]:

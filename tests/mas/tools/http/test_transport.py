@@ -17,6 +17,7 @@ from mas.tools.http import client as http_client
 from mas.tools.http import url_policy as guard
 from mas.tools.http.client import GuardedTransport, Rules
 from mas.tools.http.url_policy import NotPublicError
+from mas.tools.results import ToolError
 from tests.servers.loopback import running
 from tests.servers.website import Website
 
@@ -136,3 +137,9 @@ def test_a_certificate_that_nobody_knows_is_refused(certified: tuple[Website, ss
     server, _ = certified
     with pytest.raises(httpx.ConnectError, match="certificate"):
         fetch(f"https://127.0.0.1:{server.server_port}/host", Rules(10_000, ("127.0.0.1",)))
+
+
+def test_all_members_of_a_packed_reply_are_read_and_what_follows_them_is_not(site: Website) -> None:
+    assert fetch(f"{site.base_url}/members", Rules(10_000, ("127.0.0.1",))).text == "first, second"
+    with pytest.raises(ToolError, match="larger than 8 bytes"):
+        fetch(f"{site.base_url}/members", Rules(8, ("127.0.0.1",)))
