@@ -90,15 +90,23 @@ def _expand_scorers(argument: str) -> list[str]:
 
 
 def _quote_text(argument: str) -> str:
-    """Quote a text that Hydra cannot read, or would take for a number: data.path=prüfung.csv, run.name=2024_01."""
-    if (found := re.fullmatch(r"""([\w.+@/]+)=([^=,'"\\\[\]{}()$]+)""", argument)) is None:
-        return argument
-    is_number = re.fullmatch(r"[+-]?[\d._]+(?:[eE][+-]?\d+)?", found[2])
-    is_text = not argument.isascii() or (is_number and found[1].rpartition(".")[2] in _TEXTS)
-    return f'{found[1]}="{found[2]}"' if is_text else argument
+    """Quote texts that Hydra cannot read, or would take for numbers: data.path=prüfung.csv, ids=[2024_01,007]."""
+    if found := re.fullmatch(r"""([\w.+@/]+)=([^=,'"\\\[\]{}()$]+)""", argument):
+        quoted = _quote_part(found[1], found[2])
+        return f"ids=[{quoted}]" if found[1] == "ids" else f"{found[1]}={quoted}"
+    if found := re.fullmatch(r"""([\w.+@/]+)=\[([^=:'"\\\[\]{}()$]+)\]""", argument):
+        parts = (part.strip() for part in found[2].split(",") if part.strip())
+        return f"{found[1]}=[{','.join(_quote_part(found[1], part) for part in parts)}]"
+    return argument
 
 
-_TEXTS = ("name", "split", "revision", "sheet", "prompts", "dir", "resume")  # options that are no numbers
+def _quote_part(name: str, value: str) -> str:
+    is_number = re.fullmatch(r"[+-]?[\d._]+(?:[eE][+-]?\d+)?", value)
+    is_text = not value.isascii() or (is_number and name.rpartition(".")[2] in _TEXTS)
+    return f'"{value}"' if is_text else value
+
+
+_TEXTS = ("ids", "name", "split", "revision", "sheet", "prompts", "dir", "resume")  # options that are no numbers
 
 
 def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:

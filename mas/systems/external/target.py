@@ -37,6 +37,8 @@ _CALLS: tuple[Callable[[str, Path | None], Arguments], ...] = (
     lambda question, file: ((question,), {"file": file}),
     lambda question, file: ((question,), {}),
     lambda question, file: ((question, file), {}),
+    lambda question, file: ((), {"question": question, "file": file}),
+    lambda question, file: ((), {"question": question}),
 )
 
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer

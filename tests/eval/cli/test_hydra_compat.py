@@ -83,6 +83,8 @@ def test_a_list_of_scorers_is_a_choice_for_each(argument: str, expected: Any) ->
 def test_a_name_that_looks_like_a_number_stays_a_text(text: str) -> None:
     assert compose_config([f"run.name={text}"]).run.name == text
     assert compose_config([f"split={text}"]).split == text
+    assert compose_config([f"ids={text}"]).ids == [text]
+    assert compose_config([f"ids=[q1,{text}]"]).ids == ["q1", text]
 
 
 def test_a_number_stays_a_number() -> None:
