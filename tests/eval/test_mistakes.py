@@ -142,7 +142,7 @@ MISSING = [
     (["~scorer._target_"], ["scorer has no _target_"]),
     (["scorer=numeric", "scorer.tolerance=-1"], ["scorer.tolerance=-1", "0 or more"]),
     (["scorer=function"], ["scorer.target has no value", "scorer.target=…"]),
-    (["scorer=function", "scorer.target=no_such:rule"], ["scorer.target=no_such:rule", "package.module:function"]),
+    (["scorer=function", "scorer.target=no_such:rule"], ["scorer.target", "the module no_such cannot be imported"]),
     (["scorer=graded"], ["the judge", "OPENAI_API_KEY"]),
     (["scorer=graded", "model@scorer.judge=offline"], ["simulated model cannot judge", "model@scorer.judge=…"]),
     (["data.columns.answer=label"], ["no column 'label'", "data.columns.answer", "Question"]),
