@@ -1,8 +1,12 @@
 """Every file in `conf/` composes and builds; two questions run with each that needs no key and no gate."""
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
@@ -11,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import PARTS, build_part, read_config
 from optimize.session import config as tuning_config
-from tests.eval.command_line import EvalCommand, Finished
+from tests.eval.command_line import NO_SEARCH, EvalCommand, Finished, question, write_questions
 from tests.sampling import mostly_slow
 
 CONF = PROJECT_ROOT / "conf"
@@ -101,6 +105,22 @@ def test_every_command_in_a_comment_is_valid(file: str, command: str, overrides:
     assert READ[command](composed(*overrides, command=command))
 
 
+def two_questions(folder: Path) -> Path:
+    write_questions(
+        folder,
+        question("sum", "What is 2 + 3? Give only the number.", "5"),
+        question("price", "What is the price of apple in the attached file?", "7", file_name="prices.csv"),
+    )
+    (folder / "prices.csv").write_text("name,price\napple,7\npear,9\n")
+    return folder
+
+
+def check_two(finished: Finished) -> None:
+    """Both questions right, by a model that makes no mistakes."""
+    assert (finished.code, finished.err) == (0, NO_SEARCH)
+    assert (finished.summary["n"], finished.summary["n_error"], finished.summary["accuracy"]) == (2, 0, 1.0)
+
+
 def check_two_simulated(finished: Finished) -> None:
     """Both questions ended in a record; the simulated model may be wrong, or break its format, by design."""
     assert finished.code in (0, 2) and finished.err == ""
@@ -111,3 +131,21 @@ def check_two_simulated(finished: Finished) -> None:
 def test_two_questions_run_with_the_sample_and_the_simulated_model(eval_command: EvalCommand) -> None:
     check_two_simulated(eval_command("experiment=offline", "limit=2"))
     check_two_simulated(eval_command("experiment=offline", "limit=2", "model.native_tools=false"))
+
+
+@pytest.mark.parametrize("data", ["gaia", "gaia_level1"])
+def test_two_questions_run_with_a_local_copy_of_gaia(sure_command: EvalCommand, tmp_path: Path, data: str) -> None:
+    split = tmp_path / "GAIA" / "2023" / "validation"
+    metadata = two_questions(split) / "metadata.jsonl"
+    rows = [{"file_name": "", **json.loads(line)} for line in metadata.read_text("utf-8").splitlines()]
+    metadata.unlink()
+    for name in ("metadata.parquet", "metadata.level1.parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), split / name)
+    (tmp_path / "GAIA" / "README.md").write_text(
+        "---\nconfigs:\n"
+        "- {config_name: 2023_all, data_files: [{split: validation, path: 2023/validation/metadata.parquet}]}\n"
+        "- {config_name: 2023_level1, "
+        "data_files: [{split: validation, path: 2023/validation/metadata.level1.parquet}]}\n"
+        "---\n"
+    )
+    check_two(sure_command(f"data={data}", f"data.path={tmp_path / 'GAIA'}"))

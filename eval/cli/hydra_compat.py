@@ -53,11 +53,15 @@ def check_flags(arguments: Sequence[str]) -> None:
 
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign,assignment]
-    _, unknown = parser.parse_known_args(arguments)
-    if unknown and unknown[0].startswith("-"):
-        raise UserError(f"{unknown[0]} is not a flag here; options are given as name=value, and --help lists them.")
+    flags, unknown = parser.parse_known_args(arguments)
+    others = [f"--{name.replace('_', '-')}" for name, value in vars(flags).items() if value and name not in _FLAGS]
+    if refused := [*(each for each in unknown if each.startswith("-")), *others]:
+        raise UserError(f"{refused[0]} is not a flag here; options are given as name=value, and --help lists them.")
     if unknown:
         raise UserError(f"{unknown[0]} comes after a flag; give all options name=value first, then the flags.")
+
+
+_FLAGS = ("overrides", "help", "hydra_help", "cfg", "resolve", "multirun", "config_dir", "shell_completion")  # of Hydra
 
 
 def prepare_arguments(arguments: Sequence[str]) -> list[str]:
@@ -94,19 +98,22 @@ def _quote_text(argument: str) -> str:
     if found := re.fullmatch(r"""([\w.+@/]+)=([^=,'"\\\[\]{}()$]+)""", argument):
         quoted = _quote_part(found[1], found[2])
         return f"ids=[{quoted}]" if found[1] == "ids" else f"{found[1]}={quoted}"
-    if found := re.fullmatch(r"""([\w.+@/]+)=\[([^=:'"\\\[\]{}()$]+)\]""", argument):
+    if found := re.fullmatch(r"""([\w.+@/]+)=\[([^=\\\[\]{}()$]+)\]""", argument):
         parts = (part.strip() for part in found[2].split(",") if part.strip())
         return f"{found[1]}=[{','.join(_quote_part(found[1], part) for part in parts)}]"
     return argument
 
 
 def _quote_part(name: str, value: str) -> str:
+    if "'" in value or '"' in value:
+        return value
     is_number = re.fullmatch(r"[+-]?[\d._]+(?:[eE][+-]?\d+)?", value)
-    is_text = not value.isascii() or (is_number and name.rpartition(".")[2] in _TEXTS)
-    return f'"{value}"' if is_text else value
+    is_text = _NO_NUMBER.fullmatch(value) or (is_number and name.rpartition(".")[2] in _TEXTS)
+    return f'"{value}"' if is_text or name == "ids" or not value.isascii() else value
 
 
-_TEXTS = ("ids", "name", "split", "revision", "sheet", "prompts", "dir", "resume")  # options that are no numbers
+_NO_NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)+|0\d+|\d+[eE]\d{3,})")  # 2024_01, 007 and 12e45678, for Hydra numbers
+_TEXTS = ("name", "split", "revision", "sheet", "prompts", "dir", "resume")  # options that are no numbers
 
 
 def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:

@@ -31,6 +31,7 @@ SELECT 1 FROM ({_TEXTS}) WHERE text IS NULL OR NOT json_valid(text) OR text GLOB
 """  # what is written is JSON of plain ASCII
 _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW  # a run's folder may come from anywhere
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
 
 INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
@@ -274,9 +275,16 @@ class RunDatabase:
             write_lines(self.path.with_name(FACTS), map(json.dumps, chain([meta], plan)))
 
     def _append_copy(self, line: str) -> None:
-        """Append a row to `records.jsonl`; that it cannot be written is no failure of the run."""
-        with suppress(OSError), self.path.with_name(RECORDS).open("a", encoding="ascii") as file:
-            file.write(f"{line}\n")
+        """Append a row to `records.jsonl`, whole or not at all; that it cannot be written is no failure of the run."""
+        path, data = self.path.with_name(RECORDS), f"{line}\n".encode("ascii")
+        with suppress(OSError), os.fdopen(os.open(path, _APPEND, 0o666), "ab", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            try:
+                is_whole = file.write(data) == len(data)
+            except OSError:
+                is_whole = False
+            if not is_whole:  # a full disk
+                os.ftruncate(file.fileno(), end)
 
     def _rewrite_copies(self) -> None:
         """Write the copies again, as after a kill; a full disk is noticed by the next row."""

@@ -64,9 +64,15 @@ def calculator(expression: str) -> ToolResult:
         result = _evaluate(text)
     except (ArithmeticError, TypeError, ValueError, RecursionError, MemoryError) as error:
         raise ToolError(f"{_clip(expression)} cannot be calculated: {str(error) or type(error).__name__}.") from error
+    if isinstance(result, tuple) and re.match(r"(?:modf|frexp)\b", text):
+        return ToolResult(f"({', '.join(map(_format, result))})")
     if not isinstance(result, int | float):
         raise ToolError(f"{_clip(expression)} gives no single number; write an expression such as sum([1, 2, 3]).")
-    return ToolResult(str(result) if isinstance(result, int) else repr(float(f"{result:.15g}")))
+    return ToolResult(_format(result))
+
+
+def _format(number: Number) -> str:
+    return str(number) if isinstance(number, int) else repr(float(f"{number:.15g}"))
 
 
 def _check_text(text: str) -> None:
@@ -141,7 +147,7 @@ def _guard(function: _Function, lists: int = 0, estimate_bits: Callable[..., flo
 
 def _estimate_power(base: Number, exponent: Number) -> float:
     """Return at least the bits of a power of whole numbers; a permutation or combination has fewer."""
-    is_growing = isinstance(base, int) and isinstance(exponent, int) and exponent > 0
+    is_growing = isinstance(base, int) and isinstance(exponent, int) and exponent > 0 and abs(base) > 1
     return abs(int(base)).bit_length() * exponent if is_growing else 0.0
 
 

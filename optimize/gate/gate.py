@@ -249,13 +249,20 @@ def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> Imput
         if is_server_failure(record) and left[record.sample_id]:  # the store keeps the failure
             left[record.sample_id] -= 1
             record = replace(record, score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)
-        imputed.append(record)
+        imputed.append(_unpriced(record))
     return ImputedAnswers(
         parent=imputed,
-        winner=list(winner),
+        winner=[_unpriced(record) for record in winner],
         n_failed={"parent": of_parent.total(), "winner": of_winner.total(), "as_right": as_right.total()},
         questions=list(of_parent | of_winner),
     )
+
+
+def _unpriced(record: Record) -> Record:
+    """Set the cost of a failure to unknown: it must not make prompts look cheaper."""
+    if not is_server_failure(record) and record.answer != COUNTED_AS_RIGHT:
+        return record
+    return replace(record, usage=replace(record.usage, cost_usd=None))
 
 
 def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:

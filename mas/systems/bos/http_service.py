@@ -22,6 +22,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -38,10 +39,17 @@ Events = asyncio.Queue[Event | None]  # None: no more
 Work = tuple[asyncio.Task[None], Events]
 
 MAX_BODY_BYTES = 100_000
+MAX_QUESTION_CHARS = 10_000
 BODY_SECONDS = 10.0  # for a client to send its request
 RETRY_SECONDS = "2"
 _NEED_NO_TOKEN = ("/health", "/openapi.json")
 _STATUSES = {"timeout": 504, "limit": 503}  # of errors; others: 500
+
+
+class ServiceRequest(AgentRequest):
+    """Request of a client."""
+
+    question: str = Field(max_length=MAX_QUESTION_CHARS, pattern=r"\S")
 
 
 def make_application(
@@ -69,7 +77,7 @@ def make_application(
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         return JSONResponse({"detail": f"The request is wrong. {wrong[:1000]}."}, 422)
 
-    async def begin(request: AgentRequest) -> AsyncIterator[Work]:
+    async def begin(request: ServiceRequest) -> AsyncIterator[Work]:
         if len(works) >= settings.max_requests:
             text = f"{settings.max_requests} requests are being answered; try again in {RETRY_SECONDS} seconds."
             raise HTTPException(429, text, {"Retry-After": RETRY_SECONDS})

@@ -139,7 +139,7 @@ class DspySystem(ExternalSystem):
         return DspyProgram(self.loaded, self._answer, create_lm if self.needs_model else None)
 
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
-        own = prompts is self._own_prompts  # they stay exactly as they are
+        own = prompts is not None and prompts is self._own_prompts  # they stay exactly as they are
         return super().build(model, None if own else prompts, resources)
 
     def derive_prompts(self) -> PromptSet:

@@ -72,6 +72,12 @@ def test_every_predictor_is_an_agent_of_the_run(tmp_path: Path, source: str, nam
     assert solve.outputs == {"reasoning": "six times seven", "answer": "42"}
 
 
+def test_a_program_of_compiled_parts_alone_is_evaluated_as_it_is(tmp_path: Path) -> None:
+    source = FORWARD.replace("Program()", "Program()\nprogram.draft._compiled = program.solve._compiled = True", 1)
+    agent = program(tmp_path, source, "program", solving())
+    assert agent(question="How many?").final_answer == "42"
+
+
 FIELDS = """
 import dspy
 class Program(dspy.Module):
