@@ -9,13 +9,14 @@ from pathlib import PurePath
 
 from rich.text import Text
 
-from eval.analysis.statistics.paired_tests import PairedResult
+from eval.analysis.comparison.compare_runs import RunComparison
 from eval.analysis.summary.summary import Summary
 from eval.execution.console import Console
 from eval.reports.formats import NOT_AVAILABLE, format_floor, format_interval, format_p_value, format_points, format_usd
 from eval.reports.notes import describe_tuned_on
 from eval.reports.tables import Table
 from eval.scorers.score import join_metrics
+from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 
 _SUMMARY_KEYS = (
@@ -47,18 +48,20 @@ class JobResult:
         return {**data, "mlflow": self.mlflow}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class JobComparison:
     """A job compared with the first."""
 
     job: int
-    reason: str | None = None  # why there is no result
-    result: PairedResult | None = None
-    p_holm: float | None = None  # p, adjusted for the number of comparisons
+    reason: str | None = None  # why it is not
+    made: RunComparison | None = None
 
     def to_dict(self) -> dict[str, object]:
         data: dict[str, object] = {"job": self.job, "against": 0, "reason": self.reason}
-        return {**data, **self.result.to_dict(), "p_holm": self.p_holm} if self.result else data
+        if made := self.made:
+            counts = {name: getattr(made, name) for name in ("n_left_out", "n_tuned_on", "is_optimistic")}
+            data |= {**made.comparison.score.to_dict(), **counts, "p_holm": made.p_holm}
+        return data
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def print_sweep(result: SweepResult, console: Console) -> None:
     for job in result.jobs:
         if job.folder:  # too long for a column
             console.print(Text(f"job {job.job}: {PurePath(job.folder).name}"), soft_wrap=True)
-    if rows := [_describe_comparison(each.job, each.result, each.p_holm) for each in result.comparisons if each.result]:
+    if rows := [_describe_comparison(each.job, each.made) for each in result.comparisons if each.made]:
         headings = ("job", "difference", "95% interval", "p", "p (Holm)", "won/lost/equal", "detectable difference")
         console.print(Table(headings, rows).build("compared with job 0"))
     for line in _list_remarks(result, metric):
@@ -105,16 +108,22 @@ def _list_remarks(result: SweepResult, metric: str) -> Iterator[str]:
         overlap = row.summary.used_to_tune if row.summary else None
         if row.summary and overlap and (overlap.n_questions or overlap.edited):
             line = describe_tuned_on(overlap, row.summary.incomplete, row.summary.metric)
-            yield f"job {row.job}: {line}; eval/compare.py compares the others alone"
+            yield f"job {row.job}: {line}"
     for each in result.comparisons:
         if each.reason:
             yield f"job {each.job} is not compared with job 0: {each.reason}"
-    made = [each.result for each in result.comparisons if each.result]
+        elif each.made and each.made.is_optimistic:
+            yield f"warning: job {each.job}: all questions were tuned on; p and the difference are too optimistic"
+        elif each.made and (n := each.made.n_tuned_on):
+            left_out = f"{format_count(n, 'question')} that prompts were tuned on"
+            yield f"job {each.job} is compared with job 0 without {left_out}"
+    made = [each.made.comparison.score for each in result.comparisons if each.made]
     if not made:
         return
     tests = " and ".join(sorted({each.test for each in made}))
     times = "" if made[0].epochs == 1 else f", each answered {made[0].epochs} times"
-    questions = f"{made[0].n_questions} questions with a gold answer{times}"
+    counts = sorted({each.n_questions for each in made})
+    questions = f"{' or '.join(map(str, counts))} questions with a gold answer{times}"
     yield f"{questions}; differences in points of {metric}; p by {tests}; the interval is clustered by question"
     if len(made) > 1:
         luck = "so that one may look good by luck: p (Holm) allows for it, the intervals do not"
@@ -132,14 +141,15 @@ def _describe_job(row: JobResult) -> tuple[str, ...]:
     return job, differs, score, interval, errors, cost, f"{summary.wall_seconds:,.1f} s"
 
 
-def _describe_comparison(job: int, made: PairedResult, p_holm: float | None) -> tuple[str, ...]:
+def _describe_comparison(job: int, compared: RunComparison) -> tuple[str, ...]:
+    made = compared.comparison.score
     shows = made.smallest_difference
     return (
         str(job),
         format_points(made.difference),
         " to ".join(map(format_points, made.ci95)) if made.ci95 else NOT_AVAILABLE,
         format_p_value(made.p),
-        format_p_value(made.p if p_holm is None else p_holm),
+        format_p_value(compared.p_holm),
         f"{made.wins}/{made.losses}/{made.ties}",
         NOT_AVAILABLE if shows is None else f"±{100 * shows:.1f}",
     )

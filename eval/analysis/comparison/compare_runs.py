@@ -28,8 +28,8 @@ from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 
-_LABELS = string.ascii_uppercase
-MAX_RUNS = len(_LABELS)
+LABELS = string.ascii_uppercase
+MAX_RUNS = len(LABELS)
 _DIGEST_CHARS = 12
 _NOTHING = "none"
 _NOT_SHOWN = ("path", "config", "prompt_set", "n_prompt_sets", "answers", "used")  # fields of a run
@@ -132,7 +132,7 @@ def read_runs(folders: Sequence[Path]) -> list[ReadRun]:
         UserError: there are too few or too many, one is named twice, or a store cannot be read.
     """
     _check(folders)
-    return [_read_run(label, folder) for label, folder in zip(_LABELS, folders, strict=False)]
+    return [read_run(label, folder) for label, folder in zip(LABELS, folders, strict=False)]
 
 
 def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> ComparisonResult:
@@ -163,7 +163,12 @@ def _check(folders: Sequence[Path]) -> None:
         raise UserError(f"{format_path(twice)} is named twice; a run is compared with others.")
 
 
-def _read_run(label: str, folder: Path) -> ReadRun:
+def read_run(label: str, folder: Path) -> ReadRun:
+    """Read a run.
+
+    Raises:
+        UserError: its store cannot be read, or it measures no system.
+    """
     with open_run(folder) as store:
         info, answers = store.read_info(), read_answers(store)
     if why := info.describe_gold():
