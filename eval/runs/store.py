@@ -36,6 +36,7 @@ from eval.runs.run_database import StoreError as StoreError  # part of what this
 from eval.runs.run_info import RunInfo, RunState
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
+from mas.runtime.security.redaction import Redact, redact_value
 from mas.runtime.terminal import print_warning
 from mas.runtime.text import to_jsonable
 
@@ -55,14 +56,22 @@ _Info = TypeVar("_Info", RunInfo, RunState)
 class RunStore(RunDatabase):
     """Records of one run. Any thread may call it; calls take turns."""
 
-    def __init__(self, path: Path, read_only: bool = False, warn: Callable[[str], None] = print_warning) -> None:
+    def __init__(
+        self,
+        path: Path,
+        read_only: bool = False,
+        warn: Callable[[str], None] = print_warning,
+        redact: Redact = str,
+    ) -> None:
         """Open the store as `RunDatabase` does; to be read, also that of a tuning run's candidate.
+
+        `redact` removes secrets from the results that are written.
 
         Raises:
             StoreError: it cannot be opened.
             UserError: a candidate's answers are not to be read.
         """
-        folder = path.parent
+        self.redact, folder = redact, path.parent
         if not (read_only and is_side(folder)):
             super().__init__(path, read_only, warn)
             return
@@ -254,10 +263,11 @@ class RunStore(RunDatabase):
         return {key.removeprefix(begin): json.loads(value) for key, value in rows}
 
     def write_results(self, results: Mapping[str, object]) -> None:
-        """Write what a phase has found, all of it or nothing, in place of earlier values."""
+        """Write what a phase has found, without secrets, all of it or nothing, in place of earlier values."""
         with self._write_facts():
             for name, content in results.items():
-                self._write_meta(f"{RESULT}{name}", json.dumps(to_jsonable(content)))
+                found = redact_value(to_jsonable(content), self.redact)
+                self._write_meta(f"{RESULT}{name}", json.dumps(found))
 
     def remove_results(self, *names: str) -> None:
         with self._write_facts():

@@ -59,6 +59,7 @@ from optimize.questions.splits import Part, Splits
 from optimize.reports.outcome import describe_look
 from optimize.search.optimizer import PARENT
 from optimize.session.tuning_run import TuningRun
+from optimize.session.tuning_store import take_snapshot, write_verdict
 
 SEALED = "sealed"  # name of a result: the test has begun, at this level
 JUDGED = "judged"  # name of a result: the answers are final
@@ -88,7 +89,7 @@ def check_test_budget(run: TuningRun, sides: Mapping[str, AnswerMeans]) -> None:
     Raises:
         EarlyVerdictError: the test could not be completed, so it is not run.
     """
-    lines: list[LookLine] = run.files.read(LOOKS) or []
+    lines: list[LookLine] = run.store.read_result(LOOKS) or []
     if _is_judged(run) or (lines and lines[-1]["decision"] != CONTINUE):
         return
     ids, needed = [each.id for each in run.splits.sealed], Spend()
@@ -98,7 +99,7 @@ def check_test_budget(run: TuningRun, sides: Mapping[str, AnswerMeans]) -> None:
     for option, allowed in run.config.budget.list_limits():
         spent, more = spend.amount(option), needed.amount(option)
         if more and spent + more > allowed:  # a test that is complete needs nothing, whatever it has cost
-            is_begun = run.files.read(SEALED) is not None
+            is_begun = run.store.read_result(SEALED) is not None
             raise EarlyVerdictError(
                 "budget",
                 f"the sealed test will take about {format_amount(option, more)}{' more' if is_begun else ''}, and "
@@ -109,7 +110,7 @@ def check_test_budget(run: TuningRun, sides: Mapping[str, AnswerMeans]) -> None:
 
 def _is_judged(run: TuningRun) -> bool:
     """Return whether an earlier session has judged the answers, but could not write the set."""
-    return run.files.read(JUDGED) is not None
+    return run.store.read_result(JUDGED) is not None
 
 
 def run_sealed_test(run: TuningRun, winner: PromptSet) -> SealedTest:
@@ -125,7 +126,7 @@ def run_sealed_test(run: TuningRun, winner: PromptSet) -> SealedTest:
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
     allowance = _begin_test(run, winner, samples)
     plan = plan_looks(_count_looks(run), allowance.level)
-    lines: list[LookLine] = run.files.read(LOOKS) or []
+    lines: list[LookLine] = run.store.read_result(LOOKS) or []
     if lines:
         _read_final(run, sides, samples[: lines[-1]["n_questions"]])
     while not lines or lines[-1]["decision"] == CONTINUE:
@@ -134,7 +135,7 @@ def run_sealed_test(run: TuningRun, winner: PromptSet) -> SealedTest:
         if not _is_judged(run):
             _answer_all(run, sides, asked)
         lines.append(_take_look(run, look, *(read_answers(run, sha256, asked) for sha256 in sides)))
-        run.files.write(LOOKS, lines)
+        run.store.write_results({LOOKS: lines})
         if plan.n_looks > 1:
             run.show(f"  {describe_look(lines[-1], plan.n_looks, len(samples))}")
     last = lines[-1]
@@ -156,14 +157,14 @@ def _count_looks(run: TuningRun) -> int:
 
 def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> Allowance:
     """Record the test, warn of earlier ones with the same questions, and show its level."""
-    questions, has_begun = list_fingerprints(samples), run.files.read(SEALED) is not None
+    questions, has_begun = list_fingerprints(samples), run.store.read_result(SEALED) is not None
     allowance = begin_test(
         run.run_id, questions, digest(winner), simulated=run.config.base.simulated, has_begun=has_begun
     )
     level = describe_level(allowance.level, allowance.left, _count_looks(run))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
-    run.files.write(SEALED, allowance)
+    run.store.write_results({SEALED: allowance})
     return allowance
 
 
@@ -183,7 +184,7 @@ def _read_final(run: TuningRun, sides: Sides, asked: Sequence[Sample]) -> list[l
     records = [read_answers(run, sha256, asked) for sha256 in sides]
     if any(len(each) < run.config.gate.epochs * len(asked) for each in records):
         raise UserError(
-            f"{run.files.folder / DATABASE} has lost the answers of the sealed test that has begun: restore the run's "
+            f"{run.folder / DATABASE} has lost the answers of the sealed test that has begun: restore the run's "
             "folder, or start a new tuning run."
         )
     return records
@@ -239,7 +240,7 @@ def _finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
     answers_sha256 = hashlib.sha256(scores.encode()).hexdigest()
     record_judgement(run.run_id, p, answers_sha256, tested.last["n_questions"])
     if not _is_judged(run):
-        run.files.write(JUDGED, datetime.now(UTC).isoformat())
+        run.store.write_results({JUDGED: datetime.now(UTC).isoformat()})
 
 
 def _answer_all(run: TuningRun, sides: Sides, asked: Part) -> None:
@@ -334,16 +335,16 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
         "gain_ci95": None,
         "p": None,
     }
-    if begun := run.files.read(SEALED):
+    if begun := run.store.read_result(SEALED):
         allowance = _describe_allowance(run, Allowance(**begun), run.config.gate.looks)
         n_asked = run.store.count_asked(each.id for each in run.splits.sealed)
         verdict["sealed"] = {"n_questions": n_asked, **allowance}
-    run.files.write_verdict(verdict)
+    write_verdict(run.store, verdict)
 
 
 def _build_head(run: TuningRun) -> Verdict:
     """Return what every verdict has."""
-    tuning = run.files.snapshot()
+    tuning = take_snapshot(run.store)
     baseline, scores = tuning.read_part("baseline"), tuning.val_scores
     best = max(scores, key=scores.__getitem__) if scores and baseline else None
     again = tuning.shortlist.get(PARENT)

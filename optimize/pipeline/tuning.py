@@ -47,7 +47,15 @@ from optimize.reports.outcome import show_verdict
 from optimize.search.optimizer import PARENT, Proposal, SearchContext
 from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun, open_tuning_run
-from optimize.session.tuning_store import check_sources, describe_resume, find_tuning_run, format_command
+from optimize.session.tuning_store import (
+    add_proposal,
+    check_sources,
+    describe_resume,
+    find_tuning_run,
+    format_command,
+    take_snapshot,
+    write_verdict,
+)
 
 _LEAKS = "contains answers, questions or ids of validation or sealed questions (see report.html)"
 
@@ -104,9 +112,9 @@ def _write_page(run: TuningRun) -> None:
     from optimize.reports.tuning_page import write_tuning_page  # late: only needed once the run has ended
 
     try:
-        write_tuning_page(run.files.folder, run.config.redact)
+        write_tuning_page(run.folder, run.config.redact)
     except (OSError, UserError) as error:
-        again = f"{format_command('report.py')} {shlex.quote(str(format_path(run.files.folder)))}"
+        again = f"{format_command('report.py')} {shlex.quote(str(format_path(run.folder)))}"
         run.show(f"warning: the run's page could not be written: {error}; make it with: {again}")
 
 
@@ -125,12 +133,12 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
         run.save_spend()
         run.recorder.end(run.config.redact(str(error)))
         raise
-    tuning = run.files.snapshot()
+    tuning = take_snapshot(run.store)
     if output.shows_results:
         show_verdict(tuning, run.console)
     verdict = cast(Verdict, tuning.verdict)
     if verdict["resumable"]:
-        output.print(f"raise that budget and {describe_resume(run.files.folder)}", error=True)
+        output.print(f"raise that budget and {describe_resume(run.folder)}", error=True)
     return compute_exit_code(verdict)
 
 
@@ -138,7 +146,7 @@ def _report_stop(run: TuningRun, output: Output, reason: str, *options: str) -> 
     run.stop.end_waiting()  # from now on signals do not keep the run's files from being written
     run.stopped = run.config.redact(reason)
     output.print(f"stopped: {run.stopped}", error=True)
-    output.print(describe_resume(run.files.folder, *options), error=True)
+    output.print(describe_resume(run.folder, *options), error=True)
     return STOPPED
 
 
@@ -150,7 +158,7 @@ def run_phases(run: TuningRun) -> None:
         RunStoppedError: the run was stopped and can be resumed.
     """
     _begin(run, "preflight", "1/8 preflight")
-    is_searched = run.files.read("search") is not None
+    is_searched = run.store.read_result("search") is not None
     if run.config.optimizer.needs_reflection and not is_searched:
         check_reflection_model(run)
     _begin(run, "baseline", "2/8 baseline on validation")
@@ -191,16 +199,17 @@ class Baseline(AnswerMeans):
 
 def measure_baseline(run: TuningRun) -> Baseline:
     """Answer each validation question once; the search reuses these replies."""
-    if (found := run.files.read("baseline")) is None:
+    if (found := run.store.read_result("baseline")) is None:
         records = [trial.record for trial in run.answer_validation(run.parent)]
         interval = compute_metric_interval([[record.value] for record in records])
         assert interval is not None, "splits have at least two validation questions"
         score, usage = fmean(record.value for record in records), asdict(AnswerMeans.of(records))
-        run.files.write("baseline", Baseline(val_score=score, ci95=interval, n_questions=len(records), **usage))
-        found = run.files.read("baseline")
+        baseline = Baseline(val_score=score, ci95=interval, n_questions=len(records), **usage)
+        run.store.write_results({"baseline": baseline})
+        found = run.store.read_result("baseline")
     measured = Baseline(**found)
     run.show(f"  {run.metric} {measured.val_score:.1%} on {measured.n_questions} questions")
-    if run.files.read("search") is None and (report := run.check_leaks(run.parent)).blocked:
+    if run.store.read_result("search") is None and (report := run.check_leaks(run.parent)).blocked:
         run.show(
             f"warning: the starting prompts contain text of validation or sealed questions ({report.summary()}), so "
             "each candidate that keeps it is blocked: remove it there and start a new run"
@@ -226,7 +235,7 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
     limit = UNLIMITED if metric_calls is None else metric_calls
 
     def report(proposal: Proposal) -> None:
-        run.files.add_proposal(proposal)
+        add_proposal(run.store, proposal)
         score = "" if proposal.val_score is None else f", {run.metric} {proposal.val_score:.1%} on validation"
         decision = proposal.decision.replace("_", " ")
         run.show(f"  {proposal.candidate_id} ({proposal.describe()}): {decision}{score}; {proposal.reason}")
@@ -243,10 +252,10 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
             "choose another reflection_model, or increase model.max_tokens",
         )
     is_out_of_budget = run.budget.refused_budget not in (None, "metric_calls")  # other than that of the search itself
-    found_better = any(score > measured.val_score for score in run.files.snapshot().val_scores.values())
+    found_better = any(score > measured.val_score for score in take_snapshot(run.store).val_scores.values())
     if is_out_of_budget and not found_better:
         raise EarlyVerdictError("budget", f"{run.budget.refusal}, and no candidate qualified for the shortlist by then")
-    run.files.write("search", {**vars(outcome), "metric_calls": run.budget.spend().metric_calls})
+    run.store.write_results({"search": {**vars(outcome), "metric_calls": run.budget.spend().metric_calls}})
 
 
 # Shortlist: the best candidates that leak nothing answer anew, because luck in the search must not count. So does the
@@ -270,12 +279,12 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
         EarlyVerdictError: there is none, because nothing was better, or what was better leaks.
         RunStoppedError: the run was stopped.
     """
-    if run.files.read("shortlist") is None:
+    if run.store.read_result("shortlist") is None:
         ranked = _rank(run, measured)
         chosen = {PARENT: measured.val_score, **{each: ranked[each] for each in _drop_leaking(run, ranked)}}
         found = [_evaluate_again(run, candidate_id, score, measured) for candidate_id, score in chosen.items()]
-        run.files.write("shortlist", found)
-    parent, *others = [ShortlistEntry(**line) for line in run.files.read("shortlist")]
+        run.store.write_results({"shortlist": found})
+    parent, *others = [ShortlistEntry(**line) for line in run.store.read_result("shortlist")]
     best = max(others, key=lambda each: each.fresh_score)
     gain, least = best.fresh_score - parent.fresh_score, run.config.shortlist.min_gain
     if gain <= 0 or round(gain, 9) < least:  # 0.3 - 0.2 is less than 0.1
@@ -291,7 +300,7 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
 
 def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
     """Return candidate → score, with a sufficient score, the best first; of equal prompts and scores the earliest."""
-    tuning = run.files.snapshot()
+    tuning = take_snapshot(run.store)
     scores, seen, ranked = tuning.val_scores, {digest(run.parent)}, {}
     better = [each for each, score in scores.items() if score > measured.val_score]
     for candidate_id in sorted(better, key=lambda each: -scores[each]):
@@ -320,7 +329,7 @@ def _drop_leaking(run: TuningRun, ranked: dict[str, float]) -> list[str]:
             run.show(f"  {candidate_id}: {'blocked: ' if report.blocked else ''}{report.summary()}")
         if not report.blocked:
             clean.append(candidate_id)
-    run.files.write("leaks", reports)
+    run.store.write_results({"leaks": reports})
     if not clean:
         raise EarlyVerdictError("leak_blocked", f"each of the {len(ranked)} better candidates {_LEAKS}")
     return clean
@@ -348,7 +357,7 @@ def approve_winner(run: TuningRun, winner: ShortlistEntry) -> PromptSet:
     """
     candidate_id, prompts = winner.candidate_id, run.read_prompts(winner.candidate_id)
     report = run.check_leaks(prompts)
-    run.files.write("leaks", {**(run.files.read("leaks") or {}), candidate_id: report.to_dict()})
+    run.store.write_results({"leaks": {**(run.store.read_result("leaks") or {}), candidate_id: report.to_dict()}})
     if report.blocked:
         raise EarlyVerdictError("leak_blocked", f"{candidate_id}, the best after re-evaluation, {_LEAKS}")
     return prompts
@@ -368,8 +377,8 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
     provenance = build_provenance(
         run.recorder.info,
         verdict,
-        run.files.read("leaks")[candidate_id],
-        run=run.files.folder.name,
+        run.store.read_result("leaks")[candidate_id],
+        run=run.folder.name,
         parent=run.parent,
         candidate_id=candidate_id,
         gated=verdict["published"],
@@ -380,10 +389,10 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
         if verdict["published"]:
             folder = publish(winner, run.config.shelf / run.config.name, provenance).folder
         else:
-            folder = reject(winner, run.files.folder, candidate_id, provenance).folder
+            folder = reject(winner, run.folder, candidate_id, provenance).folder
     except UserError as error:
         options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
         raise RunStoppedError(
             f"{error} The sealed test is done and kept: none of it is asked again", *options
         ) from error
-    run.files.write_verdict({**verdict, "set": f"{folder.parent.name}/{folder.name}"})
+    write_verdict(run.store, {**verdict, "set": f"{folder.parent.name}/{folder.name}"})

@@ -46,7 +46,7 @@ from optimize.search.optimizer import PARENT
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuneConfig
-from optimize.session.tuning_store import TuningStore, check_unchanged, filter_overrides, read_parent
+from optimize.session.tuning_store import check_unchanged, filter_overrides, read_parent, take_snapshot, write_file
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 _LINE_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
@@ -58,18 +58,17 @@ class TuningRun:
 
     def __init__(self, config: TuneConfig, splits: Splits, store: RunStore, console: Console, stack: ExitStack) -> None:
         self.config, self.splits, self.console = config, splits, console
-        self.store, folder = store, store.path.parent
-        self.files = TuningStore(store, config.redact)
+        self.store, self.folder = store, store.path.parent
         self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
-        self.recorder = begin_tuning(config, splits, self.files, self.origin)
+        self.recorder = begin_tuning(config, splits, store, self.origin)
         self.run_id = self.recorder.info.run_id
         self.stopped: str | None = None  # why it ends without a verdict
         self.parent = self.read_prompts(PARENT)
-        logs = stack.enter_context(RunLogs(folder, config.base.secrets(), config.base.log))
+        logs = stack.enter_context(RunLogs(self.folder, config.base.secrets(), config.base.log))
         self.stop = StopController(self.config.run.drain_seconds)
         self.answers = AnswerLog(logs, self.stop.stop_now)
-        self.call_log = stack.enter_context(closing(CallLog(folder / CALL_LOG)))
-        search = self.files.read("search") or {}  # answers count only if their search is finished, and not repeated
+        self.call_log = stack.enter_context(closing(CallLog(self.folder / CALL_LOG)))
+        search = store.read_result("search") or {}  # answers count only if their search is finished, and not repeated
         earlier = read_earlier_spend(self.call_log, self.recorder.state.wall_seconds)
         self.budget = Budget(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
         base, missing = self.config.base, MissingServices(self.config.base)
@@ -83,7 +82,7 @@ class TuningRun:
         log_parts(logs.entry_point, config.base.system.name, config.stored_config, self.parent, self._program)
         self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
         task = self.recorder.info
-        hooks = SampleHooks(folder, self.answers, self.call_log.read_replies, is_search=True)
+        hooks = SampleHooks(self.folder, self.answers, self.call_log.read_replies, is_search=True)
         self.trials = Trials(
             executor.open(task, hooks, self.stop),
             self.run_id,
@@ -237,7 +236,7 @@ class TuningRun:
     # Files
 
     def read_prompts(self, candidate_id: str) -> PromptSet:
-        return self.files.snapshot().get_prompts(candidate_id)
+        return take_snapshot(self.store).get_prompts(candidate_id)
 
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
         words = collect_system_words(self._program)
@@ -267,31 +266,31 @@ def open_tuning_run(config: TuneConfig, splits: Splits, folder: Path, console: C
         check_unchanged(before, config.base, config.stored_config)
     with ExitStack() as stack:
         try:
-            store = stack.enter_context(RunStore(folder / DATABASE))
+            store = stack.enter_context(RunStore(folder / DATABASE, redact=config.redact))
         except StoreError as error:
             raise UserError(f"{error}.") from error
         yield TuningRun(config, splits, store, console, stack)
 
 
-def begin_tuning(config: TuneConfig, splits: Splits, files: TuningStore, origin: Mapping[str, str]) -> SessionRecorder:
+def begin_tuning(config: TuneConfig, splits: Splits, store: RunStore, origin: Mapping[str, str]) -> SessionRecorder:
     """Check a resumed run, or write the files of a new one, and begin a session.
 
     Raises:
         UserError: the run was started with other options, or its questions or files have changed.
     """
-    base, folder, prompts = config.base, files.folder, config.parent
-    before, parent_gated = files.store.read_info(), is_gated(config.parent)
+    base, folder, prompts = config.base, store.path.parent, config.parent
+    before, parent_gated = store.read_info(), is_gated(config.parent)
     if before.tuning:
-        splits.check_same(files.read("splits") or {})
+        splits.check_same(store.read_result("splits") or {})
         prompts = read_parent(folder, before)
         prompts = replace(prompts, name=before.prompts_name or prompts.name)
-        files.remove("verdict")  # it says that a budget was used up, which may be larger now
+        store.remove_results("verdict")  # it says that a budget was used up, which may be larger now
         (folder / VERDICT).unlink(missing_ok=True)
         # Of a run from elsewhere, a gate that nobody here has seen would count as ours.
         parent_gated = before.tuning.parent_gated and is_own_run(before.run_id, folder)
     else:
-        files.write_file(TUNING_FILE, splits.to_dict())  # first: by it the folder is known as a tuning run's
-        files.write("splits", splits.to_dict())
+        write_file(store, TUNING_FILE, splits.to_dict())  # first: by it the folder is known as a tuning run's
+        store.write_results({"splits": splits.to_dict()})
     revision, scorer = getattr(base.data, "revision", None), config.stored_config.get("scorer")
     task = describe_task(splits.sealed, scorer, revision, splits.labels.names)
     info = RunInfo(
@@ -316,4 +315,4 @@ def begin_tuning(config: TuneConfig, splits: Splits, files: TuningStore, origin:
             parent_gated=parent_gated,
         ),
     )
-    return begin_session(folder, files.store, info, [], prompts)
+    return begin_session(folder, store, info, [], prompts)

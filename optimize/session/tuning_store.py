@@ -91,56 +91,33 @@ def read_parent(folder: Path, info: RunInfo) -> PromptSet:
     return replace(kept[-1], name=PARENT)
 
 
-class TuningStore:
-    """Results of the phases of a run that is going on."""
+def write_file(store: RunStore, name: str, content: object) -> None:
+    """Write a file for people into the run's folder, without secrets."""
+    with write_atomically(store.path.parent / name) as file:
+        file.write(json.dumps(redact_value(to_jsonable(content), store.redact), indent=2, ensure_ascii=False) + "\n")
 
-    def __init__(self, store: RunStore, redact: Callable[[str], str] = str) -> None:
-        """`redact`: removes secrets from a text before it is written."""
-        self.store, self.folder, self._redact = store, store.path.parent, redact
 
-    def read(self, name: str) -> Any:
-        """Return a result; None: there is none yet."""
-        return self.store.read_result(name)
+def write_verdict(store: RunStore, verdict: Mapping[str, object]) -> None:
+    """Write a copy to read, and the verdict: a run that has it is not resumed, so the copy comes first."""
+    write_file(store, VERDICT, verdict)
+    store.write_results({"verdict": verdict})
 
-    def write(self, name: str, content: object) -> None:
-        self.store.write_results(self._redact_tree({name: content}))
 
-    def remove(self, *names: str) -> None:
-        self.store.remove_results(*names)
+def add_proposal(store: RunStore, proposal: Proposal) -> None:
+    """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored.
 
-    def write_verdict(self, verdict: Mapping[str, object]) -> None:
-        """Write a copy to read, and the verdict: a run that has it is not resumed, so the copy comes first."""
-        self.write_file(VERDICT, verdict)
-        self.write("verdict", verdict)
-
-    def write_file(self, name: str, content: object) -> None:
-        """Write a file for people."""
-        with write_atomically(self.folder / name) as file:
-            file.write(json.dumps(self._redact_tree(content), indent=2, ensure_ascii=False) + "\n")
-
-    def snapshot(self) -> "TuningSnapshot":
-        """Return everything that the run has kept so far."""
-        return _take_snapshot(self.store)
-
-    def add_proposal(self, proposal: Proposal) -> None:
-        """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored.
-
-        A resumed search repeats those of earlier sessions, or, if a budget ends it before, keeps the rest of them.
-        """
-        candidate_id, given = proposal.candidate_id, proposal.prompts
-        assert given is not None, "of a search"
-        if proposal.decision == "cut_off" and candidate_id in self.snapshot().val_scores:
-            return
-        texts, demos = self._redact_tree((given.texts, given.demos))  # a server may have repeated a secret
-        kept = {"texts": texts, "demos": demos, "sha256": digest(replace(given, texts=texts, demos=demos))}
-        row = {**vars(proposal), "place": int(candidate_id.lstrip("c")), "prompts_sha256": kept["sha256"]}
-        del row["prompts"]
-        self.store.write_results(
-            self._redact_tree({f"{PROMPTS}{candidate_id}": kept, f"{PROPOSAL}{candidate_id}": row})
-        )
-
-    def _redact_tree(self, content: object) -> Any:
-        return redact_value(to_jsonable(content), self._redact)
+    A resumed search repeats those of earlier sessions, or, if a budget ends it before, keeps the rest of them.
+    """
+    candidate_id, given = proposal.candidate_id, proposal.prompts
+    assert given is not None, "of a search"
+    if proposal.decision == "cut_off" and candidate_id in take_snapshot(store).val_scores:
+        return
+    # A server may have repeated a secret: the digest is that of the texts as they are kept.
+    texts, demos = redact_value(to_jsonable((given.texts, given.demos)), store.redact)
+    kept = {"texts": texts, "demos": demos, "sha256": digest(replace(given, texts=texts, demos=demos))}
+    row = {**vars(proposal), "place": int(candidate_id.lstrip("c")), "prompts_sha256": kept["sha256"]}
+    del row["prompts"]
+    store.write_results({f"{PROMPTS}{candidate_id}": kept, f"{PROPOSAL}{candidate_id}": row})
 
 
 @dataclass(frozen=True)
@@ -260,10 +237,11 @@ def read_tuning(folder: Path) -> TuningSnapshot:
         UserError: it holds no tuning run, or cannot be read.
     """
     with open_run(folder) as store:
-        return _take_snapshot(store)
+        return take_snapshot(store)
 
 
-def _take_snapshot(store: RunStore) -> TuningSnapshot:
+def take_snapshot(store: RunStore) -> TuningSnapshot:
+    """Return everything that a run has kept so far."""
     info, folder = store.read_info(), store.path.parent
     if info.tuning is None:
         raise UserError(f"{folder.name} holds no tuning run: its {DATABASE} names none.")

@@ -7,8 +7,9 @@ import pytest
 
 from eval.cli.command import STOPPED
 from eval.execution.budget import Spend
+from eval.runs.store import RunStore
 from optimize.search.optimizer import Proposal
-from optimize.session.tuning_store import TuningStore
+from optimize.session.tuning_store import add_proposal
 from tests.command import tuning_command
 
 BETTER = (  # a candidate is better than the starting prompts on validation
@@ -22,14 +23,13 @@ BETTER = (  # a candidate is better than the starting prompts on validation
 def test_a_resumed_search_without_any_budget_left_keeps_the_candidates_of_the_first_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add(files: TuningStore, proposal: Proposal) -> None:
-        keep(files, proposal)
+    def add(store: RunStore, proposal: Proposal) -> None:
+        add_proposal(store, proposal)
         if proposal.decision == "accepted":
             signal.raise_signal(signal.SIGINT)
 
-    keep = TuningStore.add_proposal
     with monkeypatch.context() as patched:
-        patched.setattr(TuningStore, "add_proposal", add)
+        patched.setattr("optimize.pipeline.tuning.add_proposal", add)
         first = tuning_command(tmp_path, *BETTER)
     assert first.code == STOPPED, first.err
     accepted = [each["candidate_id"] for each in first.proposals if each["decision"] == "accepted"]

@@ -55,7 +55,7 @@ class DrawnScores:
 def judge_drawn(run: TuningRun, approved: PromptSet, scores: dict[str, dict[str, float]], looks: int) -> dict[str, Any]:
     drawn = DrawnScores(scores)
     run.config.gate.looks = looks
-    run.files.remove("looks", "judged")
+    run.store.remove_results("looks", "judged")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealed_test, "answer_missing", drawn.answer_missing)
         patch.setattr(sealed_test, "read_answers", drawn.read_answers)
