@@ -264,3 +264,7 @@ class Account:
 
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def format_amount(option: str, amount: float) -> str:
+    return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS[option]}"

@@ -7,11 +7,13 @@ format_estimate(config, n_answers=53)
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from eval.analysis.summary.summary import read_summary
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
-from eval.runs.record import Usage
+from eval.execution.budget import Spend
+from eval.runs.record import Record, Usage
 from eval.runs.store import read_run_info
 from mas.agents.in_memory import is_in_memory
 from mas.llm.prices import Price
@@ -23,56 +25,87 @@ _NEWEST = 20  # runs that are looked at
 _PROGRAM = ("name", "target", "state", "url")  # keys of a system's configuration that say which program runs
 
 
-@dataclass(frozen=True)
-class Typical:
-    """Usage of one answer, on average."""
+@dataclass(frozen=True, kw_only=True)
+class AnswerMeans:
+    """Mean usage of one answer."""
 
-    lm_calls: float
-    input_tokens: float
-    output_tokens: float
-    source: str
+    lm_calls: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+    cost_usd: float | None = 0.0  # None: unknown
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "AnswerMeans":
+        usages = [record.usage for record in records]
+        costs = [usage.cost_usd for usage in usages]
+        return AnswerMeans(
+            lm_calls=fmean(usage.lm_calls for usage in usages),
+            input_tokens=fmean(usage.input_tokens for usage in usages),
+            output_tokens=fmean(usage.output_tokens for usage in usages),
+            cost_usd=None if None in costs else fmean(cost or 0.0 for cost in costs),
+            seconds=fmean(record.wall_seconds for record in records),
+        )
+
+    def estimate_spend(self, n_answers: int, concurrency: int = 1) -> Spend:
+        """Return the expected spend of so many answers."""
+        lm_calls = round(n_answers * self.lm_calls)
+        return Spend(
+            lm_calls=lm_calls,
+            input_tokens=round(n_answers * self.input_tokens),
+            output_tokens=round(n_answers * self.output_tokens),
+            cost_usd=n_answers * (self.cost_usd or 0.0),
+            unknown_cost_calls=lm_calls if self.cost_usd is None else 0,
+            seconds=n_answers * self.seconds / concurrency,
+        )
 
 
-_GUESS = "a guess: measured offline on the sample questions"
-GUESSES = {
-    "gaia": Typical(9.4, 9_000, 450, _GUESS),
-    "single_agent": Typical(2.0, 3_700, 50, _GUESS),
-    "toy": Typical(3.0, 1_150, 125, _GUESS),
-}
+GUESS = "a guess: measured offline on the sample questions"
+GUESSES = {"gaia": (9.4, 9_000, 450), "single_agent": (2.0, 3_700, 50), "toy": (3.0, 1_150, 125)}  # calls, tokens
 
 
 def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None) -> str:
     """Return one line for the terminal; `runs_folder`: of earlier runs, None: outputs/eval."""
-    typical = find_typical_answer(config, runs_folder)
-    if typical is None:
-        return f"estimate: {n_answers} answers; what each takes is not known of system={config.system.name} yet"
-    return _format(config, typical, format_count(n_answers, "answer"), n_answers)
+    answer, source = find_typical_answer(config, runs_folder)
+    if answer is None:
+        return f"estimate: {n_answers} answers; {source}"
+    return _format(config, answer, format_count(n_answers, "answer"), n_answers, source)
 
 
 def format_measured(config: EvalConfig, first: Usage, n_answers: int) -> str:
     """Return the line once the first sample has been answered, and `n_answers` remain."""
-    typical = Typical(first.lm_calls, first.input_tokens, first.output_tokens, "measured: the first question alone")
-    return _format(config, typical, f"{n_answers} more answers", n_answers)
+    answer = _price_answer(config, first.lm_calls, first.input_tokens, first.output_tokens)
+    return _format(config, answer, f"{n_answers} more answers", n_answers, "measured: the first question alone")
 
 
-def _format(config: EvalConfig, typical: Typical, answers: str, n_answers: int) -> str:
-    tokens_in, tokens_out = typical.input_tokens * n_answers, typical.output_tokens * n_answers
-    return (
-        f"estimate: {answers} ≈ {typical.lm_calls * n_answers:,.0f} LM calls, {tokens_in:,.0f} tokens in, "
-        f"{tokens_out:,.0f} out, {_money(config, tokens_in, tokens_out)} ({typical.source})"
-    )
+def _format(config: EvalConfig, answer: AnswerMeans, answers: str, n_answers: int, source: str) -> str:
+    usage = answer.estimate_spend(n_answers)
+    judged = " and the judge's calls" if config.judges and not usage.unknown_cost_calls else ""
+    about = "at most " if len(_list_prices(config)) > 1 else "≈ "
+    return f"estimate: {answers} ≈ {format_usage(usage, about)}{judged} ({source})"
 
 
-def find_typical_answer(config: EvalConfig, runs_folder: Path | None = None) -> Typical | None:
-    """Return the usage of the newest complete run of this program and model, else a guess; None: nothing is known."""
-    return next(_list_earlier(config, runs_folder), None) or GUESSES.get(config.system.name)
+def format_usage(usage: Spend, about: str = "") -> str:
+    """Return calls, tokens and cost; `about`: before a known cost."""
+    cost = "cost n/a: no price is known" if usage.unknown_cost_calls else f"{about}${usage.cost_usd:,.2f}"
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"{usage.lm_calls:,} LM calls, {tokens}, {cost}"
+
+
+def find_typical_answer(config: EvalConfig, runs_folder: Path | None = None) -> tuple[AnswerMeans | None, str]:
+    """Return the usage of the newest complete run of this program and model, else a guess, and where it is from."""
+    guess = GUESSES.get(config.system.name)
+    used, source = next(_list_earlier(config, runs_folder), (guess, GUESS))
+    if used is None:
+        return None, f"what an answer takes is not known of system={config.system.name} yet"
+    return _price_answer(config, *used), source
 
 
 def is_measured(config: EvalConfig, runs_folder: Path | None = None) -> bool:
     return next(_list_earlier(config, runs_folder), None) is not None
 
 
-def list_prices(config: EvalConfig) -> list[Price | None]:
+def _list_prices(config: EvalConfig) -> list[Price | None]:
     agents = getattr(config.system, "agents", {}).values()
     own = {each.model for each in agents if getattr(each, "model", None)}
     names = {*getattr(config.model, "names", [config.model.name]), *own}
@@ -84,25 +117,17 @@ def find_price(config: EvalConfig, name: str) -> Price | None:
     return find(name) if find else None
 
 
-def compute_highest_cost(prices: Sequence[Price | None], input_tokens: float, output_tokens: float) -> float | None:
-    """Return the cost of the tokens at the highest price; None: a price is unknown, or there is none."""
-    if not prices or None in prices:
-        return None
-    return max(price.cost_usd(round(input_tokens), 0, round(output_tokens)) for price in prices if price)
+def _price_answer(config: EvalConfig, lm_calls: float, input_tokens: float, output_tokens: float) -> AnswerMeans:
+    """Return the means with the cost at the highest price of the models; a judge is not included."""
+    usd, prices = 0.0 if config.model.simulated else None, _list_prices(config)
+    if known := [price for price in prices if price and None not in prices]:
+        tokens_in, tokens_out = round(input_tokens * 1000), round(output_tokens * 1000)
+        usd = max(price.cost_usd(tokens_in, 0, tokens_out) for price in known) / 1000
+    return AnswerMeans(lm_calls=lm_calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=usd)
 
 
-def _money(config: EvalConfig, tokens_in: float, tokens_out: float) -> str:
-    """Return the cost at the highest price of the models; a judge is not included."""
-    prices = list_prices(config)
-    dearest = compute_highest_cost(prices, tokens_in, tokens_out)
-    if dearest is None:
-        return "cost n/a: no price is known"
-    judged = " and the judge's calls" if config.judges else ""
-    return f"{'at most' if len(prices) > 1 else '≈'} ${dearest:,.2f}{judged}"
-
-
-def _list_earlier(config: EvalConfig, runs_folder: Path | None) -> Iterator[Typical]:
-    """Yield the complete runs of this program with this model, if it is a real one, the newest first.
+def _list_earlier(config: EvalConfig, runs_folder: Path | None) -> Iterator[tuple[tuple[float, float, float], str]]:
+    """Yield calls and tokens of an answer in complete runs of this program with this model, the newest first.
 
     The user's own program is the same while its source is; of one that only memory holds nobody can say so.
     """
@@ -123,5 +148,4 @@ def _list_earlier(config: EvalConfig, runs_folder: Path | None) -> Iterator[Typi
         saved = info.part("system")
         if {key: saved.get(key) for key in _PROGRAM} == program and (not digest or info.program_sha256 == digest):
             usage, n = summary.usage, summary.n
-            source = f"from {path.parent.name}"
-            yield Typical(usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n, source)
+            yield (usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n), f"from {path.parent.name}"

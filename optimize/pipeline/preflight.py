@@ -9,19 +9,16 @@ usage of one answer is a mean with prompts as long as today's, and tuned ones ar
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 import dspy
 from dspy.utils.exceptions import LMError
 
-from eval.execution.budget import BudgetSettings, Spend
+from eval.execution.budget import BudgetSettings, Spend, format_amount
 from eval.execution.console import Console
-from eval.runs.record import Record
-from eval.workflows.estimate import compute_highest_cost, find_price, find_typical_answer, list_prices
-from mas.llm.prices import Price
+from eval.workflows.estimate import AnswerMeans, find_price, find_typical_answer, format_usage
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
@@ -42,7 +39,6 @@ SEALED_TEST = "sealed test"  # name of the phase
 # A reflection has a few examples, each about as long as a request of the system, and a text as long as a prompt.
 _EXAMPLES_A_REFLECTION = 3
 _TOKENS_BRIEF, _TOKENS_OUT = 800, 600
-_UNITS = {"lm_calls": "requests"}
 
 EXAMPLE_AGENT = "clerk"
 EXAMPLE_PROMPTS = PromptSet(
@@ -104,7 +100,7 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     last = plan_looks(config.gate.looks, allowance.level).levels[-1]  # the looks before spend a part of the level
     gate = config.gate
     _show(console, describe_power(len(splits.sealed), gate.epochs, min_gain=gate.min_gain, level=last))
-    for line in estimate.lines(config.budget):
+    for line in estimate.lines(config):
         _show(console, line)
     if not config.base.simulated:
         confirm(config.yes)
@@ -187,41 +183,6 @@ def _show(console: Console, line: str) -> None:
 # The estimate
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnswerMeans:
-    """Mean usage of one answer."""
-
-    lm_calls: float = 0.0
-    input_tokens: float = 0.0
-    output_tokens: float = 0.0
-    cost_usd: float | None = 0.0  # None: unknown
-    seconds: float = 0.0
-
-    @classmethod
-    def of(cls, records: Sequence[Record]) -> "AnswerMeans":
-        usages = [record.usage for record in records]
-        costs = [usage.cost_usd for usage in usages]
-        return AnswerMeans(
-            lm_calls=fmean(usage.lm_calls for usage in usages),
-            input_tokens=fmean(usage.input_tokens for usage in usages),
-            output_tokens=fmean(usage.output_tokens for usage in usages),
-            cost_usd=None if None in costs else fmean(cost or 0.0 for cost in costs),
-            seconds=fmean(record.wall_seconds for record in records),
-        )
-
-    def estimate_spend(self, n_answers: int, concurrency: int) -> Spend:
-        """Return the expected spend of so many answers."""
-        lm_calls = round(n_answers * self.lm_calls)
-        return Spend(
-            lm_calls=lm_calls,
-            input_tokens=round(n_answers * self.input_tokens),
-            output_tokens=round(n_answers * self.output_tokens),
-            cost_usd=n_answers * (self.cost_usd or 0.0),
-            unknown_cost_calls=lm_calls if self.cost_usd is None else 0,
-            seconds=n_answers * self.seconds / concurrency,
-        )
-
-
 def plan_search(config: TuneConfig, splits: Splits) -> SearchCost:
     """Return the upper limits of baseline and search together.
 
@@ -252,10 +213,6 @@ def count_test_answers(config: TuneConfig, splits: Splits) -> int:
     return 2 * config.gate.epochs * len(splits.sealed)
 
 
-def format_amount(option: str, amount: float) -> str:
-    return f"${amount:,.4f}" if option == "usd" else f"{amount:,.0f} {_UNITS.get(option, option)}"
-
-
 @dataclass(frozen=True)
 class Phase:
     """One line of the estimate."""
@@ -273,8 +230,6 @@ class Estimate:
     phases: list[Phase]  # baseline, search, shortlist, sealed test
     source: str
     is_known: bool
-    is_free: bool  # the model is simulated: nothing is paid
-    looks: int  # at which the sealed test may stop
 
     @classmethod
     def guess(cls, config: TuneConfig, splits: Splits) -> "Estimate":
@@ -282,31 +237,23 @@ class Estimate:
         Raises:
             UserError: the budget leaves nothing for the search, or nothing would ever end it.
         """
-        base, typical = config.base, find_typical_answer(config.base)
-        answer = reflection = AnswerMeans()
-        if typical is not None:
-            usd = compute_highest_cost(list_prices(base), typical.input_tokens * 1000, typical.output_tokens * 1000)
-            usage = {name: getattr(typical, name) for name in ("lm_calls", "input_tokens", "output_tokens")}
-            answer = AnswerMeans(cost_usd=0.0 if base.simulated else None if usd is None else usd / 1000, **usage)
-            reflection = _estimate_reflection(answer, find_price(base, config.reflection_model or base.model.name))
+        found, source = find_typical_answer(config.base)
+        answer = found or AnswerMeans()
         cost, n_val = plan_search(config, splits), len(splits.val)
         is_endless = cost.metric_calls >= UNLIMITED
         n_search = 0 if is_endless else max(0, cost.metric_calls - n_val)  # the parent is scored in the baseline
         reflections = 0 if is_endless else cost.reflection_calls
+        searching = answer.estimate_spend(n_search)
+        if found:
+            searching += _estimate_reflection(config, found).estimate_spend(reflections)
         n_shortlist, n_sealed = count_shortlist_answers(config, splits), count_test_answers(config, splits)
-        baseline, searching, shortlist, test = (
-            answer.estimate_spend(n, 1) for n in (n_val, n_search, n_shortlist, n_sealed)
-        )
-        searching += reflection.estimate_spend(reflections, 1)
         phases = [
-            Phase("baseline", n_val, baseline),
+            Phase("baseline", n_val, answer.estimate_spend(n_val)),
             Phase("search", None if is_endless else n_search, searching, reflections),
-            Phase("shortlist", n_shortlist, shortlist),
-            Phase(SEALED_TEST, n_sealed, test),
+            Phase("shortlist", n_shortlist, answer.estimate_spend(n_shortlist)),
+            Phase(SEALED_TEST, n_sealed, answer.estimate_spend(n_sealed)),
         ]
-        unknown = f"what an answer takes is not known of system={base.system.name} yet"
-        source = typical.source if typical else unknown
-        return cls(phases, source, typical is not None, bool(base.simulated), config.gate.looks)
+        return cls(phases, source, found is not None)
 
     def check(self, budget: BudgetSettings) -> None:
         """
@@ -321,17 +268,24 @@ class Estimate:
                     f"takes about {format_amount(option, needed)} ({self.source}); raise it, or lower gate.epochs."
                 )
 
-    def lines(self, budget: BudgetSettings) -> Iterator[str]:
+    def lines(self, config: TuneConfig) -> Iterator[str]:
         """Return the estimate as lines for the terminal."""
         counts, usage = [each.answers for each in self.phases], sum((each.usage for each in self.phases), Spend())
         n_answers = None if None in counts else sum(filter(None, counts))
         total = Phase("total", n_answers, usage, sum(each.reflections for each in self.phases))
         yield f"estimate, with prompts as long as today's ({self.source}):"
         for phase in (*self.phases, total):
-            yield self._line(phase)
-        if self.is_free:
+            counted = "answers until a budget ends it" if phase.answers is None else f"{phase.answers:,} answers"
+            if phase.name == SEALED_TEST and config.gate.looks > 1:
+                counted += " at most, about half without a gain"
+            if phase.reflections:
+                counted += f" + {phase.reflections:,} reflections"
+            # Of an endless phase, a part would pass for the whole.
+            known = f" ≈ {format_usage(phase.usage)}" if self.is_known and phase.answers is not None else ""
+            yield f"  {phase.name:<12}{counted}{known}"
+        if config.base.simulated:
             yield "  nothing is paid: the model is simulated"
-        for option, allowed in budget.list_limits():
+        for option, allowed in config.budget.list_limits():
             if (others := (usage - self.phases[1].usage).amount(option)) > allowed:
                 yield (
                     f"warning: baseline, shortlist and sealed test take about {format_amount(option, others)}, "
@@ -340,24 +294,11 @@ class Estimate:
             elif usage.amount(option) > allowed:
                 yield f"budget.{option}={allowed:g} will probably end the search early"
 
-    def _line(self, phase: Phase) -> str:
-        counted = "answers until a budget ends it" if phase.answers is None else f"{phase.answers:,} answers"
-        if phase.name == SEALED_TEST and self.looks > 1:
-            counted += " at most, about half without a gain"
-        if phase.reflections:
-            counted += f" + {phase.reflections:,} reflections"
-        if not self.is_known or phase.answers is None:  # of an endless phase, a part would pass for the whole
-            return f"  {phase.name:<12}{counted}"
-        usage = phase.usage
-        price = "cost n/a: no price is known" if usage.unknown_cost_calls else f"${usage.cost_usd:,.2f}"
-        return (
-            f"  {phase.name:<12}{counted} ≈ {usage.lm_calls:,} LM calls, {usage.input_tokens:,} tokens in, "
-            f"{usage.output_tokens:,} out{'' if self.is_free else f', {price}'}"
-        )
 
-
-def _estimate_reflection(answer: AnswerMeans, price: Price | None) -> AnswerMeans:
+def _estimate_reflection(config: TuneConfig, answer: AnswerMeans) -> AnswerMeans:
     tokens_per_request = answer.input_tokens / answer.lm_calls if answer.lm_calls else 0.0
     tokens_in = _EXAMPLES_A_REFLECTION * tokens_per_request + _TOKENS_BRIEF
-    usd = None if price is None else price.cost_usd(round(tokens_in), 0, _TOKENS_OUT)
+    price = find_price(config.base, config.reflection_model or config.base.model.name)
+    unpriced = 0.0 if config.base.model.simulated else None
+    usd = unpriced if price is None else price.cost_usd(round(tokens_in), 0, _TOKENS_OUT)
     return AnswerMeans(lm_calls=1.0, input_tokens=tokens_in, output_tokens=_TOKENS_OUT, cost_usd=usd)

@@ -19,7 +19,7 @@ from itertools import zip_longest
 from eval.analysis.comparison.answers import build_answers
 from eval.analysis.comparison.comparison import Comparison, Side, compare_answers
 from eval.benchmarks.dataset import Sample
-from eval.execution.budget import Spend
+from eval.execution.budget import Spend, format_amount
 from eval.execution.executors.local import run_side_by_side
 from eval.execution.scoring import SCORER
 from eval.execution.termination import FailuresInARow, RunStoppedError, is_server_failure
@@ -27,6 +27,7 @@ from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.store import list_pending
 from eval.scorers.score import ACCURACY
+from eval.workflows.estimate import AnswerMeans
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
@@ -54,7 +55,7 @@ from optimize.gate.sealed_log import (
     record_judgement,
 )
 from optimize.gate.verdict import EarlyVerdictError, JsonObject, Verdict
-from optimize.pipeline.preflight import AnswerMeans, count_test_answers, format_amount
+from optimize.pipeline.preflight import count_test_answers
 from optimize.questions.splits import Part, Splits
 from optimize.reports.outcome import describe_look
 from optimize.search.optimizer import PARENT

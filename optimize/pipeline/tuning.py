@@ -20,6 +20,7 @@ from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path, make_run_folder
 from eval.runs.store import StoreError
+from eval.workflows.estimate import AnswerMeans
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.shelf import NameTakenError
 from mas.runtime.errors import UserError
@@ -28,7 +29,6 @@ from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code
 from optimize.mlflow_export.tuning_export import TUNING
 from optimize.pipeline.preflight import (
     UNLIMITED,
-    AnswerMeans,
     check_reflection_model,
     confirm_start,
     count_shortlist_answers,

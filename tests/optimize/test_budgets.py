@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from eval.execution.budget import Spend
-from optimize.pipeline.preflight import AnswerMeans
+from eval.workflows.estimate import AnswerMeans
 from tests.command import Finished, read_side, tuning_command
 from tests.optimize.tuned import MINI_GEPA, SimulatedServer, over_http, simulated_server
 
@@ -110,7 +110,7 @@ def stopped_in_the_test(
 ) -> Finished:
     """A run whose estimate was far too low, so that its budget runs out there."""
     with monkeypatch.context() as patched:
-        patched.setattr(AnswerMeans, "estimate_spend", lambda self, n_answers, concurrency: Spend())
+        patched.setattr(AnswerMeans, "estimate_spend", lambda *given: Spend())
         budget = f"budget.lm_calls={left_alone.spend.lm_calls - 40}"
         run = tuning_command(tmp_path, *over_http(server, *MINI_GEPA, budget))
     assert run.code == 3, run.err

@@ -52,7 +52,7 @@ def test_without_an_earlier_run_it_is_a_guess_and_says_so(tmp_path: Path) -> Non
     line = format_estimate(config(), 53, tmp_path)
     assert line.startswith("estimate: 53 answers ≈ 498 LM calls, 477,000 tokens in, 23,850 out, ")
     assert line.endswith("cost n/a: no price is known (a guess: measured offline on the sample questions)")
-    assert all(guess.input_tokens > 0 for guess in GUESSES.values())
+    assert all(tokens_in > 0 for _, tokens_in, _ in GUESSES.values())
 
 
 def test_it_follows_the_newest_complete_run_of_the_program_with_this_model(tmp_path: Path) -> None:
