@@ -9,7 +9,6 @@ questions and runs.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pvariance
 
@@ -21,7 +20,7 @@ from eval.reports.html.blocks import Blocks
 from eval.reports.html.charts import CHARTS, Chart, Point, Tone, link
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
-from eval.reports.run_report.answers import AnswerGatherer, AnswerRow, QuestionRow
+from eval.reports.run_report.answers import AnswerGatherer, Row, list_values
 from eval.runs.store import open_run
 from mas.runtime.text import format_count
 
@@ -34,22 +33,6 @@ DISAGREE = "runs disagree"  # of three runs or more
 FLIPS = "flips"  # all questions on which runs differ
 _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPT = _HERE / "comparison.html.jinja", _HERE / "comparison.js"
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedQuestion:
-    question: QuestionRow  # as the first run that has it has it
-    answers: Sequence[Sequence[AnswerRow]]  # of each run, by epoch; empty: not answered
-    means: Sequence[float]  # value of each run's answers
-
-
-@dataclass(frozen=True)
-class GatheredRuns:
-    """Everything that the page shows of answers."""
-
-    questions: Sequence[ComparedQuestion]  # those on which the runs disagree most first
-    blocks: Blocks
-    n_left_out: int
 
 
 def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRun]) -> None:
@@ -65,19 +48,20 @@ def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRu
         OSError: the page cannot be written; one that is already there stays as it was.
     """
     ids = list(dict.fromkeys(id for each in result.comparisons for id in each.comparison.pairs))
-    n_answers, n = sum(each.answers.epochs for each in runs), len(result.comparisons)
-    gathered, labels = gather_runs(runs, ids, max(MAX_ANSWERS // n_answers, 1)), [each.label for each in runs]
+    max_questions = max(MAX_ANSWERS // sum(each.answers.epochs for each in runs), 1)
+    rows, blocks = gather_runs(runs, ids, max_questions)
+    labels, n = [each.label for each in runs], len(result.comparisons)
     page = {
         "notice": result.notice,
         "title": " and ".join(each.name for each in result.runs) if n == 1 else f"{len(runs)} runs compared",
         "runs": list(map(describe_run, result.runs)),
         "verdicts": [describe_result(each, n) for each in result.comparisons],
         "comparisons": [_build_section(each, n) for each in result.comparisons],
-        "charts": [chart_differences(result, runs), chart_losses(gathered, labels)],
-        "rows": _build_rows(gathered.questions, labels),
-        "n_shown": len(gathered.questions),
-        "n_left_out": gathered.n_left_out,
-        "blocks": gathered.blocks,
+        "charts": [chart_differences(result, runs), chart_losses(rows, labels)],
+        "rows": Rows("questions", _list_columns(labels), rows),
+        "n_shown": len(rows),
+        "n_left_out": len(ids) - max_questions,
+        "blocks": blocks,
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
     write_page(path, _TEMPLATE, page)
@@ -114,9 +98,9 @@ def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]
     }
 
 
-def _build_rows(questions: Sequence[ComparedQuestion], labels: Sequence[str]) -> Rows:
+def _list_columns(labels: Sequence[str]) -> list[Column]:
     width = "26fr" if len(labels) <= MAX_WITH_TEXTS else "64px"
-    columns = [
+    return [
         Column("question", "question", width="40fr"),
         Column("target", "gold answer", width="16fr"),
         *(Column(f"run {label}", label, width=width) for label in labels),
@@ -128,17 +112,6 @@ def _build_rows(questions: Sequence[ComparedQuestion], labels: Sequence[str]) ->
         Column("labels", "runs", kind="hidden", find=False),
         Column("answers", "answers", kind="hidden", find=False),
     ]
-    rows = []
-    for each in questions:
-        row: dict[str, object] = {
-            name: getattr(each.question, name) for name in ("id", "target", "level", "kind", "file")
-        }
-        row |= {"question": each.question.line, "outcome": list_outcomes(each, labels), "labels": labels}
-        for label, answers in zip(labels, each.answers, strict=True):
-            row[f"run {label}"] = [f"{answer.mark} {answer.line}" for answer in answers]
-            row[f"lost {label}"] = list(dict.fromkeys(answer.lost for answer in answers if answer.lost))
-        rows.append(row | {"answers": [list(map(vars, answers)) for answers in each.answers]})
-    return Rows("questions", columns, rows)
 
 
 def chart_differences(result: ComparisonResult, runs: Sequence[ReadRun]) -> Chart:
@@ -169,15 +142,15 @@ def _point(label: str, result: PairedResult) -> Point:
     return Point(label, result.difference, low=low, high=high, tone=tone, note=note)
 
 
-def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
+def chart_losses(rows: Sequence[Row], labels: Sequence[str]) -> Chart:
     """Chart the points that each run lost by the first cause, as shares of its questions."""
-    n = max(len(gathered.questions), 1)
+    n = max(len(rows), 1)
     lost: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(labels, 0.0))
-    for compared in gathered.questions:
-        for label, answers in zip(labels, compared.answers, strict=True):
+    for row in rows:
+        for label, answers in zip(labels, row["answers"], strict=True):
             for each in answers:
-                if each.lost:
-                    lost[each.lost][label] += (1 - each.value) / len(answers)
+                if each["lost"]:
+                    lost[each["lost"]][label] += (1 - each["value"]) / len(answers)
     order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_GROUPS]
     points = []
     for name in order:
@@ -188,13 +161,8 @@ def chart_losses(gathered: GatheredRuns, labels: Sequence[str]) -> Chart:
     return Chart("bars", title, points, x_label="share of the questions", x_format="percent")
 
 
-def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int) -> GatheredRuns:
-    """Read the answers of all runs to the questions that are compared.
-
-    Args:
-        runs: that are compared.
-        ids: of the questions.
-        max_questions: that the page has room for.
+def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int) -> tuple[list[Row], Blocks]:
+    """Return the rows of the first questions, those on which the runs disagree most first, and what opens in them.
 
     Raises:
         UserError: a store cannot be read.
@@ -202,28 +170,29 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
     scores = {each: [run.answers.list_scores(each, with_missing=False) for run in runs] for each in ids}
     means = {id: [fmean(each) if each else 0.0 for each in sides] for id, sides in scores.items()}
     # stable: else in the dataset's order; losses before gains
-    ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))
-    n_left_out = max(len(ids) - max_questions, 0)
-    ids = ids[:max_questions]
+    ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))[:max_questions]
     disagree = frozenset(each for each in ids if pvariance(means[each]))
     gatherer, wanted = AnswerGatherer(disagree), frozenset(ids)
-    found: list[dict[str, QuestionRow]] = []
+    found: list[dict[str, Row]] = []
     for run in runs:
         with open_run(run.path) as store:
             records = (each for each in store.records() if each.sample_id in wanted)
             plan = [each for each in store.read_plan() if each.id in wanted]
-            found.append({row.id: row for row in gatherer.gather(records, plan, len(plan))})
-    questions = []
+            found.append({row["id"]: row for row in gatherer.gather(records, plan, len(plan))})
+    labels, rows = [each.label for each in runs], []
     for id in ids:
-        if (first := next((rows[id] for rows in found if id in rows), None)) is not None:
-            answers = [rows[id].in_order if id in rows else [] for rows in found]
-            questions.append(ComparedQuestion(first, answers, means[id]))
-    return GatheredRuns(questions, gatherer.writer.close(), n_left_out)
+        if (first := next((each[id] for each in found if id in each), None)) is not None:
+            answers = [each[id]["answers"] if id in each else [] for each in found]
+            row = first | {"labels": labels, "answers": answers, "outcome": _list_outcomes(means[id], labels)}
+            for label, given in zip(labels, answers, strict=True):
+                row[f"run {label}"] = [f"{each['mark']} {each['line']}" for each in given]
+                row[f"lost {label}"] = list_values(given, "lost")
+            rows.append(row)
+    return rows, gatherer.writer.close()
 
 
-def list_outcomes(question: ComparedQuestion, labels: Sequence[str]) -> list[str]:
-    """Return what a comparison sees in a question, and whether it is one of the flips."""
-    means = question.means
+def _list_outcomes(means: Sequence[float], labels: Sequence[str]) -> list[str]:
+    """Return what a comparison sees in a question, by the mean of each run, and whether it is one of the flips."""
     if min(means) == 1:
         return [RIGHT]
     if max(means) == 0:

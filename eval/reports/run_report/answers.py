@@ -1,8 +1,8 @@
 """Rows of the report: each question with its answers; what is long is compressed while the records pass by."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eval.analysis.summary.summary import name_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
@@ -21,45 +21,7 @@ RIGHT = "right"
 STEPS, PROMPTS = "steps", "prompts"  # names of blocks
 
 Links = Mapping[tuple[str, int], "BrokenLink"]  # by sample id and epoch
-
-
-@dataclass
-class AnswerRow:
-    """One answer, as the script of a page draws it."""
-
-    key: int  # of its blocks
-    epoch: int
-    attempt: int
-    mark: str  # right, partial, wrong, error, not run, unscored
-    value: float
-    line: str
-    why: str
-    lost: str  # name of the link that broke first; empty: no point was lost
-    error_class: str
-    limit: str
-    seconds: float
-    tokens: int
-    cost_usd: float | None
-    people: str = ""  # labels of people on it and on its question
-
-
-@dataclass(slots=True)
-class QuestionRow:
-    id: str
-    level: str
-    line: str
-    file: str
-    target: str | None
-    tags: Mapping[str, str]
-    answers: dict[int, AnswerRow] = field(default_factory=dict)  # by epoch
-
-    @property
-    def in_order(self) -> list[AnswerRow]:
-        return [answer for _, answer in sorted(self.answers.items())]
-
-    @property
-    def kind(self) -> str:
-        return classify_attachment(self.file or None)
+Row = dict[str, Any]  # a question with its answers by epoch, or an answer, as the scripts of a page draw it
 
 
 class AnswerGatherer:
@@ -73,30 +35,31 @@ class AnswerGatherer:
 
     def gather(
         self, records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int, links: Links | None = None
-    ) -> list[QuestionRow]:
+    ) -> list[Row]:
         """Return the first questions in the dataset's order, with the last attempt at each epoch.
 
         `links`: first broken links by sample id and epoch; others are found from the record.
         """
         place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
         tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
-        rows: dict[int, QuestionRow] = {}
+        rows: dict[int, Row] = {}
+        answers: defaultdict[int, dict[int, Row]] = defaultdict(dict)  # by place and epoch
         for record in records:
             at = place.setdefault(record.sample_id, len(place))
             if at >= max_questions:
                 continue
-            question = rows.setdefault(at, _build_question(record, tags.get(record.sample_id, {})))
-            before = question.answers.get(record.epoch)
-            if before is not None and before.attempt >= record.attempt:
+            rows.setdefault(at, _build_question(record, tags.get(record.sample_id, {})))
+            before = answers[at].get(record.epoch)
+            if before is not None and before["attempt"] >= record.attempt:
                 continue
             self._key += 1
             link = (links or {}).get((record.sample_id, record.epoch)) or _find_link(record)
-            question.answers[record.epoch] = answer = _build_answer(record, self._key, link)
-            rank = 0 if answer.mark != RIGHT or record.sample_id in self._kept_first else 2
-            self.writer.add(STEPS, answer.key, _list_details(record, answer, link), rank)
+            answers[at][record.epoch] = answer = _build_answer(record, self._key, link)
+            rank = 0 if answer["mark"] != RIGHT or record.sample_id in self._kept_first else 2
+            self.writer.add(STEPS, self._key, _list_details(record, answer, link), rank)
             if calls := build_calls(record.trajectory):
-                self.writer.add(PROMPTS, answer.key, calls, rank + 1)
-        return [rows[at] for at in sorted(rows)]
+                self.writer.add(PROMPTS, self._key, calls, rank + 1)
+        return [rows[at] | {"answers": [each for _, each in sorted(answers[at].items())]} for at in sorted(rows)]
 
 
 def _find_link(record: Record) -> "BrokenLink | None":
@@ -107,43 +70,54 @@ def _find_link(record: Record) -> "BrokenLink | None":
     return find_broken_link(record)
 
 
-def _build_question(record: Record, tags: Mapping[str, str]) -> QuestionRow:
-    target = None if record.target is None else shorten_line(record.target, MAX_LINE_CHARS)
-    line = shorten_line(record.question, MAX_LINE_CHARS)
-    return QuestionRow(record.sample_id, record.level or "", line, record.file or "", target, tags)
+def _build_question(record: Record, tags: Mapping[str, str]) -> Row:
+    return {
+        "id": record.sample_id,
+        "question": shorten_line(record.question, MAX_LINE_CHARS),
+        "target": None if record.target is None else shorten_line(record.target, MAX_LINE_CHARS),
+        "level": record.level or "",
+        "kind": classify_attachment(record.file or None),
+        "file": record.file or "",
+        "tags": tags,
+    }
 
 
-def _build_answer(record: Record, key: int, link: "BrokenLink | None") -> AnswerRow:
+def _build_answer(record: Record, key: int, link: "BrokenLink | None") -> Row:
     usage = record.usage
-    return AnswerRow(
-        key=key,
-        epoch=record.epoch,
-        attempt=record.attempt,
-        mark=mark_answer(record),
-        value=record.value if record.error is None else 0.0,
-        line="" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
-        why=shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
-        lost=name_link(link.kind, link.name) if link else "",
-        error_class=(record.error_class or "unknown") if record.error is not None else "",
-        limit=record.limit or "",
-        seconds=round(record.wall_seconds, 3),
-        tokens=usage.input_tokens + usage.output_tokens,
-        cost_usd=usage.cost_usd if usage.lm_calls else 0.0,
-        people=", ".join(each.label.replace("_", " ") for each in record.human),
-    )
+    return {
+        "key": key,  # of its blocks
+        "epoch": record.epoch,
+        "attempt": record.attempt,
+        "mark": mark_answer(record),
+        "value": record.value if record.error is None else 0.0,
+        "line": "" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
+        "why": shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
+        "lost": name_link(link.kind, link.name) if link else "",
+        "error_class": (record.error_class or "unknown") if record.error is not None else "",
+        "limit": record.limit or "",
+        "seconds": round(record.wall_seconds, 3),
+        "tokens": usage.input_tokens + usage.output_tokens,
+        "cost_usd": usage.cost_usd if usage.lm_calls else 0.0,
+        "people": ", ".join(each.label.replace("_", " ") for each in record.human),
+    }
 
 
-def _list_details(record: Record, answer: AnswerRow, link: "BrokenLink | None") -> dict[str, object]:
+def list_values(answers: Iterable[Row], name: str) -> list[str]:
+    """Return what answers have, each once."""
+    return list(dict.fromkeys(filter(None, (each[name] for each in answers))))
+
+
+def _list_details(record: Record, answer: Row, link: "BrokenLink | None") -> dict[str, object]:
     usage, failure = record.usage, record.error_details
     rejected = ", ".join(f"{agent} {n}" for agent, n in (failure.retry_counts if failure else {}).items() if n)
     place = [record.error_component, failure and failure.step and f"step {failure.step}"]
     place.append(rejected and f"rejections {rejected}")
     spent = [
-        f"{answer.seconds:.1f} s",
+        f"{answer['seconds']:.1f} s",
         format_count(usage.lm_calls, "model call"),
         format_count(usage.tool_calls, "tool call"),
-        f"{answer.tokens:,} tokens",
-        format_cost(answer.cost_usd) + (f"; try {answer.attempt}" if answer.attempt > 1 else ""),
+        f"{answer['tokens']:,} tokens",
+        format_cost(answer["cost_usd"]) + (f"; try {record.attempt}" if record.attempt > 1 else ""),
     ]
     details: dict[str, object] = {
         "question": record.question,
@@ -162,7 +136,7 @@ def _list_details(record: Record, answer: AnswerRow, link: "BrokenLink | None") 
         "ended by": record.limit,
         "evidence": link.evidence.for_people if link else "",
         "reasoning": record.reasoning_trace,
-        "spent": "" if answer.mark == "not run" else ", ".join(spent),
+        "spent": "" if answer["mark"] == "not run" else ", ".join(spent),
         "thread id": record.thread_id,
         "broken": link.step if link else None,
         "steps": [each.to_dict() for each in build_steps(record.trajectory)],

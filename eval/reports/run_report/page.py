@@ -13,7 +13,7 @@ from eval.reports.html.charts import CHARTS, Chart, Point, Tone, format_number, 
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
 from eval.reports.html.templates import load_scripts, write_page
 from eval.reports.notes import describe_critic, format_title, list_notes
-from eval.reports.run_report.answers import RIGHT, AnswerGatherer, AnswerRow, Links, QuestionRow
+from eval.reports.run_report.answers import RIGHT, AnswerGatherer, Links, Row, list_values
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.reports.summary_table import PASS_LEGEND, build_counts, build_epochs
 from eval.reports.tables import Table
@@ -74,9 +74,9 @@ def _write_banner(summary: Summary) -> str:
 
 
 def _build_page(
-    summary: Summary, questions: Sequence[QuestionRow], blocks: Blocks, facts: list[tuple[str, str]]
+    summary: Summary, questions: Sequence[Row], blocks: Blocks, facts: list[tuple[str, str]]
 ) -> dict[str, object]:
-    notes, answers = dict(list_notes(summary)), [answer for question in questions for answer in question.in_order]
+    notes, answers = dict(list_notes(summary)), [answer for question in questions for answer in question["answers"]]
     errors = [
         (n, name, summary.first_errors.get(name, ""), link(error=name))
         for name, n in summary.errors_by_class.items()
@@ -126,9 +126,9 @@ def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
         yield "Pages that give the benchmark away", remark, table
 
 
-def _build_rows(questions: Sequence[QuestionRow]) -> Rows:
+def _build_rows(questions: Sequence[Row]) -> Rows:
     """Return the questions; a list has one value for each answer that has it, each once."""
-    values = {pair for question in questions for pair in question.tags.items()}
+    values = {pair for question in questions for pair in question["tags"].items()}
     tags = sorted(tag for tag, n in Counter(tag for tag, _ in values).items() if n > 1)
     columns = [
         Column("question", "question", width="46fr"),
@@ -151,27 +151,23 @@ def _build_rows(questions: Sequence[QuestionRow]) -> Rows:
     return Rows("questions", columns, [_build_row(each, tags) for each in questions])
 
 
-def _build_row(question: QuestionRow, tags: Sequence[str]) -> dict[str, object]:
-    answers = question.in_order
-    costs = [each.cost_usd for each in answers if each.cost_usd is not None]
-    row: dict[str, object] = {name: getattr(question, name) for name in ("id", "target", "level", "kind", "file")}
-    for name, field in (("lost", "lost"), ("error", "error_class"), ("people", "people"), ("why", "why")):
-        row[name] = list(dict.fromkeys(filter(None, (getattr(each, field) for each in answers))))
-    marks = list(dict.fromkeys(each.mark for each in answers))
+def _build_row(question: Row, tags: Sequence[str]) -> Row:
+    answers = question["answers"]
+    costs, marks = [each["cost_usd"] for each in answers], list_values(answers, "mark")
     return {
-        **row,
+        **question,
+        **{name: list_values(answers, name) for name in ("lost", "people", "why")},
+        "error": list_values(answers, "error_class"),
         "mark": [*marks, "not right"] if set(marks) - {RIGHT} else marks,
-        "question": question.line,
-        "answer": [each.line for each in answers],
-        "cost": round(sum(costs), 6) if len(costs) == len(answers) else None,
-        "seconds": round(sum(each.seconds for each in answers), 6),
-        "tokens": sum(each.tokens for each in answers),
-        "answers": list(map(vars, answers)),
-        **{f"tag {tag}": question.tags.get(tag, "") for tag in tags},
+        "answer": [each["line"] for each in answers],
+        "cost": None if None in costs else round(sum(costs), 6),
+        "seconds": round(sum(each["seconds"] for each in answers), 6),
+        "tokens": sum(each["tokens"] for each in answers),
+        **{f"tag {tag}": question["tags"].get(tag, "") for tag in tags},
     }
 
 
-def _build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[tuple[str, str, str]]:
+def _build_tiles(summary: Summary, answers: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
     interval = f"95% interval {format_interval(summary.score_ci95)}"
     remark = "not complete: no interval" if summary.incomplete else interval
     yield format_floor(summary.score, summary.incomplete), summary.metric, remark
@@ -184,7 +180,7 @@ def _build_tiles(summary: Summary, answers: Sequence[AnswerRow]) -> Iterator[tup
     yield cost, "cost", "simulated model" if summary.simulated else ""
     n_in, n_out = usage.input_tokens, usage.output_tokens
     yield shorten_number(n_in + n_out), "tokens", f"{shorten_number(n_in)} in, {shorten_number(n_out)} out"
-    seconds = [each.seconds for each in answers if each.mark != "not run"]
+    seconds = [each["seconds"] for each in answers if each["mark"] != "not run"]
     typical = f"{format_number(median(seconds), 'seconds')} for a typical answer" if seconds else ""
     yield format_duration(summary.wall_seconds), "time", typical
 

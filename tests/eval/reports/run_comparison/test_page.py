@@ -12,7 +12,6 @@ from eval.reports.run_comparison.page import (
     chart_losses,
     describe_result,
     gather_runs,
-    list_outcomes,
     write_comparison,
 )
 from tests.eval.stored_run import answered, stored_run
@@ -84,25 +83,26 @@ def test_an_outcome_of_epochs_is_by_their_mean(tmp_path: Path) -> None:
     both = [answered("a", "17", epoch=1), answered("a", "3", epoch=2)]
     folders = [stored_run(tmp_path / each, both, epochs=2) for each in "xy"]
     runs = read_runs(folders)
-    gathered = gather_runs(runs, ["a"], max_questions=5)
-    assert [list_outcomes(each, "AB") for each in gathered.questions] == [["equal in part"]]
-    assert gather_runs(runs, ["a"], max_questions=0).n_left_out == 1
+    rows, _ = gather_runs(runs, ["a"], max_questions=5)
+    assert [each["outcome"] for each in rows] == [["equal in part"]]
 
 
-def test_losses_come_before_gains_and_flips_are_what_is_kept_where_there_is_no_room(tmp_path: Path) -> None:
-    first = stored_run(tmp_path / "x", [answered(*each) for each in (("a", "17"), ("b", "3"), ("c", "17"))])
-    second = stored_run(tmp_path / "y", [answered(*each) for each in (("a", "17"), ("b", "17"), ("c", "3"))])
-    runs = read_runs([first, second])
-    gathered = gather_runs(runs, ["a", "b", "c"], max_questions=2)
-    assert [each.question.id for each in gathered.questions] == ["c", "b"]
-    assert gathered.n_left_out == 1
+def test_losses_come_before_gains_and_flips_are_what_is_kept_where_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.reports.run_comparison.page.MAX_ANSWERS", 4)
+    first = [answered(*each) for each in (("a", "17"), ("b", "3"), ("c", "17"))]
+    second = [answered(*each) for each in (("a", "17"), ("b", "17"), ("c", "3"))]
+    html = write_page(tmp_path, first, second)
+    assert [each["id"] for each in read_rows(html)] == ["c", "b"]
+    assert "1 more questions are not shown here" in html
 
 
 def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_path: Path) -> None:
     folders = [stored_run(tmp_path / each, [answered("a", text)]) for each, text in zip("xy", ("17", "3"), strict=True)]
-    gathered = gather_runs(read_runs(folders), ["a"], max_questions=5)
-    cause = gathered.questions[0].answers[1][0].lost
-    points = chart_losses(gathered, ["A", "B"]).points
+    rows, _ = gather_runs(read_runs(folders), ["a"], max_questions=5)
+    (cause,) = rows[0]["lost B"]
+    points = chart_losses(rows, ["A", "B"]).points
     assert [(each.label, each.group, each.x, each.href) for each in points] == [
         (cause, "A", 0.0, ""),
         (cause, "B", 1.0, f"#?lost+B={cause}"),
