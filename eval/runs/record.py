@@ -7,16 +7,13 @@ The second half is the form on the disk: rows of the database, and lines of `rec
 """
 
 import json
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from eval.benchmarks.dataset import Sample
-from eval.runs.folder import RECORDS
 from eval.scorers.score import read_value
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.text import to_jsonable
@@ -248,41 +245,3 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """Return the text that `escape` was given."""
     return str(json.loads(f'"{text}"'))
-
-
-NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
-SCHEMA_VERSION = 6
-SCHEMA = f"""
-BEGIN;
-CREATE TABLE IF NOT EXISTS records(
-    row INTEGER PRIMARY KEY,     -- the order of writing
-    variant TEXT NOT NULL,       -- SHA-256 of the prompts that gave the answer, in a tuning run; else empty
-    sample_id TEXT NOT NULL,    -- as inside a JSON string: escaped, so any Python string fits
-    epoch INT NOT NULL,
-    attempt INT NOT NULL,
-    thread_id TEXT NOT NULL,
-    error_class TEXT,            -- null: no error
-    cost_usd REAL,               -- of the answer and of judging it, as far as it is known
-    finished_at TEXT NOT NULL,   -- UTC, ISO 8601
-    data TEXT NOT NULL,          -- the Record as JSON, without what is in `details`
-    UNIQUE(variant, sample_id, epoch, attempt)
-);
-CREATE TABLE IF NOT EXISTS details(row INTEGER PRIMARY KEY, data TEXT NOT NULL);  -- state and trajectory: most of it
-CREATE TABLE IF NOT EXISTS questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
-PRAGMA user_version = {SCHEMA_VERSION};
-COMMIT;
-"""
-ROWS = "FROM main.records NOT INDEXED LEFT JOIN main.details USING(row)"  # also of a damaged index
-
-
-def insert_row(database: sqlite3.Connection, row: Row, details: str) -> None:
-    """Write a row and its details, which are kept apart."""
-    database.execute(f"INSERT INTO records VALUES({', '.join('?' * len(row))})", row)
-    database.execute("INSERT INTO details VALUES(?, ?)", (row[0], details))
-
-
-def read_lines(folder: Path) -> Iterator[bytes]:
-    """Yield the lines of `records.jsonl`; the last one may be cut off."""
-    with suppress(OSError), (folder / RECORDS).open("rb") as file:
-        yield from file

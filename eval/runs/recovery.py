@@ -1,56 +1,103 @@
-"""Rows and facts of a damaged database that can still be had: from the copies in the run's folder, and from itself."""
+"""Rows of a damaged database that can still be had: from copies in the run's folder, and what is readable."""
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 
 from eval.runs.folder import FACTS
-from eval.runs.record import NO_JSON, ROWS, SCHEMA, Record, build_row, insert_row, read_lines
+from eval.runs.record import Record, build_row, escape, join_line
+from eval.runs.run_schema import NO_JSON, ROWS, SCHEMA, insert_row, read_lines
+from eval.runs.sqlite_file import check_schema
+
+_NUMBERS = "SELECT row FROM details ORDER BY row"
+_NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
+
+_Key = tuple[str, str, int, int]  # columns of a row that no other row has
+
+
+def read_keys(folder: Path) -> set[_Key]:
+    """Return the keys of the rows in `records.jsonl`."""
+    return {key for key, _ in _parse_records(read_lines(folder))}
 
 
 def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
-    """Fill a new database from the copies in the run's folder and with what only the damaged one has, if that is there.
+    """Fill a new database, with empty tables, from the copies in the run's folder and with what only the old one has.
+
+    Args:
+        damaged: the old one; None: it is not there, or is no run's database.
+        folder: of the run.
+        target: the new one.
 
     Returns:
         Number of rows; None if nothing at all is left of the run.
+
+    Raises:
+        sqlite3.Error: the new one cannot be written.
     """
-    target.executescript(SCHEMA)
+    if damaged is not None:
+        try:
+            check_schema(damaged, SCHEMA)
+        except _NO_SQLITE:
+            damaged = None
     target.execute("BEGIN")
-    known = set[tuple[object, ...]]()
-    for line in chain(read_lines(folder), _read_rows(damaged)):
+    known: set[_Key] = set()
+    for key, record in _parse_records(chain(read_lines(folder), _read_whole_rows(damaged))):
         with suppress(*NO_JSON):
-            record = Record.from_dict(json.loads(line))
-            key = (record.variant, record.sample_id, record.epoch, record.attempt)
             if key not in known:
-                row, details, _ = build_row(record, len(known) + 1, record.started_at)
+                row, details, _ = build_row(record, len(known) + 1, _estimate_end(record))
                 insert_row(target, row, details)
                 known.add(key)
-    meta, plan = _read_facts(folder, damaged)
+    meta, plan = _read_copied_facts(folder)
+    if damaged is not None:
+        with suppress(*_NO_SQLITE, *NO_JSON):
+            found = damaged.execute("SELECT key, value FROM meta")
+            meta = {**{key: json.dumps(json.loads(value)) for key, value in found}, **meta}
+        with suppress(*_NO_SQLITE, *NO_JSON):
+            found = damaged.execute("SELECT id, data FROM questions ORDER BY place")
+            plan = plan or [(sample_id, json.dumps(json.loads(data))) for sample_id, data in found]
     target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
     target.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
     target.execute("COMMIT")
     return len(known) if known or meta or plan else None
 
 
-def _read_rows(damaged: sqlite3.Connection | None) -> Iterator[bytes]:
-    """Yield the rows of a damaged database up to one that cannot be read, as lines of `records.jsonl`."""
-    if damaged is not None:
-        with suppress(sqlite3.Error):
-            parts = "CAST(records.data AS BLOB), CAST(details.data AS BLOB)"  # their bytes may be no text any more
-            for data, details in damaged.execute(f"SELECT {parts} {ROWS} ORDER BY row"):
-                yield (data or b"")[:-1] + b", " + (details or b"")[1:]
+def _parse_records(lines: Iterable[bytes | str]) -> Iterator[tuple[_Key, Record]]:
+    """Yield the records among lines of any kind, with their keys."""
+    for line in lines:
+        with suppress(*NO_JSON):
+            record = Record.from_dict(json.loads(line))
+            key = (record.variant, escape(record.sample_id), record.epoch, record.attempt)
+            hash(key)
+            yield key, record
 
 
-def _read_facts(folder: Path, damaged: sqlite3.Connection | None) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Return the facts about the run and its plan, as far as they are left."""
+def _read_whole_rows(damaged: sqlite3.Connection | None) -> Iterator[str]:
+    """Yield the rows of a damaged database that can still be read, as lines of `records.jsonl`."""
+    if damaged is None:
+        return
+    numbers: dict[int, None] = {}
+    for order in ("ASC", "DESC"):  # from both ends up to a page that cannot be read
+        with suppress(*_NO_SQLITE):
+            numbers.update((number, None) for (number,) in damaged.execute(f"{_NUMBERS} {order}"))
+    for number in numbers:
+        with suppress(*_NO_SQLITE, *NO_JSON):
+            yield from (join_line(*row) for row in damaged.execute(f"{ROWS} WHERE row = ?", (number,)))
+
+
+def _estimate_end(record: Record) -> str:
+    """Return when an answer was finished, which its copy does not say."""
+    with suppress(ValueError):
+        return (datetime.fromisoformat(record.started_at) + timedelta(seconds=record.wall_seconds)).isoformat()
+    return datetime.now(UTC).isoformat()
+
+
+def _read_copied_facts(folder: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the facts about the run and its plan; nothing if their copy is damaged or gone."""
     with suppress(OSError, *NO_JSON), (folder / FACTS).open("rb") as file:
         meta = {str(name): str(value) for name, value in json.loads(next(file, b"")).items()}
         return meta, [(str(sample_id), str(data)) for sample_id, data in map(json.loads, file)]
-    with suppress(sqlite3.Error, UnicodeDecodeError):
-        if damaged is not None:
-            plan = damaged.execute("SELECT id, data FROM questions ORDER BY place").fetchall()
-            return dict(damaged.execute("SELECT key, value FROM meta").fetchall()), plan
     return {}, []

@@ -1,9 +1,11 @@
-"""SQLite file of one run: opened, checked, locked until closed, written in transactions, copied as text.
+"""SQLite file of one run: opened, checked, locked until closed, written in transactions, and copied as text.
 
-`RunStore` says what is in it. One process writes, any number may read meanwhile. WAL with synchronous=FULL: what a
-transaction has committed survives the death of the process and of the machine. `records.jsonl` has each row as a line;
-`run.jsonl` has the facts about the run, and then each planned question. A damaged file is named when it is opened (by a
-reader: at its first look) and made again from these copies and from the rows that can still be read.
+`RunStore` says what is in it.
+
+One process writes, any number may read meanwhile. WAL with synchronous=FULL: what a transaction has committed survives
+the death of the process and of the machine. `records.jsonl` has each row as a line; `run.jsonl` has the facts about the
+run, and then each planned question. A damaged file is named when it is opened (by a reader: at its first look) and made
+again from these copies and from what can still be read of it.
 """
 
 import json
@@ -19,19 +21,18 @@ from threading import RLock
 from typing import Self
 
 from eval.runs.folder import FACTS, RECORDS, TUNING_FILE, RunInUseError, RunLock, is_in_use, write_lines
-from eval.runs.record import ROWS, SCHEMA, SCHEMA_VERSION, Row, insert_row, join_line, read_lines
+from eval.runs.record import Record, Row, join_line
+from eval.runs.run_schema import NO_JSON, ROWS, SCHEMA, SCHEMA_VERSION, insert_row, read_lines
 from eval.runs.sqlite_file import ForeignDatabaseError, check_files, check_schema
 from mas.runtime.terminal import print_warning
 
-_TEXTS = f"""
-SELECT data AS text FROM main.records NOT INDEXED UNION ALL SELECT details.data {ROWS}
-UNION ALL SELECT value FROM main.meta UNION ALL SELECT data FROM main.questions"""
-_UNREADABLE = f"""
-SELECT 1 FROM ({_TEXTS}) WHERE text IS NULL OR NOT json_valid(text) OR text GLOB '*[^ -~]*' LIMIT 1
-"""  # what is written is JSON of plain ASCII
+_SUSPECTS = """
+SELECT row, records.data, details.data FROM main.records NOT INDEXED LEFT JOIN details USING(row)
+WHERE details.data IS NULL OR NOT json_valid(records.data) OR NOT json_valid(details.data)
+OR records.data GLOB '*[^ -~]*' OR details.data GLOB '*[^ -~]*'"""  # what is written is plain ASCII
 _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW  # a run's folder may come from anywhere
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
 
 INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
@@ -66,16 +67,18 @@ class RunDatabase:
             StoreError: another process writes to it, it cannot be opened, it was made by another version of this
                 program, or it is to be read and is not there.
         """
-        self.path, self.read_only, self._warn = path, read_only, warn
+        self.path = path
+        self.read_only = read_only
+        self._warn = warn
         self._turns = RLock()
         self._is_checked = False
         self.is_restored = False  # whether what is read comes from copies of what was damaged
         self._database: sqlite3.Connection | None = None
         self._run_lock = None if read_only else RunLock(path)
         try:
-            check_files(path)
+            check_files(self.path)
         except ForeignDatabaseError as error:
-            raise StoreError(f"{path} is not opened: {error}") from error
+            raise StoreError(f"{self.path} is not opened: {error}") from error
         self._take_lock()
         try:
             self._open()
@@ -96,7 +99,7 @@ class RunDatabase:
 
     def _open(self) -> None:
         try:
-            self._database = self._connect()
+            self._connect()
             if not self.read_only:
                 self._check()
         except DamagedError as error:
@@ -108,54 +111,52 @@ class RunDatabase:
             with self._transaction():
                 self._write_meta(HOLDER, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> None:
         """Open the file as it is, and make its tables if it is new.
 
         Raises:
             DamagedError: it is gone, is empty although its folder has copies of what it held, or is no run's database.
         """
         has_copies = any((self.path.parent / name).is_file() for name in (FACTS, RECORDS))
-        address = self.path.absolute().as_uri()
         with self._access("opened"):
-            if not self.path.is_file():
-                if has_copies:
-                    raise DamagedError(f"{self.path} is gone")
-                if self.read_only:
-                    raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
-            if self.read_only:
-                # SQLite makes files next to the database for a reader, too; with "ro" it would not delete them again.
-                is_open_elsewhere = self.path.with_name(f"{self.path.name}-wal").exists()
-                address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or is_open_elsewhere else _FROZEN
-            database = _connect_to(address)
+            if has_copies and not self.path.is_file():
+                raise DamagedError(f"{self.path} is gone")
+            self._database = database = self._connection()
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, SCHEMA_VERSION):
+                raise StoreError(
+                    f"{self.path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
+                    f"open it with the program that wrote it, or start a new run"
+                )
             try:
-                self._prepare(database, has_copies)
-            except BaseException:
+                check_schema(database, SCHEMA if version else "")
+            except ForeignDatabaseError as error:  # what is there besides this program's tables is not looked into
                 database.close()
-                raise
-        return database
-
-    def _prepare(self, database: sqlite3.Connection, has_copies: bool) -> None:
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, SCHEMA_VERSION):
-            raise StoreError(
-                f"{self.path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
-                f"open it with the program that wrote it, or start a new run"
-            )
-        try:
-            check_schema(database, SCHEMA if version else "")
-        except ForeignDatabaseError as error:  # what is there besides this program's tables is not looked into
-            raise DamagedError(f"{self.path} is no database of a run: {error}") from error
-        if version == 0 and has_copies:
-            raise DamagedError(f"{self.path} is empty")
-        if self.read_only:
-            database.execute("PRAGMA query_only = 1")
+                self._database = None
+                raise DamagedError(f"{self.path} is no database of a run: {error}") from error
+            if version == 0 and has_copies:
+                raise DamagedError(f"{self.path} is empty")
+            if self.read_only:
+                database.execute("PRAGMA query_only = 1")
+                if version == 0:
+                    raise EmptyStoreError(
+                        f"{self.path} holds nothing yet; the run ended before it began, start a new one"
+                    )
+                return
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
             if version == 0:
-                raise EmptyStoreError(f"{self.path} holds nothing yet; the run ended before it began, start a new one")
-            return
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = FULL")
-        if version == 0:
-            database.executescript(SCHEMA)
+                database.executescript(SCHEMA)
+
+    def _connection(self) -> sqlite3.Connection:
+        address = self.path.absolute().as_uri()
+        if self.read_only:
+            if not self.path.is_file():
+                raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
+            # SQLite makes files next to the database for a reader, too; with "ro" it would not delete them again.
+            is_open_elsewhere = self.path.with_name(f"{self.path.name}-wal").exists()
+            address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or is_open_elsewhere else _FROZEN
+        return _connect_to(address)
 
     def _check(self) -> None:
         """Check that all of the file can be read.
@@ -167,20 +168,34 @@ class RunDatabase:
         (result,) = self._fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
             raise DamagedError(f"{self.path} is damaged ({' '.join(str(result).split())[:200]})")
-        if self._fetch(_UNREADABLE):
-            raise DamagedError(f"{self.path} is damaged (a row of it cannot be read)")
+        part = "the facts about the run"
+        try:
+            for (text,) in self._fetch("SELECT value FROM main.meta UNION ALL SELECT data FROM main.questions"):
+                json.loads(text)
+            for row, data, details in self._fetch(_SUSPECTS):
+                part = f"row {row}"
+                Record.from_dict(json.loads(join_line(data, details).encode("ascii")))
+        except NO_JSON as error:
+            raise DamagedError(f"{self.path} is damaged ({part} cannot be read)") from error
         if self._count_lines() > (n_rows := self._count_rows()):  # a row is written to the database first
-            raise DamagedError(f"{self.path} is damaged (it has {n_rows} rows, and {RECORDS} has more)")
+            from eval.runs.recovery import read_keys
+
+            keys = set(self._fetch("SELECT variant, sample_id, epoch, attempt FROM main.records"))
+            if not read_keys(self.path.parent) <= keys:
+                raise DamagedError(f"{self.path} is damaged (it has {n_rows} rows, and {RECORDS} has more)")
 
     def _check_once(self) -> None:
         """Check what a reader is about to read; if it is damaged, go on with a private copy of what is left."""
         with self._turns:
-            if not self._is_checked and not is_in_use(self.path):
-                try:
-                    self._check()
-                except DamagedError as error:
-                    self._restore(str(error))
+            if self._is_checked:
+                return
             self._is_checked = True
+            if is_in_use(self.path):
+                return
+            try:
+                self._check()
+            except DamagedError as error:
+                self._restore(str(error))
 
     def is_copied(self) -> bool:
         """Return whether `records.jsonl` has as many lines as there are rows."""
@@ -208,6 +223,7 @@ class RunDatabase:
             new.unlink(missing_ok=True)
             target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
             try:
+                target.executescript(SCHEMA)
                 n_rows = rebuild(self._database, self.path.parent, target)
                 if n_rows is None:
                     raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
@@ -224,7 +240,7 @@ class RunDatabase:
                 target.close()
                 _set_aside(self.path)
                 new.replace(self.path)
-                self._database = self._connect()
+                self._connect()
         resume = "resume" if self.path.with_name(TUNING_FILE).is_file() else "run.resume"
         self._warn(f"{reason}: made again from {RECORDS} with {n_rows} answers; {resume} asks again what is missing")
         if is_kept:  # a warning of its own: the first is that of a process that has read the run before
@@ -276,21 +292,23 @@ class RunDatabase:
 
     def _append_copy(self, line: str) -> None:
         """Append a row to `records.jsonl`, whole or not at all; that it cannot be written is no failure of the run."""
-        path, data = self.path.with_name(RECORDS), f"{line}\n".encode("ascii")
-        with suppress(OSError), os.fdopen(os.open(path, _APPEND, 0o666), "ab", buffering=0) as file:
+        with (
+            suppress(OSError),
+            os.fdopen(os.open(self.path.with_name(RECORDS), _APPEND, 0o666), "ab", buffering=0) as file,
+        ):
             end = file.seek(0, os.SEEK_END)
             try:
-                is_whole = file.write(data) == len(data)
+                data = memoryview(f"{line}\n".encode("ascii"))
+                while data:
+                    data = data[file.write(data) :]
             except OSError:
-                is_whole = False
-            if not is_whole:  # a full disk
                 os.ftruncate(file.fileno(), end)
 
     def _rewrite_copies(self) -> None:
         """Write the copies again, as after a kill; a full disk is noticed by the next row."""
         self._copy_facts()
         with self._access("read"), suppress(OSError):
-            rows = self._execute(f"SELECT records.data, details.data {ROWS} ORDER BY row")
+            rows = self._execute(f"{ROWS} ORDER BY row")
             write_lines(self.path.with_name(RECORDS), (join_line(*row) for row in rows))
 
     def _write_row(self, row: Row, details: str) -> None:
@@ -366,9 +384,13 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _set_aside(path: Path) -> None:
-    """Keep the damaged database under a name that ends in `.damaged`, as its write-ahead log.
+    """Keep the damaged database, and its write-ahead log, under names that end in `.damaged`.
 
-    The log goes first: SQLite would apply it to whatever has the database's name.
+    The log goes first: SQLite would apply it to whatever has the database's name. A process that is killed in between
+    leaves a database without log, which is made again in the same way.
+
+    Raises:
+        OSError: the folder cannot be written.
     """
     path.with_name(path.name + "-shm").unlink(missing_ok=True)
     for name in (path.name + "-wal", path.name):

@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 from eval.benchmarks.dataset import Sample
 from eval.runs.folder import DATABASE, FACTS, RECORDS, check_empty, is_side
 from eval.runs.record import (
-    NO_JSON,
     PlannedQuestion,
     Record,
     build_row,
@@ -34,6 +33,7 @@ from eval.runs.record import (
 from eval.runs.run_database import INFO, STATE, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
+from eval.runs.run_schema import NO_JSON
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.security.redaction import Redact, redact_value

@@ -1,5 +1,6 @@
 """Bytes that go bad in a run's folder: everything is found again or named, and nothing ends in a traceback."""
 
+import json
 import random
 import shutil
 import tempfile
@@ -131,12 +132,20 @@ def test_what_is_in_neither_is_asked_again(closed: Path, tmp_path: Path) -> None
     assert check_nothing_is_lost(folder) == []
 
 
-def test_a_removed_copy_is_written_again(closed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["indented", "removed", "with a line of a reader's own"])
+def test_a_whole_database_is_kept_whatever_becomes_of_its_copy(how: str, closed: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(closed, folder)
-    (folder / "records.jsonl").unlink()
+    copy = folder / "records.jsonl"
+    lines = copy.read_text("ascii").splitlines()
+    if how == "indented":
+        copy.write_text("\n".join(json.dumps(json.loads(line), indent=1) for line in lines) + "\n")
+    elif how == "removed":
+        copy.unlink()
+    else:
+        copy.write_text("\n".join([*lines, lines[0], "", '{"note": 1}', ""]))
     assert check_nothing_is_lost(folder) == []
-    assert (folder / "records.jsonl").read_bytes() == (closed / "records.jsonl").read_bytes()
+    assert copy.read_bytes() == (closed / "records.jsonl").read_bytes()
 
 
 def make_damaged(folder: Path, n_lines: int) -> list[str]:
