@@ -42,8 +42,8 @@ def describe_mistake(error: BaseException) -> str:
             return describe(error, found)
     if isinstance(error, OverrideParseException):
         return (
-            f"{error.override!r} cannot be read; options are given as name=value, and values with special characters "
-            "in quotes: 'key=\"a=b\"'."
+            f"{error.override!r} cannot be read; options are given as name=value, and texts with spaces or special "
+            "characters in quotes: 'key=\"a=b\"'."
         )
     return _join_lines(text.partition("full_key:")[0])
 

@@ -76,10 +76,10 @@ def test_what_the_default_configuration_lacks_is_named_with_what_to_do(run: Doct
 def test_a_mistake_in_the_options_is_one_line_and_the_machine_is_still_looked_at(run: Doctor) -> None:
     for mistake, words in (
         ("model=nope", "model=nope is not known; choose one of: "),
-        ("model=null", "model=null is not possible: model is a config group; choose one of: "),
+        ("model=null", "a config group was given null, a number, true or false; name a choice"),
         ("data=jsonl", "data.path has no value"),
         ("limit=0", "limit=0 is out of range"),
-        ("what", "'what' is not an option"),
+        ("what", "'what' cannot be read"),
     ):
         code, lines = run(mistake)
         assert code == 1

@@ -116,7 +116,7 @@ RANGES = [
 MODELS = [
     (["model=gpt-4o-mini", "~model.base_url"], ["gpt-4o-mini", "OPENAI_API_KEY"]),
     (["reflection_model="], ["reflection_model is empty"]),
-    (["scorer=function", "scorer.target=no_such:rule"], ["scorer.target=no_such:rule"]),
+    (["scorer=function", "scorer.target=no_such:rule"], ["scorer.target", "the module no_such cannot be imported"]),
 ]
 RESUMING = [
     (["resume="], ["resume is empty", "latest"]),
