@@ -95,7 +95,7 @@ def check_test_budget(run: TuningRun, sides: Mapping[str, AnswerMeans]) -> None:
         return
     ids, needed = [each.id for each in run.splits.sealed], Spend()
     for sha256, means in sides.items():
-        needed += means.estimate_spend(len(_list_missing(run, sha256, ids)), run.config.run.concurrency)
+        needed += means.estimate_spend(len(_list_missing(run, sha256, ids)), run.config.base.run.concurrency)
     spend = run.budget.spend()
     for option, allowed in run.config.budget.list_limits():
         spent, more = spend.amount(option), needed.amount(option)
@@ -260,7 +260,7 @@ def _answer_all(run: TuningRun, sides: Sides, asked: Part) -> None:
 
 def answer_missing(run: TuningRun, sides: Sides, asked: Part) -> None:
     """Answer what is missing, or was failed by the model's server; the sides take turns."""
-    failures = FailuresInARow(run.config.run.concurrency, max_failing_questions(len(run.splits.sealed)))
+    failures = FailuresInARow(run.config.base.run.concurrency, max_failing_questions(len(run.splits.sealed)))
     samples = {sample.id: sample for sample in asked}
     missing = [_list_missing(run, sha256, list(samples)) for sha256 in sides]
     in_turn = [(samples[key.sample_id], key) for keys in zip_longest(*missing) for key in keys if key is not None]
@@ -277,7 +277,7 @@ def answer_missing(run: TuningRun, sides: Sides, asked: Part) -> None:
             run.trials.stop(reason)
 
     with run.watch():
-        run_blocking(run_side_by_side(answer, in_turn, keep, run.stop, run.config.run.concurrency))
+        run_blocking(run_side_by_side(answer, in_turn, keep, run.stop, run.config.base.run.concurrency))
     if run.budget.refusal and not run.stop.interrupted:
         raise EarlyVerdictError("budget", f"{run.budget.refusal}, in the middle of the sealed test")
     run.check_stopped()

@@ -85,7 +85,7 @@ def run_tuning(config: TuneConfig, output: Output) -> tuple[Path, int]:
     if config.resume:
         folder = find_tuning_run(config.resume)
     else:
-        folder = make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.run.dir)
+        folder = make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.base.run.dir)
     with open_tuning_run(config, splits, folder, output.console) as run:
         run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
@@ -220,7 +220,7 @@ def measure_baseline(run: TuningRun) -> Baseline:
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
     """Hold back the budget of shortlist and sealed test, until `run.budget.release()`."""
     n_answers = count_shortlist_answers(run.config, run.splits) + count_test_answers(run.config, run.splits)
-    run.budget.hold_back(parent.estimate_spend(n_answers, run.config.run.concurrency))
+    run.budget.hold_back(parent.estimate_spend(n_answers, run.config.base.run.concurrency))
 
 
 def run_search(run: TuningRun, measured: Baseline) -> None:
@@ -241,7 +241,7 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
         run.show(f"  {proposal.candidate_id} ({proposal.describe()}): {decision}{score}; {proposal.reason}")
 
     with run.use_reflection():
-        context = SearchContext(limit, config.run.concurrency, config.seed, run.reflection_lm, run.get_stop_reason)
+        context = SearchContext(limit, config.base.run.concurrency, config.seed, run.reflection_lm, run.get_stop_reason)
         outcome = config.optimizer.search(run.build_student(run.parent), run.objective, context, report)
     run.check_stopped()
     run.check_metric()

@@ -7,7 +7,7 @@ config.base                           # the configuration of an evaluation that 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,7 +30,8 @@ from optimize.search.optimizer import Optimizer
 from optimize.session.tuning_store import find_tuning_run
 
 PARTS = ("system", "model", "scorer", "data", "tracking", "executor")
-_OF_EVALUATION = ("tools", "limits", "log", "prompts", "split")
+_OF_EVALUATION = ("tools", "limits", "log", "prompts", "split", "run")
+_RUN = ("concurrency", "deadline_seconds", "dir", "drain_seconds")  # of an evaluation's options of `run`
 _NO_OPTIONS = ("experiment", "debug")
 SHELF = PROJECT_ROOT / "prompts"
 
@@ -42,16 +43,6 @@ class ShortlistSettings:
     size: int = 3  # number of best candidates that are re-evaluated
     epochs: int = 2  # new answers to each validation question
     min_gain: float = 0.02  # of the new answers, from which on the best candidate is tested
-
-
-@dataclass
-class TuningRunSettings:
-    """The `run` section of the configuration."""
-
-    dir: str | None = None  # the run's own folder; null: outputs/optimize/<time>_<name>
-    concurrency: int = 16  # answers at once
-    deadline_seconds: float = 900.0  # wall time of one answer
-    drain_seconds: float = 30.0  # for requests in flight when the run stops early
 
 
 @dataclass
@@ -68,7 +59,6 @@ class TuningOptions:
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     shortlist: ShortlistSettings = field(default_factory=ShortlistSettings)
     gate: GateSettings = field(default_factory=GateSettings)
-    run: TuningRunSettings = field(default_factory=TuningRunSettings)
 
 
 @dataclass(kw_only=True)
@@ -96,14 +86,6 @@ class TuneConfig(TuningOptions):
             raise UserError(f"system={self.base.system.name} has no prompts to start from; name a set with prompts=….")
         self.base.scorer.check()
         self.base.check_model()
-        run = self.run
-        run.concurrency = self.base.limit_concurrency(run.concurrency)
-        self.base.run = replace(
-            self.base.run,
-            concurrency=run.concurrency,
-            deadline_seconds=run.deadline_seconds,
-            drain_seconds=run.drain_seconds,
-        )
         self.base.tracking.check()
         self.base.data.check()
         for part in (self.optimizer, self.splits, self.budget, self.gate):
@@ -122,7 +104,7 @@ class TuneConfig(TuningOptions):
     def worker_config(self) -> dict[str, object]:
         """The configuration from which other processes build the program: that of an evaluation."""
         parts = {name: self.resolved[name] for name in (*PARTS, "tools", "limits", "log")}
-        return {**parts, "run": {"deadline_seconds": self.run.deadline_seconds}, "prompts": None}
+        return {**parts, "run": {"deadline_seconds": self.base.run.deadline_seconds}, "prompts": None}
 
     @property
     def stored_config(self) -> dict[str, Any]:
@@ -166,9 +148,9 @@ class TuneConfig(TuningOptions):
             check_name_is_free(self.name, SHELF, find_tuning_run(self.resume).name)
             return
         check_name_is_free(self.name, SHELF)
-        if self.run.dir is None:
+        if self.base.run.dir is None:
             return
-        folder = Path(self.run.dir)
+        folder = Path(self.base.run.dir)
         if (folder / TUNING_FILE).exists():
             raise UserError(
                 f"run.dir={folder} already holds a tuning run; resume it with resume={folder}, or name a new folder."
@@ -189,6 +171,8 @@ def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path =
         OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` prints it as one sentence.
     """
     base = read_evaluation(OmegaConf.create({name: composed[name] for name in (*PARTS, *_OF_EVALUATION)}))
+    if unknown := [name for name in composed.run if name not in _RUN]:
+        raise UserError(f"run.{unknown[0]} is not an option; choose one of: {', '.join(_RUN)}.")
     with open_dict(composed):
         composed.data.name, composed.prompts = base.data.name, base.prompts
     others = (*PARTS, *_OF_EVALUATION, *_NO_OPTIONS, "optimizer")
@@ -205,11 +189,8 @@ def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path =
 
 
 def _check_ranges(options: TuningOptions) -> None:
-    run, shortlist = options.run, options.shortlist
+    shortlist = options.shortlist
     require(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
     require(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
     require(0 <= shortlist.min_gain < 1, "shortlist.min_gain", shortlist.min_gain, "0 to less than 1")
-    require(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
-    require(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
-    require(run.drain_seconds >= 0, "run.drain_seconds", run.drain_seconds, "0 seconds or more")
     require(options.seed >= 0, "seed", options.seed, "a whole number from 0 on")

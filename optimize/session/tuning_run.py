@@ -7,14 +7,13 @@ with open_tuning_run(config, splits, folder, console) as run:
 
 import functools
 import threading
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import dspy
-from rich.status import Status
+from rich.live import Live
 from rich.text import Text
 
 from eval.benchmarks.fingerprint import compute_dataset_digest
@@ -50,7 +49,6 @@ from optimize.session.tuning_store import check_unchanged, filter_overrides, rea
 
 MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
 _LINE_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
-_PROGRESS_SECONDS = 1.0  # between updates of the live line and of the progress file
 
 
 class TuningRun:
@@ -65,7 +63,7 @@ class TuningRun:
         self.stopped: str | None = None  # why it ends without a verdict
         self.parent = self.read_prompts(PARENT)
         logs = stack.enter_context(RunLogs(self.folder, config.base.secrets(), config.base.log))
-        self.stop = StopController(self.config.run.drain_seconds)
+        self.stop = StopController(self.config.base.run.drain_seconds)
         self.answers = AnswerLog(logs, self.stop.stop_now)
         self.call_log = stack.enter_context(closing(CallLog(self.folder / CALL_LOG)))
         search = store.read_result("search") or {}  # answers count only if their search is finished, and not repeated
@@ -90,7 +88,7 @@ class TuningRun:
             self.objective.samples,
             self.budget,
             store,
-            self.config.run.concurrency,
+            self.config.base.run.concurrency,
             self.stop,
             self.answers,
         )
@@ -167,27 +165,29 @@ class TuningRun:
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Inside the block, Ctrl-C stops the requests instead of the process, and progress is shown."""
-        live = self.console.status(Text(self._format_progress())) if self.console.is_terminal else None
-        ended = threading.Event()
-        reporter = threading.Thread(target=self._report_progress, args=(live, ended), name="progress", daemon=True)
-        with self.stop.handle_signals(), self.stop.in_flight(self._cancel), live or nullcontext():
-            reporter.start()
-            try:
-                yield
-            finally:
-                ended.set()
-                reporter.join()
+        with self.stop.handle_signals(), self.stop.in_flight(self._cancel), self._show_progress():
+            yield
 
-    def _report_progress(self, live: Status | None, ended: threading.Event) -> None:
+    @contextmanager
+    def _show_progress(self) -> Iterator[None]:
         """Show a line below what the phase prints."""
-        shown_at, is_over = time.monotonic(), False
-        while not is_over:
-            is_over = ended.wait(_PROGRESS_SECONDS)
-            if live:
-                live.update(Text(self._format_progress()))
-            elif not is_over and time.monotonic() - shown_at >= _LINE_SECONDS:
-                shown_at = time.monotonic()
+        if self.console.is_terminal:
+            with Live(console=self.console, transient=True, get_renderable=lambda: Text(self._format_progress())):
+                yield
+            return
+        ended = threading.Event()
+
+        def report() -> None:
+            while not ended.wait(_LINE_SECONDS):
                 self.show(f"  {self._format_progress()}")
+
+        reporter = threading.Thread(target=report, name="progress", daemon=True)
+        reporter.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            reporter.join()
 
     def _format_progress(self) -> str:
         """Return a line with the answers of this session, replayed ones included, and the spend of all sessions."""
