@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from eval.analysis.attribution.critics import CriticNumbers
+from eval.analysis.attribution import CriticNumbers
 from eval.analysis.summary.summarise import MAX_TAG_VALUES
 from eval.analysis.summary.summary import EpochNumbers, LostPoints, RunFacts, Summary, TuningOverlap
 from eval.execution.projection import format_duration

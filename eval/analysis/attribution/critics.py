@@ -13,33 +13,14 @@ A real small model often rejects with phrases of its own instructions; such reje
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from eval.analysis.attribution import CriticNumbers
+from eval.analysis.attribution.agent_steps import AgentSteps, Step, is_own_program
+from eval.analysis.attribution.broken_link import build_matcher
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 
-if TYPE_CHECKING:
-    from eval.analysis.attribution.agent_steps import Step
-
 PHRASE = 4  # words
-
-
-@dataclass
-class CriticNumbers:
-    """A critic as a classifier, over the last attempts: positive is a rejection."""
-
-    judges: list[str] = field(default_factory=list)  # agents whose work it reviewed
-    n_reviews: int = 0
-    approved_right: int = 0
-    misses: int = 0  # wrong work that it approved
-    false_alarms: int = 0  # right work that it rejected
-    hits: int = 0  # wrong work that it rejected
-    n_unknown: int = 0  # reviews of work of which nobody knows whether it was right
-    n_rejections: int = 0
-    n_quoting: int = 0  # of which: with a feedback that repeats the critic's own instructions
-    n_rejecting: int = 0  # answers in which it rejected something
-    n_recovered: int = 0  # of which: right in the end, after it had rejected wrong or unknown work
 
 
 class CriticTally:
@@ -57,8 +38,6 @@ class CriticTally:
 
     def add(self, record: Record) -> None:
         """Count the reviews of a record with its trajectory."""
-        from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
-
         if is_own_program(record):
             return
         steps = AgentSteps.of(record)
@@ -87,10 +66,8 @@ class CriticTally:
             self.numbers[name].n_rejecting += 1
             self.numbers[name].n_recovered += name in recovered and record.scored and record.correct
 
-    def _is_right(self, record: Record, judged: "Step", is_draft: bool, is_last: bool) -> bool | None:
+    def _is_right(self, record: Record, judged: Step, is_draft: bool, is_last: bool) -> bool | None:
         """Return whether reviewed work was right; None: that cannot be known."""
-        from eval.analysis.attribution.broken_link import build_matcher
-
         if not record.scored:
             return None
         if is_draft:
@@ -98,7 +75,7 @@ class CriticTally:
         return True if is_last and record.correct else None
 
 
-def _quotes_instructions(critic: "Step", record: Record) -> bool:
+def _quotes_instructions(critic: Step, record: Record) -> bool:
     """Return whether most of what a critic said stands word for word in its own instructions."""
     said = _list_phrases(str(critic.outputs.get("feedback") or critic.said))
     requests = (span.get("inputs") or {} for span in record.trajectory if span.get("parent") == critic.span)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from eval.analysis.attribution.critics import CriticNumbers, CriticTally
+from eval.analysis.attribution import CriticNumbers
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
@@ -48,17 +48,22 @@ def attribute_run(store: RunStore) -> RunAttribution:
     for each in store.final_records():
         loses = each.error is not None or (each.scored and not each.correct)
         (lost if loses else right).add((each.sample_id, each.epoch))
-    tally = CriticTally(info.critics, labels)
-    found = RunAttribution({}, tally.numbers)
-    if not lost and info.critics == []:
-        return found
+    has_critics = info.critics != []
+    if not lost and not has_critics:
+        return RunAttribution({})
     from eval.analysis.attribution.broken_link import find_broken_link
 
+    tally = None
+    if has_critics:
+        from eval.analysis.attribution.critics import CriticTally
+
+        tally = CriticTally(info.critics, labels)
+    found = RunAttribution({}, tally.numbers if tally else {})
     right_answers = _read_right_answers(store, right, labels) if lost else None
-    for record in read_with_steps(store, (lost if info.critics == [] else lost | right).__contains__):
+    for record in read_with_steps(store, (lost | right if has_critics else lost).__contains__):
         if (link := find_broken_link(record, right_answers, labels)) is not None:
             found.links[record.sample_id, record.epoch] = link
-        if info.critics != []:
+        if tally:
             tally.add(record)
     return found
 

@@ -5,12 +5,10 @@ summarise_review(rows, incomplete=False).n_corrected
 
 from collections.abc import Sequence
 
+from eval.analysis.human_review.labels import AMBIGUOUS, BAD_QUESTION, RIGHT, WRONG, WRONG_GOLD
 from eval.analysis.summary.rows import Row, measure_without
 from eval.analysis.summary.summary import HumanReview
 from eval.scorers.score import read_value
-
-# As in `eval.analysis.human_review.labels`, which writes them.
-_RIGHT, _WRONG, _WRONG_GOLD, _AMBIGUOUS, _BAD_QUESTION = "right", "wrong", "wrong_gold", "ambiguous", "bad_question"
 
 
 def summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | None:
@@ -25,14 +23,14 @@ def summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | No
         return None
     applied = [each for each in reviewed if any(verdict.is_applied for verdict in each.human)]
     scored = [each for each in final if each.scored]
-    unfair = _select_ids(applied, _AMBIGUOUS) | _select_ids(applied, _BAD_QUESTION)
+    unfair = _select_ids(applied, AMBIGUOUS) | _select_ids(applied, BAD_QUESTION)
     before = [_read_original_value(each) for each in scored]
     return HumanReview(
-        n_corrected=len(_select_ids(applied, _WRONG_GOLD)),
-        n_accepted=sum(each.correct and not _was_accepted(each) and _has(each, _RIGHT) for each in applied),
-        n_rejected=sum(_was_accepted(each) and not each.correct and _has(each, _WRONG) for each in applied),
-        n_ambiguous=len(_select_ids(applied, _AMBIGUOUS)),
-        n_bad_questions=len(_select_ids(applied, _BAD_QUESTION)),
+        n_corrected=len(_select_ids(applied, WRONG_GOLD)),
+        n_accepted=sum(each.correct and not _was_accepted(each) and _has(each, RIGHT) for each in applied),
+        n_rejected=sum(_was_accepted(each) and not each.correct and _has(each, WRONG) for each in applied),
+        n_ambiguous=len(_select_ids(applied, AMBIGUOUS)),
+        n_bad_questions=len(_select_ids(applied, BAD_QUESTION)),
         n_pending=len(reviewed) - len(applied),
         score_before=sum(before) / len(before) if before and applied else None,
         **vars(measure_without(final, unfair, incomplete)),

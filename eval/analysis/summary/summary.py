@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eval.analysis.attribution.critics import CriticNumbers
+from eval.analysis.attribution import CriticNumbers
 from eval.analysis.statistics.intervals import Interval
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import SessionInfo

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from eval.analysis.attribution import CriticNumbers
 from eval.analysis.attribution.agent_steps import INPUTS
-from eval.analysis.attribution.critics import CriticNumbers, CriticTally
+from eval.analysis.attribution.critics import CriticTally
 from eval.runs.record import Record
 from tests.optimize.simulated_runs import lm, record, step
 

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from eval.analysis.attribution.broken_link import BrokenLink, Evidence
-from eval.analysis.attribution.critics import CriticNumbers
 from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import Summary
+from eval.analysis.summary.summary import CriticNumbers, Summary
 from eval.reports.notes import list_notes
 from eval.runs.record import Record
 from tests.eval.stored_run import answered
