@@ -27,7 +27,7 @@ from eval.reports.run_list.page import render_index
 from eval.runs.folder import DATABASE, TUNING_FILE, format_path
 from eval.runs.store import StoreError
 from eval.viewer.live_run import LiveRun
-from eval.viewer.protection import HOST, Access, Guard
+from eval.viewer.protection import HOST, Guard
 from eval.viewer.review_queue import ReviewQueue
 from eval.workflows.service import open_listener
 from mas.runtime.errors import UserError
@@ -237,9 +237,9 @@ def serve_viewer(catalogue: Catalogue, port: int, user: str) -> int:
     with suppress(OSError):
         os.nice(_NICENESS)  # a run on this machine comes first
     with closing(open_listener(HOST, port, "port")) as listener:
-        access = Access.make(listener.getsockname()[1])
+        guard = Guard(make_application(Desk(catalogue, user)), listener.getsockname()[1])
         config = uvicorn.Config(
-            Guard(make_application(Desk(catalogue, user)), access),
+            guard,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -252,6 +252,6 @@ def serve_viewer(catalogue: Catalogue, port: int, user: str) -> int:
             server.force_exit, server.should_exit = server.should_exit, True
 
         with handle_signals(stop):
-            print_line(f"{format_path(catalogue.folder)} at {access.url} (for you alone; Ctrl-C ends it)")
+            print_line(f"{format_path(catalogue.folder)} at {guard.url} (for you alone; Ctrl-C ends it)")
             run_blocking(server.serve([listener]))
     return FINISHED

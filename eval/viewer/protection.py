@@ -1,7 +1,7 @@
 """Protection of the viewer: only its own pages, in the browser of the user who started it, may use it.
 
-    guard = Guard(application, Access.make(port))
-    access.url                  # "http://127.0.0.1:8770/open?token=…": sets the cookie, then shows the start page
+    guard = Guard(application, port)
+    guard.url                   # "http://127.0.0.1:8770/open?token=…": sets the cookie, then shows the start page
 
 | Threat | Answer |
 |---|---|
@@ -13,7 +13,6 @@
 """
 
 import secrets
-from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -35,32 +34,17 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True)
-class Access:
-    """Secret of one start of the viewer."""
+class Guard:
+    """ASGI middleware around the whole application, with the secret of one start of the viewer."""
 
-    port: int
-    token: str  # in the printed address, and in the cookie
-
-    @classmethod
-    def make(cls, port: int) -> "Access":
-        return cls(port, secrets.token_urlsafe(24))
+    def __init__(self, application: ASGIApp, port: int) -> None:
+        self._application, self._port = application, port
+        self.token = secrets.token_urlsafe(24)  # in the printed address, and in the cookie
+        self._cookie = f"viewer_{port}"  # cookies of one host are shared by all its ports
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}{_OPEN}?token={self.token}"
-
-    @property
-    def cookie(self) -> str:
-        """Name of the cookie: cookies of one host are shared by all its ports."""
-        return f"viewer_{self.port}"
-
-
-class Guard:
-    """ASGI middleware around the whole application."""
-
-    def __init__(self, application: ASGIApp, access: Access) -> None:
-        self._application, self._access = application, access
+        return f"http://{HOST}:{self._port}{_OPEN}?token={self.token}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -76,7 +60,7 @@ class Guard:
     def _answer(self, request: Request, headers: Headers) -> Response | None:
         """Refuse what does not come from a page of this server, and give the cookie to who has the printed address."""
         hosts, is_read = headers.getlist("host"), request.method in _READS
-        if len(hosts) != 1 or hosts[0].lower() not in [f"{name}:{self._access.port}" for name in _NAMES]:
+        if len(hosts) != 1 or hosts[0].lower() not in [f"{name}:{self._port}" for name in _NAMES]:
             return PlainTextResponse("This server answers to 127.0.0.1 and localhost only.\n", 421)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
         if origin is not None and origin != f"http://{hosts[0].lower()}":
@@ -89,12 +73,12 @@ class Guard:
             return PlainTextResponse("Only the viewer's own pages may write; reload the page.\n", 403)
         if opens and self._is_token(request.query_params.get("token", "")):
             answer = RedirectResponse("/", 303)
-            answer.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict", path="/")
+            answer.set_cookie(self._cookie, self.token, httponly=True, samesite="strict", path="/")
             return answer
-        if self._is_token(request.cookies.get(self._access.cookie, "")):
+        if self._is_token(request.cookies.get(self._cookie, "")):
             return None
         return PlainTextResponse("Open the address that python eval/view.py has printed.\n", 401)
 
     def _is_token(self, given: str) -> bool:
         """Compare in a time that does not depend on where they differ."""
-        return secrets.compare_digest(given.encode("utf-8", "replace"), self._access.token.encode())
+        return secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())

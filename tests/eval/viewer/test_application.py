@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from eval.analysis.human_review.labels import read_labels
 from eval.runs.store import RunStore
 from eval.viewer.application import Catalogue, Desk, make_application
-from eval.viewer.protection import Access, Guard
+from eval.viewer.protection import Guard
 from mas.simulation import SIMULATED_NOTICE
 from tests.eval.stored_run import answered, stored_run
 from tests.eval.stored_tuning import make_tuning
@@ -29,24 +29,27 @@ def outputs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def access() -> Access:
-    return Access.make(PORT)
+def desk(outputs: Path) -> Desk:
+    return Desk(Catalogue(outputs), "ada")
 
 
 @pytest.fixture
-def stranger(outputs: Path, access: Access) -> Iterator[TestClient]:
+def guard(desk: Desk) -> Guard:
+    return Guard(make_application(desk), PORT)
+
+
+@pytest.fixture
+def stranger(desk: Desk, guard: Guard) -> Iterator[TestClient]:
     """A client of this machine that does not know the token."""
-    desk = Desk(Catalogue(outputs), "ada")
-    guarded = Guard(make_application(desk), access)
-    with TestClient(guarded, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False) as client:
+    with TestClient(guard, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False) as client:
         yield client
     for queue in desk.queues.values():
         queue.close()
 
 
 @pytest.fixture
-def client(stranger: TestClient, access: Access) -> TestClient:
-    assert stranger.get(access.url).headers["location"] == "/"
+def client(stranger: TestClient, guard: Guard) -> TestClient:
+    assert stranger.get(guard.url).headers["location"] == "/"
     return stranger
 
 
@@ -58,7 +61,7 @@ def writing() -> dict[str, str]:
 LABEL = {"row": 1, "label": "ambiguous", "note": "which year?"}
 
 
-def test_only_the_printed_address_opens_the_viewer(stranger: TestClient, access: Access) -> None:
+def test_only_the_printed_address_opens_the_viewer(stranger: TestClient, guard: Guard) -> None:
     for path in (
         "/",
         "/runs/eval~night",
@@ -69,11 +72,11 @@ def test_only_the_printed_address_opens_the_viewer(stranger: TestClient, access:
     ):
         answer = stranger.get(path)
         assert (answer.status_code, "night" in answer.text) == (401, False), path
-    opened = stranger.get(access.url)
+    opened = stranger.get(guard.url)
     cookie = opened.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie
     assert stranger.get("/").status_code == 200
-    assert access.token not in stranger.get("/").text
+    assert guard.token not in stranger.get("/").text
 
 
 def test_another_host_name_is_refused_also_with_the_cookie(client: TestClient) -> None:
