@@ -102,7 +102,7 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     _show(console, describe_power(len(splits.sealed), gate.epochs, min_gain=gate.min_gain, level=last))
     for line in estimate.lines(config):
         _show(console, line)
-    if not config.base.simulated:
+    if not config.is_free:
         confirm(config.yes)
     if _scoring_costs(config):
         _check_scorer(config, splits)
@@ -283,7 +283,7 @@ class Estimate:
             # Of an endless phase, a part would pass for the whole.
             known = f" ≈ {format_usage(phase.usage)}" if self.is_known and phase.answers is not None else ""
             yield f"  {phase.name:<12}{counted}{known}"
-        if config.base.simulated:
+        if config.is_free:
             yield "  nothing is paid: the model is simulated"
         for option, allowed in config.budget.list_limits():
             if (others := (usage - self.phases[1].usage).amount(option)) > allowed:

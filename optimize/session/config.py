@@ -122,6 +122,11 @@ class TuneConfig(TuningOptions):
             raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
         self.agents = self.agents or there
 
+    @property
+    def is_free(self) -> bool:
+        """True if every model is simulated: the program's, which reflects as well, and all judges."""
+        return self.base.model.simulated and all(judge.simulated for judge in self.base.judges.values())
+
     def _check_reflection_model(self) -> None:
         if self.reflection_model is None:
             return

@@ -101,9 +101,10 @@ def test_nobody_is_asked_about_a_simulated_model_or_a_run_that_goes_on(
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     for asked in (request(), request("resume=latest", simulated=False), request("yes=true", simulated=False)):
         confirm_start(asked, prepare_splits(asked, console), console)
-    asked = request(simulated=False)
-    with pytest.raises(UserError, match="add yes=true"):
-        confirm_start(asked, prepare_splits(asked, console), console)
+    for scorer in (None, Judging(SimpleNamespace(simulated=True))):
+        asked = request(simulated=False, scorer=scorer)
+        with pytest.raises(UserError, match="add yes=true"):
+            confirm_start(asked, prepare_splits(asked, console), console)
 
 
 @pytest.mark.parametrize(
