@@ -112,7 +112,7 @@ def choose(*entries: ShortlistEntry, least: float = 0.1) -> str:
     """Return who wins the shortlist that is there, the parent first, or why nobody does."""
     config = SimpleNamespace(shortlist=SimpleNamespace(min_gain=least))
     lines = [asdict(each) for each in entries]
-    run = SimpleNamespace(files=SimpleNamespace(read=lambda name: lines), config=config, metric="accuracy")
+    run = SimpleNamespace(store=SimpleNamespace(read_result=lambda name: lines), config=config, metric="accuracy")
     try:
         return choose_winner(cast(TuningRun, run), cast(Baseline, None)).candidate_id
     except EarlyVerdictError as error:
@@ -132,8 +132,8 @@ def test_the_best_new_score_wins_if_it_gains_enough() -> None:
 def test_a_winner_that_leaks_by_now_is_not_tested() -> None:
     written: dict[str, object] = {}
     report = SimpleNamespace(blocked=True, to_dict=lambda: {"blocked": True})
-    files = SimpleNamespace(read=lambda name: {"b": {}}, write=written.__setitem__)
-    run = SimpleNamespace(read_prompts=lambda name: None, check_leaks=lambda prompts: report, files=files)
+    store = SimpleNamespace(read_result=lambda name: {"b": {}}, write_results=written.update)
+    run = SimpleNamespace(read_prompts=lambda name: None, check_leaks=lambda prompts: report, store=store)
     with pytest.raises(EarlyVerdictError, match="a, the best after re-evaluation, contains answers") as raised:
         approve_winner(cast(TuningRun, run), entry("a", 0.9))
     assert raised.value.finish_reason == "leak_blocked"
