@@ -246,23 +246,23 @@ def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> Imput
     left = Counter(as_right)
     imputed: list[Record] = []
     for record in parent:
-        if is_server_failure(record) and left[record.sample_id]:  # the store keeps the failure
-            left[record.sample_id] -= 1
-            record = replace(record, score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)
-        imputed.append(_unpriced(record))
+        if is_server_failure(record):
+            record = _without_cost(record)
+            if left[record.sample_id]:  # the store keeps the failure
+                left[record.sample_id] -= 1
+                record = replace(record, score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)
+        imputed.append(record)
     return ImputedAnswers(
         parent=imputed,
-        winner=[_unpriced(record) for record in winner],
+        winner=[_without_cost(record) if is_server_failure(record) else record for record in winner],
         n_failed={"parent": of_parent.total(), "winner": of_winner.total(), "as_right": as_right.total()},
         questions=list(of_parent | of_winner),
     )
 
 
-def _unpriced(record: Record) -> Record:
-    """Set the cost of a failure to unknown: it must not make prompts look cheaper."""
-    if not is_server_failure(record) and record.answer != COUNTED_AS_RIGHT:
-        return record
-    return replace(record, usage=replace(record.usage, cost_usd=None))
+def _without_cost(failure: Record) -> Record:
+    """Return the failure with an unknown cost: it must not make prompts look cheaper."""
+    return replace(failure, usage=replace(failure.usage, cost_usd=None))
 
 
 def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:
