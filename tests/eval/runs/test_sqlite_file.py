@@ -63,6 +63,15 @@ def test_a_link_for_a_database_is_not_followed(ending: str, read_only: bool, fol
     assert (tmp_path / "other.db").read_bytes() == before
 
 
+def test_a_link_for_the_copy_of_the_rows_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    with RunStore(folder / "run.db") as store:
+        (folder / RECORDS).rename(tmp_path / "other.jsonl")
+        (folder / RECORDS).symlink_to(tmp_path / "other.jsonl")
+        before = (tmp_path / "other.jsonl").read_bytes()
+        store.write(answered("q2", "18"))
+    assert (tmp_path / "other.jsonl").read_bytes() == before
+
+
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_journal_that_names_another_file_is_not_rolled_back(read_only: bool, folder: Path) -> None:
     """SQLite would remove that file."""

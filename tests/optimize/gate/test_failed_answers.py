@@ -67,6 +67,8 @@ def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
     assert counted.n_failed == {"parent": 3, "winner": 2, "as_right": 2}
     assert counted.questions == ["q0", "q2", "q1"]
     assert [each.answer for each in counted.parent if each.correct] == [COUNTED_AS_RIGHT] * 2
+    costs = [each.usage.cost_usd for each in (*counted.parent, *counted.winner) if each.answer != "17"]
+    assert costs == [None] * 5, "a failure makes no prompts look cheaper"
     found = made(counted)
     assert (found.first.n_correct, found.second.n_correct) == (2, 4)
     assert (found.first.errors_by_class, found.second.errors_by_class) == ({"infrastructure": 1}, {"infrastructure": 2})
