@@ -16,8 +16,9 @@ import json
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
+from io import BytesIO
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,6 +28,8 @@ from eval.benchmarks.rows import Attachments, BadCell, Row, read_rows
 from mas.agents.in_memory import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
+from mas.tools.files.document import Source
+from mas.tools.files.readers.converted import is_installed, save_as
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
 ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
@@ -35,10 +38,11 @@ DELIMITERS = {"semicolon": ";", "tab": "\t", "'|'": "|"}  # by what is typed
 EXCEL = (".xlsx", ".xlsm", ".xls")
 EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
 _ERROR = BadCell("holds an error of Excel, such as #N/A")
-_FORMULA = BadCell("holds a formula without a value: save the workbook in Excel")
+_FORMULA = BadCell("holds a formula without a value: save the workbook in Excel, or install LibreOffice")
 
 Cell = str | BadCell | None
 Line = tuple[int, Sequence[Cell]]  # number in the file, and cells
+Place = tuple[int, int]  # row and column of a cell, from 1
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Table:
     rows: Sequence[Row]
     attachments: Attachments
     needs_target: bool = True  # True: there must be a column of targets
+    notes: Sequence[str] = ()  # on how they were read
 
 
 @dataclass(kw_only=True)
@@ -66,7 +71,8 @@ class TableDataset(ColumnSettings, Dataset):
         table, columns = self.open_table(split), AS_GAIA
         if table.columns is not None:
             columns = self.find_columns(table.columns, table.source, table.needs_target)
-        return read_rows(table.rows, table.attachments, self.on_bad_row, columns)
+        split = read_rows(table.rows, table.attachments, self.on_bad_row, columns)
+        return replace(split, notes=(*split.notes, *table.notes))
 
     @abstractmethod
     def open_table(self, split: str) -> Table:
@@ -190,7 +196,8 @@ class _FileDataset(TableDataset):
                 f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
             )
         path = Path(self.path)
-        lines = self._read_lines(path)
+        notes = list[str]()
+        lines = self._read_lines(path, notes)
         first, header = next(lines, (0, []))
         if bad := next((name for name in header if isinstance(name, BadCell)), None):
             raise UserError(f"{path}, {self.line_word} {first}: a column's name {bad.problem}.")
@@ -198,7 +205,8 @@ class _FileDataset(TableDataset):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
         self._check_header(names)
-        return Table(str(path), names, list(self._build_rows(lines, header)), self.find_folder(path))
+        rows = list(self._build_rows(lines, header))
+        return Table(str(path), names, rows, self.find_folder(path), notes=notes)
 
     def _build_rows(self, lines: Iterator[Line], header: Sequence[Cell]) -> Iterator[Row]:
         for number, cells in lines:
@@ -213,8 +221,8 @@ class _FileDataset(TableDataset):
         """Raise UserError if the columns' names show that the file is read in the wrong way."""
 
     @abstractmethod
-    def _read_lines(self, path: Path) -> Iterator[Line]:
-        """Yield the lines that are not empty, the columns' names first; an empty cell is None."""
+    def _read_lines(self, path: Path, notes: list[str]) -> Iterator[Line]:
+        """Yield the lines that are not empty, the columns' names first; an empty cell is None; adds to `notes`."""
 
 
 @dataclass
@@ -237,7 +245,7 @@ class CsvDataset(_FileDataset):
                 f"{self.path} has one column, {names[0]!r}: give data.delimiter={words[0]} if that separates its cells."
             )
 
-    def _read_lines(self, path: Path) -> Iterator[Line]:
+    def _read_lines(self, path: Path, notes: list[str]) -> Iterator[Line]:
         delimiter = DELIMITERS.get(self.delimiter, self.delimiter)
         csv.field_size_limit(max(MAX_FIELD_CHARS, csv.field_size_limit()))  # of the process; it is only ever raised
         number = 1  # of the line on which a record begins
@@ -272,30 +280,41 @@ class ExcelDataset(_FileDataset):
                 f"data.path={self.path} must end in {', '.join(EXCEL)}: save it as .xlsx, or give data=csv."
             )
 
-    def _read_lines(self, path: Path) -> Iterator[Line]:
-        import pandas
-
+    def _read_lines(self, path: Path, notes: list[str]) -> Iterator[Line]:
         try:
-            with pandas.ExcelFile(path) as book:
-                sheets = [str(each) for each in book.sheet_names]
-                sheet = self.sheet or sheets[0]
-                if sheet not in sheets:
-                    raise UserError(f"{path} has no sheet {sheet!r}: give data.sheet with one of: {', '.join(sheets)}.")
-                frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
-            formulas = _find_formulas(path, sheet)
+            sheet, values = self._read_sheet(path)
+            width = max((at for _, at in values), default=0)
+            formulas = {place for place in _find_formulas(path, sheet) - values.keys() if place[1] <= width}
+            computed = dict[Place, Cell]()
+            if formulas and is_installed():
+                book = save_as(Source(path.name, path.read_bytes()), path.suffix.lower(), ".xlsx")
+                computed = self._read_sheet(BytesIO(book))[1]
         except UserError:
             raise
         except Exception as error:
             raise UserError(
                 f"{path} cannot be read as Excel ({type(error).__name__}: {error}): save it as .xlsx."
             ) from error
-        for number, cells in enumerate(frame.itertuples(index=False, name=None), start=1):
-            texts = [
-                _show_cell(cell) or (_FORMULA if (number, at) in formulas else None)
-                for at, cell in enumerate(cells, start=1)
-            ]
-            if any(texts):
-                yield number, texts
+        if computed:
+            notes.append(f"LibreOffice computed {len(formulas & computed.keys())} formulas without a value")
+        cells = {place: computed.get(place, _FORMULA) for place in formulas} | values
+        for number in sorted({number for number, _ in cells}):
+            yield number, [cells.get((number, at)) for at in range(1, width + 1)]
+
+    def _read_sheet(self, book: Path | BytesIO) -> tuple[str, dict[Place, Cell]]:
+        """Return the sheet's name, and its cells that are not empty."""
+        import pandas
+
+        with pandas.ExcelFile(book) as opened:
+            sheets = [str(each) for each in opened.sheet_names]
+            sheet = self.sheet or sheets[0]
+            if sheet not in sheets:
+                names = ", ".join(sheets)
+                raise UserError(f"{self.path} has no sheet {sheet!r}: give data.sheet with one of: {names}.")
+            frame = opened.parse(sheet, header=None, dtype=object, na_filter=False)
+        rows = enumerate(frame.itertuples(index=False, name=None), start=1)
+        texts = {(number, at): _show_cell(cell) for number, row in rows for at, cell in enumerate(row, start=1)}
+        return sheet, {place: text for place, text in texts.items() if text}
 
 
 def _find_formulas(path: Path, sheet: str) -> set[tuple[int, int]]:

@@ -65,6 +65,15 @@ def convert(source: Source, kind: str) -> tuple[Source, str]:
             f"{source.name} is {what}, which only LibreOffice opens, and that is not installed here (apt-get install "
             f"{PACKAGES[target]}); go on without it."
         )
+    return replace(source, data=save_as(source, kind, target)), target
+
+
+def save_as(source: Source, kind: str, target: str) -> bytes:
+    """Return the file as LibreOffice saves it in the kind `target`, with the values of formulas that had none.
+
+    Raises:
+        ToolError: LibreOffice cannot open the file, or takes too long.
+    """
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         profile, file, made = home / "profile", home / f"file{kind}", home / "out" / f"file{target}"
@@ -77,6 +86,6 @@ def convert(source: Source, kind: str) -> tuple[Source, str]:
         environment = build_child_environment()
         try:
             subprocess.run(command, cwd=home, env=environment, capture_output=True, timeout=CONVERT_SECONDS)
-            return replace(source, data=made.read_bytes()), target
+            return made.read_bytes()
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolError(f"{source.name} cannot be opened by LibreOffice; it is damaged or unusual.") from error
