@@ -1,9 +1,8 @@
-"""Tool that reads an attached file as text: page by page, a range of lines, or the lines that match a search.
+"""Tool that reads an attached file as text: page by page, or the lines that match a search.
 
 with use_attachments([Path("/data/towns.csv")]):
     read_file("towns.csv")                     # "towns.csv: table with 2 columns and 12 rows …"
     read_file("towns.csv", search="rome")      # the matching rows, two rows around each
-    read_file("towns.csv", lines="100-140")    # these rows
     read_file("data.zip", member="a/b.csv")    # a member of an archive
 """
 
@@ -37,7 +36,6 @@ def read_file(
     page: int = 1,
     search: str | None = None,
     member: str | None = None,
-    lines: str | int | None = None,
 ) -> ToolResult:
     """Read a file that is attached to the question and return its content as text.
 
@@ -51,8 +49,6 @@ def read_file(
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines or rows that contain this text (upper or lower case), with two lines around each.
     member: the name of one file in a zip archive, as the archive's own listing shows it; it is read as a file is.
-    lines: return only these lines, or rows as they are numbered in a table: "7" or "100-140"; of a workbook, PDF,
-    presentation or e-book of each sheet, page, slide or chapter, so give `sheet` too; `search` looks in them alone.
     """
     path, settings, name = find_attachment(file), get_settings(TranscriptionSettings), file
     if settings.is_on and not member and path.suffix.lower() in SOUND_FORMATS:
@@ -61,7 +57,7 @@ def read_file(
         member = _to_text(member) or None
         document = read_document(path, member)
         name = f"{file}: {member}" if member and NO_ARCHIVE not in document.notes else file
-    text, start = show_file(document, file, name, _to_text(sheet), page, _to_text(search), _to_text(lines))
+    text, start = show_file(document, file, name, _to_text(sheet), page, _to_text(search))
     excerpt = Excerpt(name, document.summary, start, len(text), has_line_marks=bool(search))
     return ToolResult(text, kind="file", excerpts=[excerpt])
 

@@ -28,7 +28,7 @@ class Part:
     lines: list[Line]
     name: str = ""  # value of `sheet=`: a sheet's name or a page's number; empty: the only part
     heading: str = ""  # repeated on every page that shows lines of this part
-    numbered: bool = False  # a table's row numbers are always shown, a text's line numbers in a search or range
+    numbered: bool = False  # a table's row numbers are always shown, a text's line numbers in a search
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def _shorten(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def show_file(
-    document: Document, file: str, name: str, sheet: str = "", page: int = 1, search: str = "", lines: str = ""
+    document: Document, file: str, name: str, sheet: str = "", page: int = 1, search: str = ""
 ) -> tuple[str, int]:
     """Return one page of an attachment, and the position at which its content begins; arguments as of `read_file`.
 
@@ -148,20 +148,16 @@ def show_file(
         name: of the file or of its member, for the header.
 
     Raises:
-        ToolError: there is no such sheet, page or line.
+        ToolError: there is no such sheet or page.
     """
     notes = list(document.notes)
     if sheet and not any(part.name for part in document.parts):
         sheet = ""
         notes.append(NO_SHEETS)
     parts = _choose_parts(document, file, sheet) if sheet else document.parts
-    described = f"{name}: {document.summary}"
-    if lines:
-        parts, words = _select_lines(parts, lines, name)
-        described = f"{clip(described, MAX_HEADER_CHARS // 3)}; {words}"
-    more = "" if lines or search else ', or search="some text" or lines="100-140" for some lines alone'
+    more = "" if search else ', or search="some text" for matching lines alone'
     more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
-    return lay_out(parts, page, described, search, more, notes)
+    return lay_out(parts, page, f"{name}: {document.summary}", search, more, notes)
 
 
 def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
@@ -169,7 +165,8 @@ def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
     unit, count = document.unit, len(document.parts)
     names = [part.name for part in document.parts if part.name]
     if unit != "sheet":
-        first, last = _parse_range(sheet, unit)
+        found = re.fullmatch(f"(?:{unit}s? ?)?([0-9]{{1,9}})(?: ?[-\u2013] ?([0-9]{{1,9}}))?", sheet, re.IGNORECASE)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if 1 <= first <= last <= count:
             return document.parts[first - 1 : last]
         raise ToolError(
@@ -181,26 +178,3 @@ def _choose_parts(document: Document, file: str, sheet: str) -> list[Part]:
     if not chosen:
         raise ToolError(f"No sheet of {file} is named {sheet!r}; its sheets: {clip(repr(names)[1:-1], 2_000)}.")
     return chosen
-
-
-def _select_lines(parts: Sequence[Part], wanted: str, file: str) -> tuple[list[Part], str]:
-    """Return the parts with the lines of a range such as "7" or "100-140", and a description of them."""
-    first, last = _parse_range(wanted, "line|row")
-    chosen = [(part, [line for line in part.lines if first <= line.number <= last]) for part in parts]
-    shown = [replace(part, lines=lines, numbered=True) for part, lines in chosen if lines]
-    word = "row" if all(part.numbered for part in parts) else "line"
-    end = max((line.number for part in parts for line in part.lines), default=0)
-    if not shown:
-        raise ToolError(
-            f"{file} has {f'the {word}s 1 to {end}' if end else f'no {word}s'}; give `lines` one of these numbers or a "
-            f'range such as "1-{min(end, 40)}", not {clip(repr(wanted), 100)}.'
-        )
-    numbers = f"{word}s {first}-{min(last, end)}" if first < min(last, end) else f"{word} {first}"
-    return shown, f"{numbers} of 1-{end}"
-
-
-def _parse_range(wanted: str, unit: str) -> tuple[int, int]:
-    """Return the first and last number of "4", "page 4" or "3-5"; of what is no range the last is before the first."""
-    numbers = "([0-9]{1,9})(?: ?[-\u2013] ?([0-9]{1,9}))?"
-    found = re.fullmatch(f"(?:(?:{unit})s? ?)?{numbers}", wanted, re.IGNORECASE)
-    return (int(found[1]), int(found[2] or found[1])) if found else (1, 0)

@@ -101,53 +101,7 @@ def test_of_a_very_long_line_only_the_surroundings_of_matches_are_shown(folder: 
     assert len(found) < 5 * AROUND_CHARS and found.endswith(f"needle{'c' * AROUND_CHARS} …")
 
 
-@pytest.mark.parametrize("wanted", ["1499-1501", " rows 1499 - 1501 ", "lines 1499\u20131501"])
-def test_a_range_of_rows_is_shown_with_their_numbers_under_the_column_names(folder: Path, wanted: str) -> None:
-    header, body = read_file("rows.csv", lines=wanted).split("\n\n")
-    assert header.endswith("; rows 1499-1501 of 1-2500; page 1 of 1")
-    assert body.split("\n") == [
-        "row | id | name",
-        *(f"{number} | {number - 1} | name-{number - 1}-end" for number in (1499, 1500, 1501)),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "named", "shown"),
-    [("7", "line 7", [7]), ("2999-5000", "lines 2999-3000", [2999, 3000]), ("3000", "line 3000", [3000])],
-)
-def test_lines_are_asked_for_up_to_beyond_the_end_of_a_text(
-    folder: Path, wanted: str, named: str, shown: list[int]
-) -> None:
-    header, body = read_file("notes.txt", lines=wanted).split("\n\n")
-    assert header.endswith(f"; {named} of 1-3000; page 1 of 1")
-    assert body == "\n".join(f"{number} | line {number}" for number in shown)
-
-
-@pytest.mark.parametrize("wanted", ["0", "3001", "5-1", "a-b", "-1", "1-", "1,2", "1-2-3", "1e3", "\x00"])
-def test_lines_that_there_are_not_are_refused_with_those_that_there_are(folder: Path, wanted: str) -> None:
-    with pytest.raises(ToolError, match="has the lines 1 to 3000") as refused:
-        read_file("notes.txt", lines=wanted)
-    assert repr(wanted) in str(refused.value)
-
-
-def test_a_long_range_is_paged_and_a_search_looks_in_it_alone(folder: Path) -> None:
-    assert "; lines 1-2000 of 1-3000; page 2 of " in read_file("notes.txt", lines="1-2000", page=2)
-    found = read_file("notes.txt", lines="20-29", search="line 2")
-    assert "lines 20-29 of 1-3000; lines that contain 'line 2': 10; page 1 of 1" in found
-    assert "30 |" not in found and "19 |" not in found
-
-
-def test_a_range_counts_in_each_sheet_or_in_the_one_asked_for(folder: Path) -> None:
-    book = openpyxl.load_workbook(folder / "book.xlsx")
-    for row in range(2, 10):
-        book["Sales"].append([f"town-{row}", row])
-    book.save(folder / "book.xlsx")
-    both = read_file("book.xlsx", lines="1-2")
-    assert "; rows 1-2 of 1-9; " in both and "1 | city | n\n2 | town-2 | 2" in both and "1 | rent | 7" in both
-    one = read_file("book.xlsx", sheet="Sales", lines="9")
-    assert "; row 9 of 1-9; " in one and one.endswith("9 | town-9 | 9") and "8 |" not in one
-    with pytest.raises(ToolError, match=r"book\.xlsx has the rows 1 to 9; .* \"1-9\", not '10'"):
-        read_file("book.xlsx", lines="10")
+def test_a_sheet_is_shown_alone(folder: Path) -> None:
     costs = read_file("book.xlsx", sheet=" costs")
     assert "1 | rent | 7" in costs and "city" not in costs
 
@@ -186,8 +140,6 @@ def test_an_attachment_that_cannot_be_opened_is_named_without_its_path(
 def test_what_is_empty_says_so(folder: Path) -> None:
     (folder / "notes.txt").write_text("")
     assert "(empty)" in read_file("notes.txt")
-    with pytest.raises(ToolError, match="has no lines"):
-        read_file("notes.txt", lines="1")
 
 
 @pytest.mark.parametrize(
@@ -214,11 +166,9 @@ def test_pages_that_a_pdf_does_not_have_are_refused(tmp_path: Path, wanted: str)
         read_file("a.pdf", sheet=wanted)
 
 
-def test_an_element_of_xml_in_one_line_is_found_and_shown_alone(tmp_path: Path) -> None:
+def test_an_element_of_xml_in_one_line_is_found(tmp_path: Path) -> None:
     file = tmp_path / "rows.xml"
     file.write_text("<rows>" + "".join(f"<row><id>{number}</id></row>" for number in range(1_000)) + "</rows>")
     with use_attachments([file]):
         found = read_file("rows.xml", search="<id>777<")
-        (number,) = re.findall(r"> (\d+) \| <id>777</id>", found)
-        shown = read_file("rows.xml", lines=number)
-    assert "<id>776</id>" not in shown and "<id>777</id>" in shown
+    assert re.findall(r"> \d+ \| (.*)", found) == ["<id>777</id>"]

@@ -42,7 +42,7 @@ def read(source: Source) -> Document:
 
 
 def read_xml(source: Source) -> Document:
-    """Return the lines of XML; of one that is too long for search and `lines`, each tag begins a line."""
+    """Return the lines of XML; of a line that is too long for a search, each tag begins one."""
     text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     lines = re.split(r"\r\n|\r|\n", text)
     if not any(len(line) > MAX_PIECE_CHARS for line in lines):
