@@ -5,19 +5,19 @@ writable folders in memory. It has no network, no other process, no /proc, no pr
 environment. What each part protects from, and what tests have shown: docs/explanation/sandbox.md.
 """
 
+import ctypes
 import errno
 import functools
 import json
 import os
-import platform
 import secrets
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
@@ -47,75 +47,45 @@ ENVIRONMENT = {
 
 CLONE_THREAD = 0x00010000
 NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW… flag of clone(2)
-X32 = 0x40000000  # the second numbering of system calls on x86_64
-
-_NR, _ARCH, _FIRST = 0, 4, 16  # offsets in struct seccomp_data; _FIRST: the low half of the first argument
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_KILL, _ALLOW = 0x80000000, 0x7FFF0000
-_DENY = 0x00050000 | errno.EPERM
-_ABSENT = 0x00050000 | errno.ENOSYS
-
-AUDIT_ARCHS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-CLONE = {"x86_64": 56, "aarch64": 220}
-CLONE3 = 435  # on both
-PRCTL = {"x86_64": 157, "aarch64": 167}
 PRCTL_ALLOWED = (15, 16, 23, 39)  # names of threads, and to read privileges; not to outlive the parent (1)
-NEWEST_KNOWN = 449  # later calls are reported as absent, so that the C library uses older ones
+UNKNOWN = range(450, 512)  # newer calls are reported as absent, so that the C library uses older ones
 
-# name: (x86_64, aarch64), as in the kernel's headers; None: does not exist
-ALLOWED: dict[str, tuple[int | None, int | None]] = {
+_ALLOW, _KILL = 0x7FFF0000, 0x80000000  # actions, as <seccomp.h> has them
+_DENY, _ABSENT = (0x00050000 | number for number in (errno.EPERM, errno.ENOSYS))
+_FOR_OTHER_NUMBERINGS = 2  # SCMP_FLTATR_ACT_BADARCH
+_EQUAL_MASKED = 7  # SCMP_CMP_MASKED_EQ
+ALLOWED = (  # system calls; `clone`, `clone3` and `prctl` have rules of their own
     # reading and writing
-    **{"read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67)},
-    **{"pwrite64": (18, 68), "preadv": (295, 69), "pwritev": (296, 70), "preadv2": (327, 286)},
-    **{"pwritev2": (328, 287), "lseek": (8, 62), "close": (3, 57), "close_range": (436, 436), "dup": (32, 23)},
-    **{"dup2": (33, None), "dup3": (292, 24), "pipe": (22, None), "pipe2": (293, 59), "fcntl": (72, 25)},
-    **{"ioctl": (16, 29), "flock": (73, 32), "sendfile": (40, 71), "copy_file_range": (326, 285)},
-    **{"fadvise64": (221, 223)},
+    *("read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2", "lseek"),
+    *("close", "close_range", "dup", "dup2", "dup3", "pipe", "pipe2", "fcntl", "ioctl", "flock", "sendfile"),
+    *("copy_file_range", "fadvise64"),
     # files and folders
-    **{"open": (2, None), "openat": (257, 56), "openat2": (437, 437), "creat": (85, None), "access": (21, None)},
-    **{"faccessat": (269, 48), "faccessat2": (439, 439), "stat": (4, None), "lstat": (6, None), "fstat": (5, 80)},
-    **{"newfstatat": (262, 79), "statx": (332, 291), "statfs": (137, 43), "fstatfs": (138, 44)},
-    **{"readlink": (89, None), "readlinkat": (267, 78), "getdents": (78, None), "getdents64": (217, 61)},
-    **{"getcwd": (79, 17), "chdir": (80, 49), "fchdir": (81, 50), "mkdir": (83, None), "mkdirat": (258, 34)},
-    **{"rmdir": (84, None), "unlink": (87, None), "unlinkat": (263, 35), "rename": (82, None), "renameat": (264, 38)},
-    **{"renameat2": (316, 276), "link": (86, None), "linkat": (265, 37), "symlink": (88, None)},
-    **{"symlinkat": (266, 36), "truncate": (76, 45), "ftruncate": (77, 46), "fallocate": (285, 47)},
-    **{"fsync": (74, 82), "fdatasync": (75, 83), "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53)},
-    **{"utime": (132, None), "utimes": (235, None), "utimensat": (280, 88), "futimesat": (261, None)},
-    **{"umask": (95, 166), "getxattr": (191, 8), "lgetxattr": (192, 9), "fgetxattr": (193, 10)},
-    **{"listxattr": (194, 11), "llistxattr": (195, 12), "flistxattr": (196, 13)},
+    *("open", "openat", "openat2", "creat", "access", "faccessat", "faccessat2", "stat", "lstat", "fstat"),
+    *("newfstatat", "statx", "statfs", "fstatfs", "readlink", "readlinkat", "getdents", "getdents64", "getcwd"),
+    *("chdir", "fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2"),
+    *("link", "linkat", "symlink", "symlinkat", "truncate", "ftruncate", "fallocate", "fsync", "fdatasync", "chmod"),
+    *("fchmod", "fchmodat", "utime", "utimes", "utimensat", "futimesat", "umask", "getxattr", "lgetxattr"),
+    *("fgetxattr", "listxattr", "llistxattr", "flistxattr"),
     # memory
-    **{"mmap": (9, 222), "munmap": (11, 215), "mremap": (25, 216), "mprotect": (10, 226), "madvise": (28, 233)},
-    **{"brk": (12, 214), "msync": (26, 227), "membarrier": (324, 283)},
-    # threads; `clone`, `clone3` and `prctl` have rules of their own
-    **{"set_robust_list": (273, 99), "get_robust_list": (274, 100), "set_tid_address": (218, 96), "futex": (202, 98)},
-    **{"futex_waitv": (449, 449), "rseq": (334, 293), "gettid": (186, 178), "sched_yield": (24, 124)},
-    **{"sched_getaffinity": (204, 123), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120)},
-    **{"sched_get_priority_max": (146, 125), "sched_get_priority_min": (147, 126), "getcpu": (309, 168)},
-    **{"tgkill": (234, 131), "tkill": (200, 130), "arch_prctl": (158, None)},
+    *("mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "msync", "membarrier"),
+    # threads
+    *("set_robust_list", "get_robust_list", "set_tid_address", "futex", "futex_waitv", "rseq", "gettid"),
+    *("sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_get_priority_max"),
+    *("sched_get_priority_min", "getcpu", "tgkill", "tkill", "arch_prctl"),
     # the process itself; bwrap starts Python by `execve` under this filter
-    **{"execve": (59, 221), "exit": (60, 93), "exit_group": (231, 94), "getpid": (39, 172), "getppid": (110, 173)},
-    **{"getpgid": (121, 155), "getpgrp": (111, None), "getsid": (124, 156), "getuid": (102, 174)},
-    **{"geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177), "getresuid": (118, 148)},
-    **{"getresgid": (120, 150), "getgroups": (115, 158), "uname": (63, 160), "sysinfo": (99, 179)},
-    **{"getrusage": (98, 165), "getrlimit": (97, 163), "setrlimit": (160, 164), "prlimit64": (302, 261)},
-    **{"getpriority": (140, 141), "times": (100, 153), "wait4": (61, 260), "waitid": (247, 95), "capget": (125, 90)},
-    **{"getrandom": (318, 278)},
+    *("execve", "exit", "exit_group", "getpid", "getppid", "getpgid", "getpgrp", "getsid", "getuid", "geteuid"),
+    *("getgid", "getegid", "getresuid", "getresgid", "getgroups", "uname", "sysinfo", "getrusage", "getrlimit"),
+    *("setrlimit", "prlimit64", "getpriority", "times", "wait4", "waitid", "capget", "getrandom"),
     # signals: there is no other process to receive them
-    **{"kill": (62, 129), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139)},
-    **{"rt_sigsuspend": (130, 133), "rt_sigtimedwait": (128, 137), "rt_sigpending": (127, 136)},
-    **{"sigaltstack": (131, 132), "pause": (34, None), "alarm": (37, None), "getitimer": (36, 102)},
-    **{"setitimer": (38, 103), "restart_syscall": (219, 128)},
+    *("kill", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait", "rt_sigpending"),
+    *("sigaltstack", "pause", "alarm", "getitimer", "setitimer", "restart_syscall"),
     # time and waiting
-    **{"clock_gettime": (228, 113), "clock_getres": (229, 114), "clock_nanosleep": (230, 115)},
-    **{"nanosleep": (35, 101), "gettimeofday": (96, 169), "time": (201, None), "poll": (7, None), "ppoll": (271, 73)},
-    **{"select": (23, None), "pselect6": (270, 72), "epoll_create": (213, None), "epoll_create1": (291, 20)},
-    **{"epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22), "epoll_pwait2": (441, 441)},
-    **{"eventfd": (284, None), "eventfd2": (290, 19)},
+    *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "poll", "ppoll"),
+    *("select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait"),
+    *("epoll_pwait2", "eventfd", "eventfd2"),
     # a pair of connected sockets, for asyncio; there is no `socket`, `connect` or `sendmsg`
-    **{"socketpair": (53, 199), "sendto": (44, 206), "recvfrom": (45, 207), "shutdown": (48, 210)},
-    **{"getsockopt": (55, 209), "setsockopt": (54, 208), "getsockname": (51, 204), "getpeername": (52, 205)},
-}
+    *("socketpair", "sendto", "recvfrom", "shutdown", "getsockopt", "setsockopt", "getsockname", "getpeername"),
+)
 
 
 class Jail:
@@ -183,9 +153,6 @@ def _find_child(pid: int) -> int:
 
 
 def _start(files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]":
-    if sys.platform != "linux" or platform.machine() not in AUDIT_ARCHS:
-        known = " and ".join(AUDIT_ARCHS)
-        raise NotAvailableError(f"bubblewrap is used on Linux on {known}, not on {sys.platform} {platform.machine()}.")
     if not (program := shutil.which("bwrap")):
         raise NotAvailableError("bubblewrap is not installed: install bubblewrap (apt-get install bubblewrap).")
     limits = {  # hard ones, which cannot be raised again without privileges
@@ -197,7 +164,7 @@ def _start(files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]"
     python = (find_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P", "/sandbox/worker.py")
     end, start = os.pipe()  # its buffer is large enough for the filter
     with os.fdopen(end, "rb"), os.fdopen(start, "wb") as file:
-        file.write(_build_filter(platform.machine()))
+        _write_filter(start)
         file.close()
         return subprocess.Popen(
             [*_build_command(program, files, end), *python, json.dumps({"packages": packages, "limits": limits})],
@@ -267,48 +234,41 @@ def _find_site_packages() -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in found if Path(path).is_dir()))
 
 
-def _build_filter(machine: str) -> bytes:
-    """Return the filter of system calls, which the kernel runs, for `platform.machine()`, which is in AUDIT_ARCHS.
+class _Comparison(ctypes.Structure):
+    """struct scmp_arg_cmp."""
+
+    _fields_: ClassVar = [("arg", ctypes.c_uint), ("op", ctypes.c_int), ("a", ctypes.c_uint64), ("b", ctypes.c_uint64)]
+
+
+def _write_filter(pipe: int) -> None:
+    """Write the filter of system calls, which the kernel runs, in the form that bubblewrap reads.
 
     Namespaces limit what the code can see; the filter prevents processes (RLIMIT_NPROC has no effect when the harness
     runs as root), sockets, further namespaces, a look at mounts, and memory that RLIMIT_AS does not count. Threads stay
     possible: `clone` is allowed with CLONE_THREAD, and `clone3`, whose flags a filter cannot see, "does not exist", on
-    which the C library falls back to `clone`. Classic BPF (seccomp(2)) by hand: libseccomp is not on every machine.
+    which the C library falls back to `clone`.
     """
-    allowed = [numbers[list(AUDIT_ARCHS).index(machine)] for numbers in ALLOWED.values()]
-    return b"".join(_build_instructions(machine, sorted(number for number in allowed if number is not None)))
+    try:
+        library = ctypes.CDLL("libseccomp.so.2")
+    except OSError as error:
+        raise NotAvailableError("libseccomp is not installed: install it (apt-get install libseccomp2).") from error
+    library.seccomp_init.restype = ctypes.c_void_p
+    rules = ctypes.c_void_p(library.seccomp_init(_DENY))
 
+    def add(action: int, call: str | int, mask: int = 0, value: int = 0) -> None:
+        """Add a rule for a call whose first argument has this value under the mask."""
+        number = library.seccomp_syscall_resolve_name(call.encode()) if isinstance(call, str) else call
+        compared = _Comparison(0, _EQUAL_MASKED, mask, value)
+        if number >= 0:  # the processor has this call
+            library.seccomp_rule_add_array(rules, action, number, 1 if mask else 0, ctypes.byref(compared))
 
-def _build_instructions(machine: str, allowed: list[int]) -> list[bytes]:
-    return [
-        _encode(_LOAD, _ARCH),
-        _encode(_EQUAL, AUDIT_ARCHS[machine], 1, 0),
-        _encode(_RETURN, _KILL),  # 32-bit calls have other numbers
-        _encode(_LOAD, _NR),
-        *([_encode(_AT_LEAST, X32, 0, 1), _encode(_RETURN, _DENY)] if machine == "x86_64" else []),
-        *_allow(allowed),
-        _encode(_EQUAL, CLONE3, 0, 1),
-        _encode(_RETURN, _ABSENT),
-        _encode(_AT_LEAST, NEWEST_KNOWN + 1, 0, 1),
-        _encode(_RETURN, _ABSENT),
-        _encode(_EQUAL, PRCTL[machine], 0, 2 * len(PRCTL_ALLOWED) + 2),
-        _encode(_LOAD, _FIRST),
-        *_allow(PRCTL_ALLOWED),
-        _encode(_RETURN, _DENY),
-        _encode(_EQUAL, CLONE[machine], 1, 0),
-        _encode(_RETURN, _DENY),
-        _encode(_LOAD, _FIRST),
-        _encode(_ANY_BIT, NEW_NAMESPACES, 1, 0),
-        _encode(_ANY_BIT, CLONE_THREAD, 1, 0),
-        _encode(_RETURN, _DENY),
-        _encode(_RETURN, _ALLOW),
-    ]
-
-
-def _allow(numbers: Iterable[int]) -> list[bytes]:
-    return [each for number in numbers for each in (_encode(_EQUAL, number, 0, 1), _encode(_RETURN, _ALLOW))]
-
-
-def _encode(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """Return a struct sock_filter; the jumps skip that many instructions."""
-    return struct.pack("=HBBI", code, if_true, if_false, operand)
+    library.seccomp_attr_set(rules, _FOR_OTHER_NUMBERINGS, _KILL)
+    for name in ALLOWED:
+        add(_ALLOW, name)
+    for option in PRCTL_ALLOWED:
+        add(_ALLOW, "prctl", 0xFFFFFFFF, option)
+    add(_ALLOW, "clone", NEW_NAMESPACES | CLONE_THREAD, CLONE_THREAD)
+    for absent in ("clone3", *UNKNOWN):
+        add(_ABSENT, absent)
+    library.seccomp_export_bpf(rules, pipe)
+    library.seccomp_release(rules)

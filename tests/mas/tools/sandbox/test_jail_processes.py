@@ -1,11 +1,12 @@
 """Code in the jail makes no process and no namespace, and finds neither the harness nor its environment."""
 
+import ctypes
 import platform
 from collections.abc import Callable
 
 import pytest
 
-from mas.tools.sandbox import jail as bubblewrap_jail
+from mas.tools.sandbox.jail import ALLOWED
 from tests.mas.tools.sandbox.conftest import Sandbox
 
 SECRET = "sk-this-must-never-be-inside"
@@ -51,9 +52,12 @@ def test_there_is_no_program_to_become(jail: Sandbox) -> None:
     assert "ended the Python process" in jail.lost("import os, sys; os.execv(sys.executable, ['python', '-c', ''])")
 
 
+def number_of(call: str) -> int:
+    return int(ctypes.CDLL("libseccomp.so.2").seccomp_syscall_resolve_name(call.encode()))
+
+
 def test_every_system_call_that_is_not_on_the_list_is_refused_also_by_its_number(jail: Sandbox) -> None:
-    column = list(bubblewrap_jail.AUDIT_ARCHS).index(platform.machine())
-    allowed = {both[column] for both in bubblewrap_jail.ALLOWED.values()} | {bubblewrap_jail.CLONE[platform.machine()]}
+    allowed = {number_of(name) for name in (*ALLOWED, "clone")}
     jail.value(SYSCALL)
     uprobes = {335, 336}  # which no filter sees: the kernel's own trampoline uses them, other callers are killed
     refused = sorted(set(range(480)) - allowed - uprobes)
@@ -66,15 +70,15 @@ def test_every_system_call_that_is_not_on_the_list_is_refused_also_by_its_number
 @pytest.mark.parametrize("flags", ["17", "0x11 | 0x4000 | 0x100", "0x10000000 | 17", "0x00010000 | 0x10000000", "0x80"])
 def test_clone_makes_threads_only(jail: Sandbox, flags: str) -> None:
     jail.value(SYSCALL)
-    assert jail.value(f"syscall({bubblewrap_jail.CLONE[platform.machine()]}, {flags}, 0, 0, 0, 0)") == "'EPERM'"
-    assert jail.value(f"syscall({bubblewrap_jail.CLONE3}, 0, 0)") == "'ENOSYS'"
+    assert jail.value(f"syscall({number_of('clone')}, {flags}, 0, 0, 0, 0)") == "'EPERM'"
+    assert jail.value(f"syscall({number_of('clone3')}, 0, 0)") == "'ENOSYS'"
     assert jail.value("import threading as t; x = []; a = t.Thread(target=x.append, args=[1]); a.start(); a.join(); x")
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the other numberings are x86's")
 def test_the_other_numberings_of_system_calls_are_closed(jail: Sandbox) -> None:
     jail.value(SYSCALL)
-    assert jail.value("syscall(0x40000000 | 57)") == "'EPERM'"  # fork, as x32 numbers it
+    assert "SIGSYS" in jail.lost("syscall(0x40000000 | 57)")  # fork, as x32 numbers it
     in_32_bit = """
 import mmap, ctypes
 page = mmap.mmap(-1, 4096, prot=7)
