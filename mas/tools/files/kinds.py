@@ -33,7 +33,6 @@ READERS = {
     ".xml": f"{_HERE}.text:read_xml",
     **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
     **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),
-    ".xls": f"{_HERE}.excel:read_old",
     ".docx": f"{_HERE}.office:read_word",
     ".pptx": f"{_HERE}.office:read_slides",
     ".pdf": f"{_HERE}.pdf:read",

@@ -11,11 +11,10 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.sample_set import SAMPLE, BundledDataset
 from mas.simulation.behaviour import Behaviour
 from mas.tools.attachments import use_attachments
-from mas.tools.files import ocr
 from mas.tools.read_file import read_file
 from scripts.sample_data.make_sample import KINDS, SPLITS, write_sample
 from tests.eval.command_line import EvalCommand
-from tests.needs import skip_without
+from tests.needs import find_missing, skip_without
 
 ABOUT = {split: json.loads((SAMPLE / split / "families.json").read_text()) for split in SPLITS}
 BY_SPLIT = {
@@ -29,12 +28,13 @@ NAMED_ELSEWHERE = {  # nothing that the question names stands in the answer's li
     *("mp3_length", "m4a_length", "xlsx_hidden_row", "xlsx_merged"),
 }
 NEEDS_OCR = {"png", "jpg", "gif", "webp"}
+NEEDS = {**dict.fromkeys(NEEDS_OCR, "tesseract"), "xls": "libreoffice"}
 
 
 @pytest.mark.parametrize("example", ALL, ids=lambda example: example.tags["kind"])
 def test_the_answer_is_in_the_file_once_beside_what_the_question_names(example: Sample) -> None:
-    if example.tags["kind"] in NEEDS_OCR:
-        skip_without("tesseract")
+    if (kind := example.tags["kind"]) in NEEDS:
+        skip_without(NEEDS[kind])
     assert example.file and example.target
     member = re.search(r"`(\w+/\w+\.csv)`", example.question)
     with use_attachments([example.file]):
@@ -53,7 +53,8 @@ def test_the_simulated_model_reads_every_kind(
     eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch, split: str
 ) -> None:
     monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
-    asked = [each for each in BY_SPLIT[split] if ocr.is_installed() or each.tags["kind"] not in NEEDS_OCR]
+    missing = [kind for kind, program in NEEDS.items() if find_missing(program)]
+    asked = [each for each in BY_SPLIT[split] if each.tags["kind"] not in missing]
     ids = ",".join(example.id for example in asked)
     finished = eval_command("experiment=offline", f"split={split}", f"ids=[{ids}]")
     answers = {row["task_id"]: row["model_answer"] for row in finished.answers}

@@ -1,4 +1,4 @@
-"""Conversion of .doc, .ppt, .odt, .ods and .rtf to .docx, .pptx or .xlsx, by LibreOffice if it is installed.
+"""Conversion of .doc, .xls, .ppt, .odt, .ods and .rtf to .docx, .pptx or .xlsx, by LibreOffice if it is installed.
 
 It runs as a program of the reader process, with a profile of its own that switches macros, links and connections off.
 
@@ -22,6 +22,7 @@ KINDS = {  # old kind → description, new kind
     ".doc": ("an old Word document", ".docx"),
     ".rtf": ("a rich text document", ".docx"),
     ".odt": ("an OpenDocument text", ".docx"),
+    ".xls": ("an old Excel workbook", ".xlsx"),
     ".ods": ("an OpenDocument spreadsheet", ".xlsx"),
     ".ppt": ("an old PowerPoint presentation", ".pptx"),
 }

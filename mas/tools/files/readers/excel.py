@@ -7,27 +7,20 @@ openpyxl reads what table libraries leave out and questions ask for (the colour 
 
 import colorsys
 import datetime
-import io
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import Any
 from xml.etree import ElementTree
 
 from openpyxl import Workbook, load_workbook
-from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE, Cell, MergedCell
-from openpyxl.comments import Comment
-from openpyxl.styles import PatternFill
+from openpyxl.cell.cell import Cell, MergedCell
 from openpyxl.styles.colors import COLOR_INDEX, Color
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.worksheet import Worksheet
 
 from mas.tools.files.document import Document, Line, Part, Source, format_cell
 from mas.tools.files.zip_package import list_members
-from mas.tools.results import ToolError
 
 _SCHEME = "{http://schemas.openxmlformats.org/drawingml/2006/main}clrScheme"
 MAX_GRID_COLUMNS = 100  # a wider sheet shows its filled cells alone, each with its letter
-MAX_OLD_CELLS = 1_000_000
 MAX_LISTED = 40  # merged ranges or hidden columns named in a sheet's heading
 
 Describe = Callable[[Cell | MergedCell], str]
@@ -39,17 +32,12 @@ def read(source: Source) -> Document:
     workbook = load_workbook(source.open(), keep_links=False)
     has_formulas = any(cell.data_type == "f" for sheet in workbook.worksheets for _, cell in _list_cells(sheet))
     computed = load_workbook(source.open(), keep_links=False, data_only=True) if has_formulas else workbook
-    parts, names = _describe_sheets(workbook, computed)
+    describe_fill = _make_fill_describer(workbook)
+    parts = [_build_part(sheet, computed[sheet.title], describe_fill) for sheet in workbook.worksheets]
+    names = ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
     has_more = any(member.startswith(("xl/media/", "xl/charts/", "xl/pivotTables/")) for member in members)
     notes = ["The workbook also holds images, charts or pivot tables, which are not shown."] if has_more else []
     return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
-
-
-def _describe_sheets(workbook: Workbook, computed: Workbook) -> tuple[list[Part], str]:
-    """Return the sheets, and a list of their names; `computed`: the same workbook with the results of formulas."""
-    describe_fill = _make_fill_describer(workbook)
-    parts = [_build_part(sheet, computed[sheet.title], describe_fill) for sheet in workbook.worksheets]
-    return parts, ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
 
 
 def _list_cells(sheet: Worksheet) -> Iterable[tuple[tuple[int, int], Cell | MergedCell]]:
@@ -154,63 +142,3 @@ def _find_argb(colour: Color, theme: Sequence[str]) -> str:
         lightness = lightness * (1 + tint) if tint < 0 else lightness * (1 - tint) + tint
         channels = colorsys.hls_to_rgb(hue, lightness, saturation)
     return "FF" + "".join(f"{round(channel * 255):02X}" for channel in channels)
-
-
-def read_old(source: Source) -> Document:
-    """Return the sheets of a workbook from before 2007 (.xls): xlrd reads one into a workbook as openpyxl has it."""
-    import xlrd  # type: ignore[import-untyped]
-
-    book = xlrd.open_workbook(file_contents=source.data, formatting_info=True, logfile=io.StringIO())
-    if (cells := sum(sheet.nrows * sheet.ncols for sheet in book.sheets())) > MAX_OLD_CELLS:
-        raise ToolError(f"{source.name} has {cells} cells; read_file reads old workbooks of at most {MAX_OLD_CELLS}.")
-    workbook = Workbook()
-    workbook.remove(workbook.worksheets[0])
-    for sheet in book.sheets():
-        _copy_sheet(book, sheet, workbook.create_sheet(sheet.name))
-    parts, names = _describe_sheets(workbook, workbook)
-    notes = ["The formulas of an old workbook are not shown, only their results."]
-    return Document(f"old Excel workbook with {len(parts)} sheets: {names}", parts, notes)
-
-
-def _copy_sheet(book: Any, sheet: Any, copy: Worksheet) -> None:
-    for row in range(sheet.nrows):
-        for column in range(sheet.ncols):
-            found = sheet.cell(row, column)
-            cell = copy.cell(row + 1, column + 1)
-            cell.value = _convert_value(book, found)
-            cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type  # not a formula
-            if colour := _find_fill(book, found.xf_index):
-                cell.fill = PatternFill("solid", fgColor=colour)
-            if note := sheet.cell_note_map.get((row, column)):
-                cell.comment = Comment(note.text, "")
-    for top, below, left, right in sheet.merged_cells:
-        copy.merge_cells(start_row=top + 1, end_row=below, start_column=left + 1, end_column=right)
-    for row, info in sheet.rowinfo_map.items():
-        copy.row_dimensions[row + 1].hidden = bool(info.hidden)
-    for column, info in sheet.colinfo_map.items():
-        copy.column_dimensions[get_column_letter(column + 1)].hidden = bool(info.hidden)
-    copy.sheet_state = "hidden" if sheet.visibility else "visible"
-
-
-def _convert_value(book: Any, cell: Any) -> Any:
-    import xlrd
-
-    value = cell.value
-    if cell.ctype == xlrd.XL_CELL_DATE:
-        with suppress(ValueError, OverflowError, xlrd.XLDateError):
-            return xlrd.xldate_as_datetime(value, book.datemode)
-    if cell.ctype in (xlrd.XL_CELL_DATE, xlrd.XL_CELL_NUMBER):
-        return int(value) if float(value).is_integer() else value
-    if cell.ctype == xlrd.XL_CELL_BOOLEAN:
-        return bool(value)
-    if cell.ctype == xlrd.XL_CELL_ERROR:
-        return xlrd.error_text_from_code.get(value, "#ERROR")
-    return ILLEGAL_CHARACTERS_RE.sub(" ", value) or None
-
-
-def _find_fill(book: Any, style: int | None) -> str:
-    """Return the colour of a solid fill."""
-    if style is None or style >= len(book.xf_list) or book.xf_list[style].background.fill_pattern != 1:
-        return ""
-    colour = book.colour_map.get(book.xf_list[style].background.pattern_colour_index)
-    return "FF{:02X}{:02X}{:02X}".format(*colour) if colour else ""

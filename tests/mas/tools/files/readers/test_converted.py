@@ -72,6 +72,7 @@ def test_a_program_that_makes_nothing_is_a_sentence(stand_in: Path, tmp_path: Pa
         ("a.doc", OLE + "WordDocument".encode("utf-16-le"), "libreoffice-writer"),
         ("a.ppt", OLE + "PowerPoint Document".encode("utf-16-le"), "libreoffice-impress"),
         ("a.ods", zip_bytes({"content.xml": b""}), "libreoffice-calc"),
+        ("a.xls", OLE + "Workbook".encode("utf-16-le"), "libreoffice-calc"),
     ],
 )
 def test_without_libreoffice_the_program_and_its_package_are_named(

@@ -16,7 +16,6 @@ from openpyxl.worksheet.worksheet import Worksheet
 from mas.tools.files.document import Document, Line, Source
 from mas.tools.files.kinds import read_in_process
 from mas.tools.results import ToolError
-from scripts.sample_data.old_excel import xls_bytes
 
 
 @pytest.fixture
@@ -137,8 +136,3 @@ def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:
     cut.write_bytes(empty.read_bytes()[:60])
     with pytest.raises(ToolError, match=r"cut\.xlsx is damaged"):
         read_book(cut)
-
-
-def test_a_control_character_in_an_old_workbook_is_a_space() -> None:
-    source = Source("old.xls", xls_bytes({"ships": [["Vel\x0bmor", "412\x07"]]}, []))
-    assert [line.text for line in read_in_process(source).parts[0].lines] == ["Vel mor | 412 "]
