@@ -14,9 +14,8 @@ from pathlib import Path
 from mas.runtime.sample_context import current_context
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import find_attachment, mark_for_attachments
-from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.document import Document, Part, clip, lay_out, number_lines
 from mas.tools.files.kinds import NO_ARCHIVE, read_document
-from mas.tools.files.paging import show_file
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import Excerpt, ToolError, ToolResult
 from mas.tools.settings import TranscriptionSettings, get_settings
@@ -25,6 +24,7 @@ SOUND_FORMATS = (".mp3", ".wav", ".m4a", ".flac", ".ogg", ".mp4", ".webm")  # th
 MAX_SOUND_BYTES = 25_000_000  # of one file at OpenAI; https://platform.openai.com/docs/guides/speech-to-text
 MAX_SOUND_SECONDS = 120.0  # for one sound, retries and all
 MAX_TRANSCRIPT_CHARS = 1_000_000
+NO_SHEETS = "It has no sheets: `sheet` was left out."
 
 
 @mark_untrusted
@@ -57,9 +57,41 @@ def read_file(
         member = _to_text(member) or None
         document = read_document(path, member)
         name = f"{file}: {member}" if member and NO_ARCHIVE not in document.notes else file
-    text, start = show_file(document, file, name, _to_text(sheet), page, _to_text(search))
+    text, start = _show(document, name, _to_text(sheet), page, _to_text(search))
     excerpt = Excerpt(name, document.summary, start, len(text), has_line_marks=bool(search))
     return ToolResult(text, kind="file", excerpts=[excerpt])
+
+
+def _show(document: Document, name: str, sheet: str, page: int, search: str) -> tuple[str, int]:
+    """Return one page of a file or of its member, and the position at which its content begins."""
+    notes, parts = list(document.notes), document.parts
+    if sheet and not any(part.name for part in parts):
+        notes.append(NO_SHEETS)
+    elif sheet:
+        parts = _choose_parts(document, name, sheet)
+    more = "" if search else ', or search="some text" for matching lines alone'
+    more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
+    return lay_out(parts, page, f"{name}: {document.summary}", search, more, notes)
+
+
+def _choose_parts(document: Document, name: str, sheet: str) -> list[Part]:
+    """Return sheets by name; pages, slides or chapters by number: "4", "page 4" or "3-5"."""
+    unit, count = document.unit, len(document.parts)
+    names = [part.name for part in document.parts if part.name]
+    if unit != "sheet":
+        found = re.fullmatch(f"(?:{unit}s? ?)?([0-9]{{1,9}})(?: ?[-\u2013] ?([0-9]{{1,9}}))?", sheet, re.IGNORECASE)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if 1 <= first <= last <= count:
+            return document.parts[first - 1 : last]
+        raise ToolError(
+            f"{name} has the {unit}s 1 to {count}; give `sheet` one of these numbers or a range such as "
+            f'"1-{count}", not {clip(repr(sheet), 100)}.'
+        )
+    chosen = [part for part in document.parts if part.name == sheet]
+    chosen = chosen or [part for part in document.parts if part.name.strip().casefold() == sheet.casefold()]
+    if not chosen:
+        raise ToolError(f"No sheet of {name} is named {sheet!r}; its sheets: {clip(repr(names)[1:-1], 2_000)}.")
+    return chosen
 
 
 def _to_text(given: str | int | None) -> str:

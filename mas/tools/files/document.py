@@ -1,17 +1,31 @@
-"""Text of a file as readers return it: named parts of numbered lines, which are then paged and searched.
+"""Text of a file as readers return it: named parts of numbered lines, which are paged and searched here.
 
 Document("CSV table, 2 rows", [Part([Line(1, "Rome"), Line(2, "Oslo")], heading="row | city", numbered=True)])
+split_pages([Part([Line(1, "a"), Line(2, "b")])])     # ["a\\nb"]
 """
 
 import io
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from mas.runtime.text import replace_surrogates
+from mas.tools.results import ToolError
+
 MAX_LINES = 200_000  # of one document, which the run holds in memory
 MAX_CHARS = 10_000_000
 TOO_LONG = f"It is longer than {MAX_LINES} lines or {MAX_CHARS} characters: what is beyond them is not shown."
+MAX_PAGE_CHARS = 12_000  # of one observation, its header included
+MAX_HEADER_CHARS = 2_500  # above the content
+MAX_HEADING_CHARS = 2_500  # of a part
+MAX_PIECE_CHARS = 4_000  # a longer line is split: JSON in one line, base64
+_BODY_CHARS = MAX_PAGE_CHARS - MAX_HEADER_CHARS
+_LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `search_lines`
+CONTEXT_LINES = 2
+MAX_LINE_CHARS = 1_000  # of a longer line only the text around the matches is shown
+AROUND_CHARS = 200
 
 
 class Line(NamedTuple):
@@ -108,3 +122,115 @@ class Source:
     def open(self) -> io.BytesIO:
         """Return the bytes as a file."""
         return io.BytesIO(self.data)
+
+
+def split_pages(parts: Sequence[Part]) -> list[str]:
+    """Return the parts as pages; every line is on exactly one page, a part's heading on each of its pages."""
+    pages: list[list[str]] = [[]]
+    room = _BODY_CHARS
+    for part in parts:
+        heading = [clip(part.heading, MAX_HEADING_CHARS)] if part.heading else []
+        opening = heading
+        for piece in _pieces(part):
+            block = [*opening, piece]
+            if sum(len(text) + 1 for text in block) > room and pages[-1]:
+                pages.append([])
+                block, room = [*heading, piece], _BODY_CHARS
+            pages[-1] += block
+            room -= sum(len(text) + 1 for text in block)
+            opening = []
+    return ["\n".join(page) for page in pages]
+
+
+def lay_out(
+    parts: Sequence[Part],
+    page: int,
+    described: str,
+    search: str,
+    more: str,
+    notes: Sequence[str],
+    whole: Sequence[Part] = (),
+) -> tuple[str, int]:
+    """Return one page of the parts, or of their lines that match a search, below a header; and where it begins.
+
+    Args:
+        described: what it is, for the header's first line.
+        more: further ways to see the rest.
+        notes: further lines of the header.
+        whole: what a search goes through that finds nothing in the parts.
+
+    Raises:
+        ToolError: there is no such page.
+    """
+    first = [clip(described, MAX_HEADER_CHARS // 2)]
+    if search:
+        found, count = search_lines(parts, search)
+        parts, count = (found, count) if count or not whole else search_lines(whole, search)
+        first.append(f"lines that contain {clip(search, 200)!r}: {count}")
+    pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
+    if not 1 <= page <= len(pages):
+        raise ToolError(f"There is no page {page}: there are the pages 1 to {len(pages)} for this call.")
+    first.append(f"page {page} of {len(pages)}" + (f"; the rest: page={page + 1}{more}" if page < len(pages) else ""))
+    header = clip("\n".join(["; ".join(first), *notes]), MAX_HEADER_CHARS - 10)
+    return clean_text(f"{header}\n\n{pages[page - 1]}"), len(header) + 2
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates and NUL, which prompts and databases do not take; no position changes."""
+    return replace_surrogates(text.replace("\x00", "\ufffd"))
+
+
+def clip(text: str, limit: int) -> str:
+    """Return at most `limit` characters; a cut says how many are missing."""
+    if len(text) <= limit:
+        return text
+    kept = limit - 40
+    return f"{text[:kept]}… ({len(text) - kept} more characters)"
+
+
+def _pieces(part: Part) -> Iterator[str]:
+    if not part.lines:
+        yield "(empty)"
+    for line in part.lines:
+        text = f"{line.number} | {line.text}" if part.numbered else line.text
+        for start in range(0, max(len(text), 1), MAX_PIECE_CHARS):
+            yield text[start : start + MAX_PIECE_CHARS] + ("…" if start + MAX_PIECE_CHARS < len(text) else "")
+
+
+def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
+    """Return the matching lines (marked `>`) with their context, and the number of matches; case is ignored."""
+    pattern = re.compile(re.escape(wanted), re.IGNORECASE)
+    found, count = [], 0
+    for part in parts:
+        hits = {position for position, line in enumerate(part.lines) if pattern.search(line.text)}
+        near = {hit + step for hit in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
+        shown, count = list[Line](), count + len(hits)
+        previous = None
+        for position in sorted(near & set(range(len(part.lines)))):
+            number, text = part.lines[position]
+            if previous is not None and position > previous + 1:
+                shown.append(Line(number, "--"))
+            mark = ">" if position in hits else " "
+            shown.append(Line(number, f"{mark} {number} | {_shorten(text, pattern)}"))
+            previous = position
+        if hits:
+            found.append(replace(part, lines=shown, numbered=False))
+    return found, count
+
+
+def remove_line_marks(text: str) -> str:
+    """Return the lines of a search without their numbers and marks."""
+    return _LINE_MARK.sub("", text)
+
+
+def _shorten(text: str, pattern: re.Pattern[str]) -> str:
+    """Return of a long line the text around its matches."""
+    if len(text) <= MAX_LINE_CHARS:
+        return text
+    windows: list[tuple[int, int]] = []
+    for match in pattern.finditer(text):
+        start, end = max(0, match.start() - AROUND_CHARS), match.end() + AROUND_CHARS
+        if windows and start <= windows[-1][1]:
+            start, _ = windows.pop()
+        windows.append((start, end))
+    return "… " + " … ".join(text[start:end] for start, end in windows or [(0, MAX_LINE_CHARS)]) + " …"

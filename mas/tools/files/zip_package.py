@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from mas.tools.files.document import Document, Part, Source, format_cell, number_lines
-from mas.tools.files.paging import clip
+from mas.tools.files.document import Document, Part, Source, clip, format_cell, number_lines
 from mas.tools.results import ToolError
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024

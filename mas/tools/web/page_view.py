@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mas.runtime.sample_context import current_context
-from mas.tools.files.document import Document, Part
-from mas.tools.files.paging import clean_text, clip, lay_out
+from mas.tools.files.document import Document, Part, clean_text, clip, lay_out
 from mas.tools.results import Excerpt, ToolResult
 
 MAX_KEPT = 6  # pages of one question; the oldest goes

@@ -13,10 +13,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.document import Document, Part, clip, number_lines
 from mas.tools.files.html_rows import read_rows, remove_unstorable
 from mas.tools.files.kinds import READ, READABLE
-from mas.tools.files.paging import clip
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
 from mas.tools.http.blocked_sites import list_blocked, refuse_blocked

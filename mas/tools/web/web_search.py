@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.paging import clean_text
+from mas.tools.files.document import clean_text
 from mas.tools.http.blocked_sites import BlockedPageError, list_blocked, refuse_blocked
 from mas.tools.http.client import Rules, TransientError, build_busy_error, open_client, retry, to_tool_error
 from mas.tools.http.url_policy import NotPublicError, normalize_url

@@ -21,9 +21,8 @@ from urllib.parse import urlsplit
 
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.document import Document, Part, number_lines
+from mas.tools.files.document import Document, Part, clean_text, clip, number_lines
 from mas.tools.files.html_rows import READ_LINES, list_headings, select_section
-from mas.tools.files.paging import clean_text, clip
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.http.client import Rules, limit_time, send_request
 from mas.tools.read_only import mark_read_only

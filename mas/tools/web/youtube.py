@@ -17,8 +17,7 @@ from requests.adapters import BaseAdapter
 
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.files.document import Document, Part, number_lines
-from mas.tools.files.paging import clip
+from mas.tools.files.document import Document, Part, clip, number_lines
 from mas.tools.http.client import Reply, Rules, limit_time, send_request
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mas.tools.attachments import use_attachments
 from mas.tools.files import kinds
-from mas.tools.files.paging import AROUND_CHARS, MAX_PAGE_CHARS, MAX_PIECE_CHARS
+from mas.tools.files.document import AROUND_CHARS, MAX_PAGE_CHARS, MAX_PIECE_CHARS
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from scripts.sample_data.office import pdf_bytes

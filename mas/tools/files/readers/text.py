@@ -12,8 +12,7 @@ import re
 from contextlib import suppress
 
 from mas.runtime.text import format_count
-from mas.tools.files.document import Document, Line, Part, Source, format_row, number_lines
-from mas.tools.files.paging import MAX_PIECE_CHARS
+from mas.tools.files.document import MAX_PIECE_CHARS, Document, Line, Part, Source, format_row, number_lines
 from mas.tools.results import ToolError
 
 _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mas.tools.files.paging import MAX_PAGE_CHARS
+from mas.tools.files.document import MAX_PAGE_CHARS
 from mas.tools.http.client import Reply
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
