@@ -18,6 +18,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from mas.tools.files.document import clip
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 
@@ -25,7 +26,6 @@ MAX_EXPRESSION_CHARS = 1_000
 MAX_RESULT_BITS = 13_000  # about 3,900 digits: below Python's own limit of 4,300 for printing an int
 MAX_WORK_BITS = 1_000_000  # of a result that is computed, to see how large it is
 MAX_DIGITS = int(MAX_RESULT_BITS * math.log10(2))
-MAX_ROUND_DIGITS = 1_000
 
 Number = int | float
 _Value = TypeVar("_Value")
@@ -63,11 +63,13 @@ def calculator(expression: str) -> ToolResult:
     try:
         result = _evaluate(text)
     except (ArithmeticError, TypeError, ValueError, RecursionError, MemoryError) as error:
-        raise ToolError(f"{_clip(expression)} cannot be calculated: {str(error) or type(error).__name__}.") from error
+        raise ToolError(
+            f"{clip(expression, 120)} cannot be calculated: {str(error) or type(error).__name__}."
+        ) from error
     if isinstance(result, tuple) and re.match(r"(?:modf|frexp)\b", text):
         return ToolResult(f"({', '.join(map(_format, result))})")
     if not isinstance(result, int | float):
-        raise ToolError(f"{_clip(expression)} gives no single number; write an expression such as sum([1, 2, 3]).")
+        raise ToolError(f"{clip(expression, 120)} gives no single number; write an expression such as sum([1, 2, 3]).")
     return ToolResult(_format(result))
 
 
@@ -88,7 +90,7 @@ def _check_text(text: str) -> None:
             raise ToolError(sentence)
     if not _ALLOWED_CHARS.fullmatch(text):
         strange = sorted(set(_ALLOWED_CHARS.sub("", text)))
-        raise ToolError(f"These characters have no place in an expression: {_clip(' '.join(strange))}")
+        raise ToolError(f"These characters have no place in an expression: {clip(' '.join(strange), 120)}")
 
 
 def _evaluate(text: str) -> object:
@@ -102,13 +104,15 @@ def _evaluate(text: str) -> object:
         parsed = ast.parse(text, mode="eval").body  # its own parser takes the first of several lines
         return _check_value(evaluator.eval(text, previously_parsed=parsed))
     except SyntaxError as error:
-        raise ToolError(f"{_clip(text)} is not an expression in Python's notation: {error.msg}.") from error
+        raise ToolError(f"{clip(text, 120)} is not an expression in Python's notation: {error.msg}.") from error
     except KeyError as error:  # the syntax of an operator that the evaluator has not
-        raise ToolError(f"{_clip(text)} has an operator such as `in` or `is`; only numbers can be compared.") from error
+        raise ToolError(
+            f"{clip(text, 120)} has an operator such as `in` or `is`; only numbers can be compared."
+        ) from error
     except NameNotDefined as error:
         raise ToolError(f"The name {error.name!r} is unknown; the constants are {', '.join(_CONSTANTS)}.") from error
     except InvalidExpression as error:
-        raise ToolError(f"{_clip(str(error))} The functions are {' '.join(_functions())}.") from error
+        raise ToolError(f"{clip(str(error), 120)} The functions are {' '.join(_functions())}.") from error
 
 
 def _check_value(value: _Value) -> _Value:
@@ -151,12 +155,6 @@ def _estimate_power(base: Number, exponent: Number) -> float:
     return abs(int(base)).bit_length() * exponent if is_growing else 0.0
 
 
-def _round(number: Number, digits: int | None = None) -> Number:
-    if digits is not None and abs(digits) > MAX_ROUND_DIGITS:
-        raise OverflowError(f"round is limited to {MAX_ROUND_DIGITS} digits")
-    return round(number, digits)
-
-
 _POWER = _guard(operator.pow, estimate_bits=_estimate_power)
 _OPERATORS: dict[type[ast.AST], _Function] = {
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
@@ -170,7 +168,7 @@ _OPERATORS: dict[type[ast.AST], _Function] = {
 def _functions() -> dict[str, _Function]:
     """Return all functions of `math`, those of other modules that people expect, and limits where one grows fast."""
     of_math = {name: getattr(math, name) for name in dir(math) if callable(getattr(math, name)) and name[0] != "_"}
-    single = of_math | {"abs": abs, "int": int, "float": float, "round": _round}
+    single = of_math | {"abs": abs, "int": int, "float": float, "round": round}
     several: dict[str, _Function] = {"min": min, "max": max, "sum": sum, "prod": math.prod, "fsum": math.fsum}
     several |= {"mean": statistics.mean, "median": statistics.median, "stdev": statistics.stdev}
     pairs = {name: of_math[name] for name in ("dist", "sumprod") if name in of_math}
@@ -179,13 +177,10 @@ def _functions() -> dict[str, _Function]:
         "factorial": lambda n: _estimate_power(n, n),
         "comb": lambda n, k: _estimate_power(n, min(k, n - k)),
         "perm": lambda n, k=None: _estimate_power(n, n if k is None else min(k, n)),
+        "round": lambda _, digits=0: abs(digits) * math.log2(10),
     }
     return {
         name: _guard(function, lists, estimates.get(name))
         for functions, lists in counted
         for name, function in functions.items()
     } | {"pow": _POWER}
-
-
-def _clip(text: str, limit: int = 120) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}…"

@@ -11,7 +11,6 @@ is read by a regular expression, and the units may hold one-digit exponents only
 import functools
 import math
 import re
-import tokenize
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,11 +34,6 @@ _TEMPERATURES = {"c": "degC", "f": "degF", "k": "kelvin"}
 _MEANT = {"Cal": "kilocalorie", "Calorie": "kilocalorie", "Calories": "kilocalorie", "NM": "nautical_mile"}
 _MEANT |= {"bbl": "oil_barrel", "bbls": "oil_barrel"}
 _MEANT_NAME = re.compile(rf"(?<!\w)(?:{'|'.join(_MEANT)})(?!\w)")
-# What pint raises for a text that is not a unit, besides its own errors.
-_ESCAPING: tuple[type[Exception], ...] = (
-    *(AssertionError, ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError),
-    *(tokenize.TokenError, RecursionError),
-)
 
 
 @mark_read_only
@@ -72,7 +66,9 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
             f"{from_unit} is {error.dim1 or error.units1} and {to_unit} is {error.dim2 or error.units2}, "
             "so one cannot become the other; name two units of the same kind (degC and degF for temperatures)."
         ) from error
-    except (pint.errors.PintError, *_ESCAPING) as error:
+    except ToolError:
+        raise
+    except Exception as error:  # pint raises anything for a text that is not a unit
         cause = str(error).rstrip(".") or "malformed unit"
         raise ToolError(
             f"{quantity!r} cannot be converted to {to_unit!r}: {cause}; give one number and unit."
