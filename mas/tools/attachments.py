@@ -7,7 +7,6 @@ a link, a NUL) is not such a name, so nothing else on the machine can be reached
         find_attachment("sales.xlsx")      # Path("/data/sales.xlsx")
 """
 
-import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -68,15 +67,7 @@ def digest_attachments() -> list[tuple[str, str]]:
     digests = []
     for name, path in sorted(list_attachments().items()):
         digest = ""
-        with suppress(OSError):
-            status = path.stat()
-            digest = _digest_of(path, status.st_mtime_ns, status.st_size)
+        with suppress(OSError), path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         digests.append((name, digest))
     return digests
-
-
-@functools.lru_cache(maxsize=4096)
-def _digest_of(path: Path, mtime_ns: int, size: int) -> str:
-    """Return the digest of a file, read once as long as its time and size do not change."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
