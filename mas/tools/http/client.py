@@ -15,8 +15,6 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import httpx
@@ -216,14 +214,9 @@ async def limit_time(seconds: float, what: str) -> AsyncIterator[None]:
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, a number or a date; None if there is none."""
+    """Return the seconds of a Retry-After header; None if there is none, or a date."""
     text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    try:
-        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
-        return None
+    return float(text[:9]) if text.isascii() and text.isdigit() else None
 
 
 def to_tool_error(error: Exception, what: str) -> ToolError:
