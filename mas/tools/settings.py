@@ -109,7 +109,6 @@ class BrowserSettings:
     """The `tools.browser` part of the configuration; `make browser` starts a Playwright MCP server at this address."""
 
     url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
-    tools: list[str] | None = None  # names of the server's tools that agents get; null: ALLOWED in browser/session.py
 
     def check(self) -> None:
         """Check the address, which is saved with the run.

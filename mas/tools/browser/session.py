@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import dspy
     from mcp.types import Tool
 
-from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
 from mas.runtime.untrusted import mark_untrusted
@@ -147,7 +146,6 @@ class BrowserSession:
 
     def __init__(self, settings: BrowserSettings, offers: "Sequence[Tool]", check: Check) -> None:
         self.offers, self.check = offers, check
-        self.chosen_tools = settings.tools
         self._url = settings.url or ""
         self._open: set[Connection] = set()
 
@@ -242,17 +240,9 @@ async def _request_offers(url: str) -> "list[Tool]":
 
 
 def build_browser_tools(session: BrowserSession) -> "dict[str, dspy.Tool]":
-    """Return an async tool by name for each allowed tool that the server offers.
-
-    Raises:
-        UserError: a tool that the user has chosen is not offered.
-    """
-    offered, chosen = {offer.name: offer for offer in session.offers}, session.chosen_tools
-    if missing := [name for name in chosen or () if name not in offered]:
-        raise UserError(
-            f"tools.browser.tools: the browser's server has no {missing[0]}; choose from {', '.join(sorted(offered))}."
-        )
-    return {name: _build_tool(offered[name], session) for name in chosen or ALLOWED if name in offered}
+    """Return an async tool by name for each allowed tool that the server offers."""
+    offered = {offer.name: offer for offer in session.offers}
+    return {name: _build_tool(offered[name], session) for name in ALLOWED if name in offered}
 
 
 def _build_tool(offer: "Tool", session: BrowserSession) -> "dspy.Tool":

@@ -5,7 +5,6 @@ import copy
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -229,18 +228,6 @@ def test_a_server_that_forbids_access_says_why() -> None:
 def test_an_address_with_a_query_is_refused_for_it() -> None:
     with pytest.raises(UserError, match="query"):
         BrowserSettings(url="http://127.0.0.1:3000/mcp?x=1").check()
-
-
-def test_the_list_of_tools_is_configuration_and_a_name_that_the_server_does_not_have_is_refused(
-    settings: BrowserSettings,
-) -> None:
-    with opened(replace(settings, tools=["browser_click", "browser_navigate"])) as session:
-        assert list(build_browser_tools(session)) == ["browser_click", "browser_navigate"]
-    with (
-        opened(replace(settings, tools=["browser_click", "browser_fly"])) as session,
-        pytest.raises(UserError, match=r"the browser's server has no browser_fly; choose from .*browser_click"),
-    ):
-        build_browser_tools(session)
 
 
 def test_tools_that_run_code_or_read_files_are_not_offered(session: BrowserSession) -> None:
