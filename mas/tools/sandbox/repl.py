@@ -5,7 +5,7 @@ await python_repl_tool("x + 1")      # "21": variables last as long as the quest
 """
 
 import asyncio
-import threading
+import functools
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -26,8 +26,6 @@ MAX_TEXT_CHARS = MAX_OUTPUT_CHARS + 3  # with the mark of a cut in the middle
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
 Isolation = Jail | Deno
-_choosing = threading.Lock()
-_chosen: dict[str, "Choice"] = {}
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,12 @@ class Choice:
     refused: tuple[str, ...] = ()
 
 
+@functools.cache
 def try_isolations(kind: str) -> Choice:
-    """Return the first isolation of this kind that runs a program; if none does, none, and never a weaker one."""
+    """Return the first isolation of this kind that runs a program; if none does, none, and never a weaker one.
+
+    It takes a fraction of a second with bubblewrap, once per process.
+    """
     refused: list[str] = []
     candidates: tuple[Isolation, ...] = (Jail(), Deno())
     for isolation in candidates:
@@ -52,19 +54,11 @@ def try_isolations(kind: str) -> Choice:
     return Choice(None, tuple(refused))
 
 
-def choose_isolation(kind: str) -> Choice:
-    """Return the choice for this kind, made once per process; it takes a fraction of a second with bubblewrap."""
-    with _choosing:
-        if kind not in _chosen:
-            _chosen[kind] = try_isolations(kind)
-        return _chosen[kind]
-
-
 def describe_missing_isolation(settings: SandboxSettings) -> str | None:
     """Return a sentence for the user if every call of python_repl_tool will fail on this machine; None if it works."""
     if settings.kind == REFUSE:  # as the user asked for
         return None
-    choice = choose_isolation(settings.kind)
+    choice = try_isolations(settings.kind)
     return None if choice.isolation else f"the tool python_repl_tool will refuse every call: {' '.join(choice.refused)}"
 
 
@@ -94,7 +88,7 @@ class Interpreter:
 
     async def _open_session(self) -> Session:
         if self._session is None and not self._is_closed:
-            choice = await asyncio.to_thread(choose_isolation, self._settings.kind)
+            choice = await asyncio.to_thread(try_isolations, self._settings.kind)
             if choice.isolation is None:
                 reasons = choice.refused or ("tools.sandbox.kind=refuse: no Python code is run.",)
                 raise NotAvailableError(" ".join(["no isolation for Python code works on this machine:", *reasons]))
