@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 READ_LINES = "mas.tools.files.html_rows:read_lines"
+IN_FILES = "//title | //style | //script | //del"  # what goes from a page that is a file
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
 _GONE = (
     "//title | //style | //script | //noscript | //link | //meta | //del | //sup[contains(@class, 'reference')]"
@@ -17,6 +18,7 @@ _GONE = (
     " or contains(@class, 'mw-cite-backlink') or contains(@class, 'shortdescription') or @id='toc'"
     " or contains(translate(@style, ' ', ''), 'display:none')]"
 )
+_LINKS = ".//ol[contains(@class, 'references')]//a[contains(@class, 'external')][@href]"
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REFERENCE = re.compile(r"&#([xX][0-9a-fA-F]{1,8}|[0-9]{1,9});?")
 _HEADING_LINE = re.compile(r"(#{1,6}) ")
@@ -27,8 +29,13 @@ _BLOCKS = _HEADINGS | {
 }
 
 
-def read_rows(html: str, gone: str = _GONE) -> list[str]:
-    """Return the page as lines, without navigation, edit links and footnote marks; `gone`: an XPath of what goes."""
+def read_rows(html: str, gone: str = _GONE, links: str = _LINKS) -> list[str]:
+    """Return the page as lines, without navigation, edit links and footnote marks.
+
+    Args:
+        gone: an XPath of what goes.
+        links: of those whose addresses are shown.
+    """
     from lxml import html as lxml_html  # type: ignore[import-untyped]
 
     try:
@@ -40,7 +47,7 @@ def read_rows(html: str, gone: str = _GONE) -> list[str]:
     for element in root.xpath(gone):
         if element.getparent() is not None:
             element.drop_tree()
-    _mark_text(root)
+    _mark_text(root, links)
     return [row for row in _walk(root, 0) if row]
 
 
@@ -77,8 +84,8 @@ def list_headings(lines: list[str]) -> list[str]:
     return [line.lstrip("# ") for line in lines if _HEADING_LINE.match(line)]
 
 
-def _mark_text(root: Any) -> None:
-    """Write into the text what it would lose: line breaks, formulas, and the addresses of references."""
+def _mark_text(root: Any, links: str) -> None:
+    """Write into the text what it would lose: line breaks, formulas, and the addresses of links."""
     for element in root.xpath(".//*[contains(@class, 'mwe-math-element')]"):
         formulas = element.xpath(".//@alttext | .//img/@alt")
         tail = element.tail
@@ -88,7 +95,7 @@ def _mark_text(root: Any) -> None:
         element.tail = "\n" + (element.tail or "")
     for element in root.xpath("(.//td | .//th)//*[self::li or self::p or self::div or self::td or self::th]"):
         element.text, element.tail = "\n" + (element.text or ""), "\n" + (element.tail or "")
-    for element in root.xpath(".//ol[contains(@class, 'references')]//a[contains(@class, 'external')][@href]"):
+    for element in root.xpath(links):
         element.tail = f" <{element.get('href')}>{element.tail or ''}"
 
 

@@ -1,4 +1,4 @@
-"""Readers of e-books, and of Word, PowerPoint and web pages by `unstructured`: paragraphs, lists, tables as rows.
+"""Readers of web pages and e-books, and of Word and PowerPoint by `unstructured`: paragraphs, lists, tables as rows.
 
 The library contacts its makers' server at the start, and downloads a language model to distinguish sentences from
 titles, which is not needed here: both are switched off before it is imported, and a blank model replaces that one.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unstructured.documents.elements import Element
 
 from mas.tools.files.document import Document, Part, Source, format_row, number_lines, number_parts
-from mas.tools.files.html_rows import read_rows
+from mas.tools.files.html_rows import IN_FILES, read_rows
 from mas.tools.files.readers.text import build_text_document, decode, decode_anything, find_declared_encoding
 from mas.tools.files.zip_package import accept_changes, list_members, parse_xml, read_member, read_texts
 
@@ -76,12 +76,9 @@ def read_slides(source: Source) -> Document:
 def read_html(source: Source) -> Document:
     """Return the text of a web page; one without text outside its tags as it is written."""
     text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
-    _prepare()
-    from unstructured.partition.html import partition_html
-
     title = re.search(r"<title[^>]*>([^<]+)</title>", text[:100_000], re.IGNORECASE)
     lines = [f"[title] {' '.join(unescape(title[1]).split())}"] if title else []
-    lines += _read_lines(partition_html(text=text)) if "<" in text else []
+    lines += read_rows(text, IN_FILES, ".//a[@href]") if "<" in text else []
     if not lines:
         return build_text_document(text, encoding)
     return Document(f"web page without its tags, {encoding}, {len(lines)} lines", [Part(number_lines(lines))])
@@ -98,7 +95,7 @@ def read_book(source: Source) -> Document:
     for href in order:
         page = read_member(source, posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(href))))
         text, _ = decode_anything(page.data, find_declared_encoding(page.data))
-        texts.append(read_rows(text, "//title | //style | //script | //del"))
+        texts.append(read_rows(text, IN_FILES))
     titles = [found.text.strip() for found in package.iter("{http://purl.org/dc/elements/1.1/}title") if found.text]
     title = f' "{titles[0]}"' if titles else ""
     return Document(f"e-book{title}, {len(texts)} chapters", number_parts("chapter", texts), unit="chapter")

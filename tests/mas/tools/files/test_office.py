@@ -127,7 +127,7 @@ def test_a_web_page_loses_its_tags_and_keeps_title_links_and_tables() -> None:
         "<ul><li>one</ul><table><tr><th>a<th>b</tr><tr><td>1<td>2</tr></table></body></html>"
     )
     assert texts(read("a.html", page.encode())) == [
-        ["[title] T & U", "See it. <http://a/b>", "- one", "a | b", "1 | 2"]
+        ["[title] T & U", "See it <http://a/b>.", "- one", "| a | b |", "| --- | --- |", "| 1 | 2 |"]
     ]
 
 
