@@ -7,7 +7,14 @@ from typing import Any
 
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
-from mas.tools.settings import Resources, ToolSettings, WebSettings, describe_missing_key, describe_missing_search
+from mas.tools.settings import (
+    REFUSE,
+    Resources,
+    ToolSettings,
+    WebSettings,
+    describe_missing_key,
+    describe_missing_search,
+)
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
@@ -72,12 +79,13 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
 
 def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[str, ...]:
     """Return a sentence for each tool that cannot work on this machine, whatever the model."""
-    if "python_repl_tool" not in names:
+    if "python_repl_tool" not in names or settings.sandbox.kind == REFUSE:  # as the user asked for
         return ()
-    from mas.tools.sandbox.repl import describe_missing_isolation
+    from mas.tools.sandbox.repl import try_isolations
 
-    sentence = describe_missing_isolation(settings.sandbox)
-    return (sentence,) if sentence else ()
+    choice = try_isolations(settings.sandbox.kind)
+    sentence = f"the tool python_repl_tool will refuse every call: {' '.join(choice.refused)}"
+    return () if choice.isolation else (sentence,)
 
 
 def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:

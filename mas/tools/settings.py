@@ -34,7 +34,6 @@ class TranscriptionSettings:
 
     @property
     def api_key(self) -> str:
-        """Key of the server; empty if there is none."""
         return os.environ.get(self.api_key_env or "", "").strip()
 
     @property
@@ -57,15 +56,11 @@ class WebSettings:
     allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"
 
     def check(self) -> None:
-        """Check the forms of the values.
-
-        Raises:
-            UserError: a value cannot be used.
-        """
+        """Raise UserError for a value that cannot be used."""
         if not re.fullmatch(r"[a-z][a-z0-9-]{1,20}", self.wikipedia_language):
             raise UserError(f"tools.web.wikipedia_language={self.wikipedia_language!r}; expected a code such as en.")
-        if not re.fullmatch(r"[\x20-\x7e]{0,200}", self.contact):
-            raise UserError("tools.web.contact goes into a request's header; expected at most 200 ASCII characters.")
+        if not (self.contact.isascii() and self.contact.isprintable()):
+            raise UserError("tools.web.contact goes into a request's header; expected ASCII characters alone.")
         for entry in self.more_blocked_sites:
             if not entry.strip("* ") or "//" in entry or entry != entry.strip():
                 raise UserError(
@@ -75,7 +70,6 @@ class WebSettings:
 
     @property
     def search_api_key(self) -> str:
-        """Key of the search service, "" without one."""
         return os.environ.get(SEARCH_KEY_ENV, "").strip()
 
     @property
@@ -111,11 +105,7 @@ class BrowserSettings:
     url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
 
     def check(self) -> None:
-        """Check the address, which is saved with the run.
-
-        Raises:
-            UserError: it is invalid, or holds a user name, a password or a query.
-        """
+        """Raise UserError for a value that cannot be used."""
         if self.url is not None and not is_web_address(self.url):
             raise UserError(
                 f"tools.browser.url is not a URL without a password and a query; expected one like {EXAMPLE_URL}."
@@ -131,11 +121,7 @@ class SandboxSettings:
     memory_mb: int = 1024  # address space of the code; with Deno: resident memory
 
     def check(self) -> None:
-        """Check the kind and the limits.
-
-        Raises:
-            UserError: a value is unknown or out of range.
-        """
+        """Raise UserError for a value that cannot be used."""
         if self.kind not in KINDS:
             raise UserError(f"tools.sandbox.kind is {self.kind!r}; expected one of: {', '.join(KINDS)}.")
         if not self.seconds_per_call > 0:
@@ -160,11 +146,7 @@ class ToolSettings:
         return [key for key in keys if len(key) >= MIN_SECRET_CHARS]
 
     def check(self) -> None:
-        """Check the settings of all tools.
-
-        Raises:
-            UserError: a setting is out of range.
-        """
+        """Raise UserError for a value that cannot be used."""
         for part in (self.web, self.browser, self.sandbox):
             part.check()
 

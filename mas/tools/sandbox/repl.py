@@ -18,7 +18,7 @@ from mas.tools.sandbox.deno import Deno
 from mas.tools.sandbox.jail import Jail
 from mas.tools.sandbox.session import OVER, Files, NotAvailableError, Reply, Session, SessionLostError
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
-from mas.tools.settings import AUTO, REFUSE, SandboxSettings, get_settings
+from mas.tools.settings import AUTO, SandboxSettings, get_settings
 
 STATE_KEY = "python"  # in `SampleContext.tool_state`
 MAX_CODE_CHARS = 20_000  # a longer text is refused
@@ -52,14 +52,6 @@ def try_isolations(kind: str) -> Choice:
             except NotAvailableError as error:
                 refused.append(str(error))
     return Choice(None, tuple(refused))
-
-
-def describe_missing_isolation(settings: SandboxSettings) -> str | None:
-    """Return a sentence for the user if every call of python_repl_tool will fail on this machine; None if it works."""
-    if settings.kind == REFUSE:  # as the user asked for
-        return None
-    choice = try_isolations(settings.kind)
-    return None if choice.isolation else f"the tool python_repl_tool will refuse every call: {' '.join(choice.refused)}"
 
 
 class Interpreter:
