@@ -1,7 +1,7 @@
 """Datasets that come with the project: invented facts in small files, and an invented shop with database and API.
 
-Written by `scripts/sample_data/make_sample.py` and `scripts/make_bos_sample.py`. A system reads where the database and
-the API are from the options of the data (`conf/system/bos.yaml`); the samples name neither.
+The former is written by `scripts/sample_data/make_sample.py`. A system reads where the database and the API are from
+the options of the data (`conf/system/bos.yaml`); the samples name neither.
 
     BundledDataset().load("val").samples[0].question     # "In the attached file, how many …"
     BosSampleDataset().load("val").samples[0].tags["kind"]     # "sql"

@@ -12,7 +12,6 @@ from eval.benchmarks.sample_set import SHOP
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.store import RunStore
 from mas.simulation.behaviour import Behaviour
-from scripts.make_bos_sample import write_sample
 from tests.eval.command_line import EvalCommand, Finished, dataset
 from tests.needs import needs
 from tests.optimize.tuned import simulated_server
@@ -54,27 +53,14 @@ def test_without_its_tools_the_same_model_answers_none_of_their_questions(
 
 
 @pytest.mark.slow
-def test_over_http_a_perfect_model_answers_all_of_another_seeds_questions_and_none_without_tools(
-    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_over_http_a_perfect_model_answers_all_questions_with_tools_as_text_and_none_without_tools(
+    eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows what the prompts say: another seed has another database, other facts of the API, other questions."""
     monkeypatch.setattr(Behaviour, "compute_chance", lambda *_, **__: 1.0)
-    monkeypatch.setattr("scripts.make_bos_sample.SEED", 4711)
-    shop = tmp_path / "shop"
-    write_sample(shop)
-    shutil.copy(SHOP / "api_docs_context.yaml", shop)
-    monkeypatch.setattr("eval.benchmarks.sample_set.SHOP", shop)
-    assert (shop / "val/metadata.jsonl").read_bytes() != (SHOP / "val/metadata.jsonl").read_bytes()
-    lines = ("from pathlib import Path", "from eval.benchmarks.databases import shop_api")
-    facts = f"shop_api.FACTS = Path({str(shop / 'api_facts.json')!r})"
-    (tmp_path / "api.py").write_text("\n".join([*lines, facts, "shop_api.main()"]))
-    monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT))
-    data = ("data=bos_sample", f"data.databases={shop}", f"data.api_documentation={shop / 'api_docs_context.yaml'}")
-    api = f"data.api_command=[python,{tmp_path / 'api.py'}]"
-    away = ("data.databases=null", "data.api_documentation=null", "data.api_command=[]", f"scorer.databases={shop}")
+    away = ("data.databases=null", "data.api_documentation=null", "data.api_command=[]", f"scorer.databases={SHOP}")
     with simulated_server() as server:
         model = ("model=openai_compatible", f"model.base_url={server.base_url}", "model.native_tools=false")
-        scores = read_scores(eval_command("system=bos", *data, api, *model))
+        scores = read_scores(eval_command("system=bos", "data=bos_sample", *model))
         assert {sample_id: score for sample_id, score in scores.items() if score != 1} == {}
         assert server.asked > 3 * len(scores)
         finished = eval_command("system=bos", "data=bos_sample", *away, *model)
