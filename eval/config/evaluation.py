@@ -58,10 +58,10 @@ class RunSettings:
 
 @dataclass
 class CacheSettings:
-    """Part `cache`: earlier replies and results that this run may use, its own or those of other runs."""
+    """Part `cache`: earlier replies and results that this run may use."""
 
     lm: str = "off"  # off | shared: outputs/cache/lm.db
-    tools: str = "run"  # off | run: tools.db in the run's folder | shared: outputs/cache/tools.db
+    tools: str = "run"  # off | run: tools.db in the run's folder
 
 
 @dataclass
@@ -374,6 +374,6 @@ def _check_ranges(plain: _Plain) -> None:
     same = run.max_same_errors
     need(same is None or same >= 1, "run.max_same_errors", same, "a number of answers from 1, or null")
     need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
-    need(plain.cache.tools in ("off", "run", "shared"), "cache.tools", plain.cache.tools, "off, run or shared")
+    need(plain.cache.tools in ("off", "run"), "cache.tools", plain.cache.tools, "off or run")
     need(run.fail_under is None or 0 <= run.fail_under <= 1, "run.fail_under", run.fail_under, "0 to 1, or null")
     need(plain.log.level.lower() in LOG_LEVELS, "log.level", plain.log.level, f"one of: {', '.join(LOG_LEVELS)}")

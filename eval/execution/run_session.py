@@ -277,7 +277,7 @@ class RunSession:
             return nullcontext(Caches())
         from eval.runs.caches import open_caches
 
-        return open_caches(config.cache, self.folder, self.recorder.info.run_id, config.redact)
+        return open_caches(config.cache, self.folder, config.redact)
 
     def _has_pending(self) -> bool:
         """Return whether another session could run a sample, with `run.retry_errors` too."""

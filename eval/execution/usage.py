@@ -37,16 +37,12 @@ def sum_usage(spans: Sequence[Span]) -> Usage:
         cached_calls=count("cached"),
         tool_calls=len(tools),
         replayed_tool_calls=count("replayed", tools),
-        cached_tool_calls=count("cached", tools),
         input_tokens=total("input_tokens"),
         cached_input_tokens=total("cached_input_tokens"),
         output_tokens=total("output_tokens"),
         cost_usd=sum(known) if calls and len(known) == len(costs) else None,
         known_cost_usd=sum(known),
         unknown_cost_calls=len(costs) - len(known),
-        oldest_cached_tool_result=min(
-            (t.attributes["kept_at"] for t in tools if "kept_at" in t.attributes), default=None
-        ),
     )
 
 

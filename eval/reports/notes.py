@@ -235,24 +235,18 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "epochs", f"{repeats}{clustered}"
         if found:
             yield "majority vote", format_share(found.majority.value, found.majority.ci95)
-    usage, judging, cached = summary.usage, summary.scorer_usage, "from the shared cache"
+    usage, judging = summary.usage, summary.scorer_usage
     of_lm_calls = _list_kinds(
         (usage.retries, "sent again"),
         (usage.misshapen_replies, "not in the form asked for, but read"),
         (usage.replayed_calls, "replayed from before an interruption"),
-        (usage.cached_calls, cached),
+        (usage.cached_calls, "from the shared cache"),
     )
-    of_tools = _list_kinds(
-        (usage.replayed_tool_calls, "answered before in this run"), (usage.cached_tool_calls, cached)
-    )
+    of_tools = _list_kinds((usage.replayed_tool_calls, "answered before in this run"))
     yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {usage.tool_calls:,} to tools{of_tools}"
     if (idle := summary.agents_without_calls) and usage.lm_calls:
         have = f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} tools"
         yield "no tool was called", f"{have}; a model without native calls may make them with model.native_tools=false"
-    if n := usage.cached_tool_calls:
-        results = "1 tool result comes" if n == 1 else f"{n:,} tool results come"
-        oldest = str(usage.oldest_cached_tool_result)[:10]
-        yield "tool results", f"{results} from other runs (cache.tools=shared), the oldest of {oldest}"
     if errors := summary.tool_errors:
         calls = summary.calls_by_tool
         yield "failed tool calls", ", ".join(f"{name} {n:,} of {calls[name]:,}" for name, n in errors.items())

@@ -152,4 +152,4 @@ class Caches:
     """Caches that the samples of a session share. Any number of processes may use the same ones."""
 
     replies: ReplyLog | None = None  # of all runs; None: each call is made
-    results: ToolResults | None = None  # what tools returned earlier, to this run or to any; None: each call is made
+    results: ToolResults | None = None  # what tools returned earlier in this run; None: each call is made

@@ -30,14 +30,12 @@ class Usage:
     cached_calls: int = 0  # of which: answered from the cache shared between runs; not paid for by this run
     tool_calls: int = 0  # those that were not made again included
     replayed_tool_calls: int = 0  # of which: answered by what this run's own tools had returned before
-    cached_tool_calls: int = 0  # of which: answered by what they returned to another run (cache.tools=shared)
     input_tokens: int = 0
     cached_input_tokens: int = 0  # of which: read from the provider's own cache, at its lower price
     output_tokens: int = 0
     cost_usd: float | None = None
     known_cost_usd: float = 0.0  # of the calls whose cost is known
     unknown_cost_calls: int = 0  # those whose cost is not: there is no price, or they were cut off before the reply
-    oldest_cached_tool_result: str | None = None  # when it was kept, UTC, ISO 8601; None: none came from another run
 
     @property
     def at_least_usd(self) -> float:

@@ -232,10 +232,7 @@ def _function_of(name: str, toolbox: Toolbox) -> object:
 
 def _replay(found: KeptResult, current: Span) -> ToolResult:
     """Return a cached result; events of its call, such as a page that was blocked, are noted again."""
-    if found.other_run_at is None:
-        current.attributes["replayed"] = True
-    else:
-        current.attributes |= {"cached": True, "kept_at": found.other_run_at}
+    current.attributes["replayed"] = True
     for noted in found.events:
         event(**{key: value for key, value in noted.items() if key != "seconds"})
     return ToolResult.restore(found.returned, found.facts)

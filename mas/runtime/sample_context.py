@@ -108,7 +108,6 @@ class KeptResult:
     returned: str
     events: tuple[Mapping[str, Any], ...] = ()  # events of its span, such as a blocked page
     facts: Mapping[str, Any] = field(default_factory=dict)  # as `mas.tools.results.ToolResult.describe` has them
-    other_run_at: str | None = None  # when another run made the call, UTC, ISO 8601; None: this run made it
 
 
 class ToolResults(Protocol):

@@ -1,7 +1,7 @@
 """Cache of read-only tools: the same call with the same files and settings is made once.
 
 `SampleContext.tool_log` holds the results, before they are labelled and cut for a prompt: for this sample alone (a
-search for prompts), or for any question of this run or of others (`cache.tools`). Failures are not kept.
+search for prompts), or for any question of this run (`cache.tools`). Failures are not kept.
 
     @mark_read_only
     def calculator(expression: str) -> ToolResult: …

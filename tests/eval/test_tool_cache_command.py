@@ -46,8 +46,8 @@ def options(model: ToolUser, search: TavilyServer, folder: Path, *rows: dict[str
     ]
 
 
-def asked(usage: dict[str, Any]) -> tuple[int, int, int]:
-    return usage["tool_calls"], usage["replayed_tool_calls"], usage["cached_tool_calls"]
+def asked(usage: dict[str, Any]) -> tuple[int, int]:
+    return usage["tool_calls"], usage["replayed_tool_calls"]
 
 
 def test_a_replayed_call_still_counts_against_the_questions_limit(
@@ -76,6 +76,6 @@ def test_a_run_that_was_killed_asks_for_no_search_twice(eval_command: EvalComman
         resumed = eval_command(f"run.resume={folder}")
         assert (resumed.code, len(search.requests)) == (0, 2), resumed.err
     summary = json.loads((folder / "summary.json").read_text("utf-8"))
-    assert asked(summary["usage"]) == (2, 2, 0)
+    assert asked(summary["usage"]) == (2, 2)
     assert summary["usage"]["replayed_calls"] == 1
     assert not (folder / "tools.db").exists()

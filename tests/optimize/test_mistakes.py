@@ -69,7 +69,7 @@ CHOICES = [
     (["optimizer=null"], ["given null", "name a choice"]),
     (["system=nope"], ["system=nope", "gaia"]),
     (["run.epochs=3"], ["run.epochs is not an option"]),
-    (["cache.tools=shared"], ["cache is not an option"]),
+    (["cache.tools=off"], ["cache is not an option"]),
     (["debug=few"], ["debug"]),
     (["~optimizer"], ["optimizer is not an option", "choose one of"]),
     (["--multirun", "--cfg=job"], ["Only one of", "--multirun", "--cfg"]),

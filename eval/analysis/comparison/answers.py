@@ -37,7 +37,6 @@ class GivenAnswer:
     cost_usd: float | None  # None: unknown
     cached_calls: int  # from the cache that runs share: they cost nothing this time
     leaked: bool = False  # it met a web result that gives the sample away
-    cached_tool_calls: int = 0  # answered with the results of another run
 
     @classmethod
     def from_record(cls, record: Record) -> "GivenAnswer":
@@ -55,7 +54,6 @@ class GivenAnswer:
             cost_usd=usage.cost_usd if usage.lm_calls else 0.0,  # no call was made
             cached_calls=usage.cached_calls,
             leaked=bool(record.leaks),
-            cached_tool_calls=usage.cached_tool_calls,
         )
 
     @property
@@ -67,7 +65,6 @@ class GivenAnswer:
         self.seconds += other.seconds
         self.tokens += other.tokens
         self.cached_calls += other.cached_calls
-        self.cached_tool_calls += other.cached_tool_calls
         known = self.cost_usd is not None and other.cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None
 

@@ -309,8 +309,6 @@ def _list_price_notes(first: ReadRun, second: ReadRun, comparison: Comparison) -
     for run, side in ((first, comparison.first), (second, comparison.second)):
         if side.cached_calls:
             yield f"{side.cached_calls:,} calls of {run.label} cost nothing: another run had paid for them (cache.lm)"
-        if n_cached := side.cached_tool_calls:
-            yield f"{n_cached:,} tool calls of {run.label} were not made: another run had made them (cache.tools)"
 
 
 def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:

@@ -32,7 +32,6 @@ class Side:
     cached_calls: int  # that cost nothing, since another run had paid for them
     score: float  # mean value of the answers, mean over samples; where all are right or wrong, the accuracy
     score_ci95: Interval | None
-    cached_tool_calls: int = 0  # that another run had made
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,6 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
         tokens=sum(each.tokens for each in there),
         cost_usd=None if None in costs else sum(each for each in costs if each is not None),
         cached_calls=sum(each.cached_calls for each in there),
-        cached_tool_calls=sum(each.cached_tool_calls for each in there),
     )
 
 

@@ -222,15 +222,11 @@ def _measure(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str) -> li
                 f"cost cannot be compared: that of {format_count(unknown, 'answer')} of {run} is unknown; "
                 "give the model's prices, or leave cost out of --metrics."
             )
-        cached = {("calls", "cache.lm=off"): sum(each.cached_calls for each in answers)}
-        if metric == LATENCY:
-            cached["tool calls", "cache.tools=off"] = sum(each.cached_tool_calls for each in answers)
-        for (calls, option), n in cached.items():
-            if n:
-                raise UserError(
-                    f"{metric} cannot be compared: {n:,} {calls} of {run} were answered by another run; "
-                    f"run it with {option}, or leave {metric} out of --metrics."
-                )
+        if n := sum(each.cached_calls for each in answers):
+            raise UserError(
+                f"{metric} cannot be compared: {n:,} calls of {run} were answered by another run; "
+                f"run it with cache.lm=off, or leave {metric} out of --metrics."
+            )
     read = _AMOUNTS[metric]
     return [Pair(*([read(each) for each in run.answers.list_given(id)] for run in (base, new))) for id in ids]
 

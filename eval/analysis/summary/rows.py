@@ -143,14 +143,12 @@ _COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)
 
 def _add_usage(total: Usage, usage: Usage) -> Usage:
     """Return the sum; its cost is None as soon as one is unknown, for a partial sum would look like the whole."""
-    oldest = (total.oldest_cached_tool_result, usage.oldest_cached_tool_result)
     known = total.known_cost_usd + usage.at_least_usd
     costs = [each.cost_usd for each in (total, usage) if each.lm_calls or each.cost_usd is not None]  # else no call
     return Usage(
         **{name: getattr(total, name) + getattr(usage, name) for name in _COUNTS},
         known_cost_usd=known,
         cost_usd=known if costs and None not in costs else None,
-        oldest_cached_tool_result=min(filter(None, oldest), default=None),
     )
 
 

@@ -3,9 +3,7 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,16 +15,8 @@ ODD = "a\ud83d\0\u202e\udfff'"
 BLOCKED = {"name": "blocked page", "seconds": 0.5, "level": "warning", "url": "https://example.org/"}
 
 
-def as_it_is(text: str) -> str:
-    return text
-
-
-def of_run(folder: Path, run_id: str = "mine", warn: Callable[[str], None] = pytest.fail) -> ToolCache:
-    return ToolCache(folder / "tools.db", run_id, as_it_is, warn)
-
-
-def shared(outputs: Path, run_id: str, warn: Callable[[str], None] = pytest.fail) -> ToolCache:
-    return ToolCache(outputs / "tools.db", run_id, as_it_is, warn, is_shared=True)
+def of_run(folder: Path) -> ToolCache:
+    return ToolCache(folder / "tools.db", str, pytest.fail)
 
 
 @pytest.mark.parametrize("returned", ["", ODD, "é" * 1_000_000])
@@ -39,20 +29,8 @@ def test_a_result_comes_back_exactly_and_with_what_was_noted(tmp_path: Path, ret
         assert again.find("other") is None
 
 
-def test_two_runs_share_a_file_and_tell_whose_a_result_is(tmp_path: Path) -> None:
-    with closing(shared(tmp_path, "mine")) as mine, closing(shared(tmp_path, "yours")) as yours:
-        mine.keep("key", KeptResult("seen"))
-        assert mine.find("key") == KeptResult("seen")
-        found = yours.find("key")
-        assert found is not None and found.returned == "seen" and found.other_run_at is not None
-        age = datetime.now(UTC) - datetime.fromisoformat(found.other_run_at)
-        assert -1 < age.total_seconds() < 60
-        yours.keep("key", KeptResult("seen later"))
-        assert yours.find("key") == found, "the first that is kept stays"
-
-
 def test_no_secret_is_kept(tmp_path: Path) -> None:
-    hidden = ToolCache(tmp_path / "tools.db", "mine", lambda text: text.replace("canary", "***"))
+    hidden = ToolCache(tmp_path / "tools.db", lambda text: text.replace("canary", "***"))
     with closing(hidden):
         hidden.keep("key", KeptResult("a canary sings", ({**BLOCKED, "url": "https://canary.example.org/"},)))
         assert hidden.find("key") == KeptResult("a *** sings", ({**BLOCKED, "url": "https://***.example.org/"},))
@@ -63,7 +41,7 @@ def test_kill_9_loses_nothing_that_was_kept(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from eval.runs.caches import ToolCache\n"
         "from mas.runtime.sample_context import KeptResult\n"
-        "results = ToolCache(Path(sys.argv[1], 'tools.db'), 'mine', str)\n"
+        "results = ToolCache(Path(sys.argv[1], 'tools.db'), str)\n"
         "for n in range(100): results.keep(str(n), KeptResult(f'result {n}'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

@@ -108,8 +108,7 @@ class _Worker(WorkerSide):
         logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, run))
         self.caches = Caches()
         if not start.is_search:
-            opened = open_caches(config.cache, folder, start.run_info.run_id, config.redact)
-            self.caches = stack.enter_context(opened)
+            self.caches = stack.enter_context(open_caches(config.cache, folder, config.redact))
         stack.enter_context(dspy.context(disable_history=True))
         stack.enter_context(relax_gc())
         self.questions = _Questions(run)

@@ -27,7 +27,7 @@ RAY = ("executor=ray", "executor.workers=2")
 PRICE = "+model.prices.default={input_usd_per_million: 1.0, output_usd_per_million: 2.0}"
 OF_THE_COURSE = {  # of a record: times, ids, and what follows from them
     *("run_id", "thread_id", "started_at", "wall_seconds", "waited_seconds", "seconds_by_agent"),
-    *("start_seconds", "end_seconds", "seconds", "timestamp", "correlation_id", "kept_at", "oldest_cached_tool_result"),
+    *("start_seconds", "end_seconds", "seconds", "timestamp", "correlation_id"),
 }
 
 
