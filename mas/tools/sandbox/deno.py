@@ -44,13 +44,18 @@ None
 """
 
 
-class Deno:
-    """Isolation by DSPy's interpreter."""
+class DenoSession(Session):
+    """Session with worker.py in Pyodide."""
 
     name = DENO
     description = "Deno runs Python in WebAssembly (no pandas or numpy)"
 
-    async def open(self, files: Files, settings: SandboxSettings) -> "DenoSession":
+    def __init__(self, interpreter: "PythonInterpreter", memory_mb: int, executor: ThreadPoolExecutor) -> None:
+        super().__init__(interpreter.deno_process, memory_mb)
+        self._interpreter, self._executor = interpreter, executor
+
+    @classmethod
+    async def open(cls, files: Files, settings: SandboxSettings) -> "DenoSession":
         from dspy import CodeInterpreterError
 
         interpreter = _build_interpreter(files)
@@ -60,18 +65,28 @@ class Deno:
             pipe = interpreter.deno_process.stdout
             # The code can write to the pipe, too: a line without an end would fill the harness's memory.
             pipe.readline = functools.partial(pipe.readline, MAX_LINE_CHARS)  # DSPy passes over a hundred broken ones
-            session = DenoSession(interpreter, settings.memory_mb + OWN_MEMORY_MB, executor)
-            prepare = _NOTEBOOK.format(source=inspect.getsource(worker))
-            await session.execute(prepare, START_SECONDS, "the start took")
+            session = cls(interpreter, settings.memory_mb + OWN_MEMORY_MB, executor)
+            await session._execute(_NOTEBOOK.format(source=inspect.getsource(worker)), START_SECONDS, "the start took")
             return session
         except BaseException as error:
             executor.shutdown(wait=False)
             if interpreter.deno_process:
-                DenoSession(interpreter, 0, executor).close()
+                cls(interpreter, 0, executor).close()
             if not isinstance(error, OSError | CodeInterpreterError | SessionLostError | TimeoutError):
                 raise  # such as the end of the question
             lines = [line.strip() for line in str(error).splitlines() if "rror" in line] or [type(error).__name__]
             raise NotAvailableError(f"Deno cannot run Pyodide here ({lines[0][:200]}): {INSTALL}.") from error
+
+    async def run(self, code: str, seconds: float) -> Reply:
+        return self.parse(await self._execute(f"run({code!r})", seconds, "the code ran"))
+
+    async def _execute(self, code: str, seconds: float, what: str) -> str:
+        """Run code outside the notebook and return the value of its last expression as text."""
+        return str(await self.watch(lambda: self._interpreter.execute(code), seconds, what, self._executor))
+
+    def close(self) -> None:
+        super().close()
+        self._executor.shutdown(wait=False)
 
 
 def _build_interpreter(files: Files) -> "PythonInterpreter":
@@ -84,22 +99,3 @@ def _build_interpreter(files: Files) -> "PythonInterpreter":
     environment = [*folders, "DENO_NO_PACKAGE_JSON=1", "NO_COLOR=1"]
     command = [*_START, *environment, deno, run, "--cached-only", "--no-prompt", *words]
     return PythonInterpreter(command, enable_read_paths=paths)
-
-
-class DenoSession(Session):
-    """Session with worker.py in Pyodide."""
-
-    def __init__(self, interpreter: "PythonInterpreter", memory_mb: int, executor: ThreadPoolExecutor) -> None:
-        super().__init__(interpreter.deno_process, memory_mb)
-        self._interpreter, self._executor = interpreter, executor
-
-    async def run(self, code: str, seconds: float) -> Reply:
-        return self.parse(await self.execute(f"run({code!r})", seconds, "the code ran"))
-
-    def close(self) -> None:
-        super().close()
-        self._executor.shutdown(wait=False)
-
-    async def execute(self, code: str, seconds: float, what: str) -> str:
-        """Run code outside the notebook and return the value of its last expression as text."""
-        return str(await self.watch(lambda: self._interpreter.execute(code), seconds, what, self._executor))

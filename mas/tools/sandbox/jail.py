@@ -88,24 +88,21 @@ ALLOWED = (  # system calls; `clone`, `clone3` and `prctl` have rules of their o
 )
 
 
-class Jail:
-    """Isolation by bubblewrap."""
+class JailSession(Session):
+    """Session with worker.py in the jail; it is stopped between two calls, when nobody watches its limits."""
 
     name = BUBBLEWRAP
     description = "bubblewrap runs Python in a jail"
+    process: "subprocess.Popen[bytes]"
 
-    async def open(self, files: Files, settings: SandboxSettings) -> "JailSession":
-        """Start a session.
-
-        Raises:
-            NotAvailableError: it does not start; the message has what bubblewrap said.
-        """
+    @classmethod
+    async def open(cls, files: Files, settings: SandboxSettings) -> "JailSession":
         try:
-            session = JailSession(_start(files, settings), settings.memory_mb)
+            session = cls(_start(files, settings), settings.memory_mb)
         except OSError as error:  # no process or pipe is free
             raise NotAvailableError(f"bubblewrap does not start ({error.strerror}).") from error
         try:
-            await session.wait_until_ready()
+            await session._wait_until_ready()
         except (SessionLostError, OSError, IndexError) as error:  # such as a container without user namespaces
             session.close()
             raise NotAvailableError(
@@ -114,13 +111,7 @@ class Jail:
             ) from error
         return session
 
-
-class JailSession(Session):
-    """Session with worker.py in the jail; it is stopped between two calls, when nobody watches its limits."""
-
-    process: "subprocess.Popen[bytes]"
-
-    async def wait_until_ready(self) -> None:
+    async def _wait_until_ready(self) -> None:
         """Wait for the first message; stop the jail's first process, which bubblewrap has started."""
         said = await self.watch(self._receive, START_SECONDS, "the start took")
         if b'"ready"' not in said:

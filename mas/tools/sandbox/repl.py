@@ -14,8 +14,8 @@ from mas.runtime.sample_context import current_context
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import list_attachments
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.sandbox.deno import Deno
-from mas.tools.sandbox.jail import Jail
+from mas.tools.sandbox.deno import DenoSession
+from mas.tools.sandbox.jail import JailSession
 from mas.tools.sandbox.session import OVER, Files, NotAvailableError, Reply, Session, SessionLostError
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
 from mas.tools.settings import AUTO, SandboxSettings, get_settings
@@ -25,14 +25,14 @@ MAX_CODE_CHARS = 20_000  # a longer text is refused
 MAX_TEXT_CHARS = MAX_OUTPUT_CHARS + 3  # with the mark of a cut in the middle
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
-Isolation = Jail | Deno
+ISOLATIONS: tuple[type[Session], ...] = (JailSession, DenoSession)  # the better one first
 
 
 @dataclass(frozen=True)
 class Choice:
     """Isolation that works, and the reasons against the better ones."""
 
-    isolation: Isolation | None = None  # None: no code is run
+    isolation: type[Session] | None = None  # None: no code is run
     refused: tuple[str, ...] = ()
 
 
@@ -43,8 +43,7 @@ def try_isolations(kind: str) -> Choice:
     It takes a fraction of a second with bubblewrap, once per process.
     """
     refused: list[str] = []
-    candidates: tuple[Isolation, ...] = (Jail(), Deno())
-    for isolation in candidates:
+    for isolation in ISOLATIONS:
         if kind in (AUTO, isolation.name):
             try:
                 run_blocking(isolation.open({}, SandboxSettings())).close()

@@ -1,6 +1,6 @@
 """Session in a child process: one cell after another, within limits of time, memory, threads and files.
 
-session = await Jail().open({}, SandboxSettings())
+session = await JailSession.open({}, SandboxSettings())
 reply = await session.run("6 * 7", seconds=10)       # Reply(value="42")
 session.close()
 """
@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from mas.runtime.text import replace_surrogates
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS, OUT_OF_MEMORY
+from mas.tools.settings import SandboxSettings
 
 MAX_MESSAGE_BYTES = 20 * MAX_OUTPUT_CHARS + 100_000
 MAX_CPU_SECONDS = 300  # of a session: for threads of the code, and if the harness is killed
@@ -63,12 +64,24 @@ class Reply:
 class Session(ABC):
     """Process with the variables of a question."""
 
+    name: ClassVar[str]  # value of tools.sandbox.kind
+    description: ClassVar[str]
+
     def __init__(self, process: "subprocess.Popen[Any]", memory_mb: int) -> None:
         self.process = process
         self.code_pid = process.pid  # of the process that the code runs in, if another starts it
         self.folders: tuple[str, ...] = ()  # of the code's own, in memory: their files are counted
         self._memory_mb = memory_mb
         self._is_closed = False
+
+    @classmethod
+    @abstractmethod
+    async def open(cls, files: Files, settings: SandboxSettings) -> "Session":
+        """Start a session.
+
+        Raises:
+            NotAvailableError: it does not start on this machine.
+        """
 
     @abstractmethod
     async def run(self, code: str, seconds: float) -> Reply:
