@@ -57,7 +57,7 @@ def test_a_member_that_holds_more_than_it_claims_is_refused() -> None:
         read_member(Source("data.zip", data), "lies.txt")
 
 
-def test_a_member_is_read_by_the_same_tool_with_pages_lines_and_search(tmp_path: Path) -> None:
+def test_a_member_is_read_by_the_same_tool_with_pages_and_search(tmp_path: Path) -> None:
     rows = "".join(f"{number},name-{number}\n" for number in range(3000))
     (tmp_path / "data.zip").write_bytes(zip_bytes({"a/b.csv": b"id,name\n" + rows.encode()}))
     with use_attachments([tmp_path / "data.zip"]):
@@ -65,10 +65,6 @@ def test_a_member_is_read_by_the_same_tool_with_pages_lines_and_search(tmp_path:
         shown = read_file("data.zip", member="a/b.csv", page=2)
         assert shown.startswith("data.zip: a/b.csv: table with 2 columns and 3000 rows") and "page 2 of" in shown
         assert "> 1235 | 1234 | name-1234" in read_file("data.zip", member="a/b.csv", search="name-1234")
-        seventh = read_file("data.zip", member="a/b.csv", lines="7")
-        assert seventh.endswith("row 7 of 1-3000; page 1 of 1\n\nrow | id | name\n7 | 6 | name-6")
-        with pytest.raises(ToolError, match=r"data\.zip: a/b\.csv has the rows 1 to 3000; give `lines`"):
-            read_file("data.zip", member="a/b.csv", lines="4000")
         with pytest.raises(ToolError, match=r"data\.zip has no member 'b\.csv'; its members: 'a/b\.csv'"):
             read_file("data.zip", member="b.csv")
 
