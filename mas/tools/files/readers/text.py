@@ -85,19 +85,12 @@ def read_json(source: Source) -> Document:
     """Return a JSON value, indented; what is no single value, such as JSON Lines, as it is written."""
     text, encoding = decode(source.data, source.name)
     try:
-        value = json.loads(text, object_pairs_hook=_refuse_duplicates)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         return build_text_document(text, encoding, [f"Not valid JSON ({error}), so it is shown as text."])
     lines = split_lines(json.dumps(value, indent=2, ensure_ascii=False))
     size = f", {format_count(len(value), 'item')}" if isinstance(value, dict | list) else ""
     return Document(f"JSON{size}, {len(lines)} lines when indented", [Part(lines)])
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object; refuse equal keys, of which Python keeps the last: the text as written loses none."""
-    if len(found := dict(pairs)) < len(pairs):
-        raise ValueError("an object has the same key twice")
-    return found
 
 
 def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:

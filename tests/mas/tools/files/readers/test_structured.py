@@ -72,12 +72,6 @@ def test_invalid_json_is_shown_as_text_with_the_place_of_the_error() -> None:
     assert [line.text for line in found.parts[0].lines] == ['{"a": 1,', "}"]
 
 
-def test_equal_keys_are_not_lost() -> None:
-    found = made_json('{"a": 1, "a": 2}')
-    assert "the same key twice" in found.notes[0]
-    assert found.parts[0].lines == [Line(1, '{"a": 1, "a": 2}')]
-
-
 def test_json_lines_under_the_name_of_json_are_shown_as_written() -> None:
     found = made_json('{"a":1}\n\n{"a":2}\n')
     assert "Not valid JSON" in found.notes[0]
