@@ -33,8 +33,6 @@ _NO_TEXT = "(The page shows no text: perhaps a file such as a PDF or a picture, 
 
 
 class Page(NamedTuple):
-    """Page in the current tab."""
-
     url: str  # "" if the reply does not say
     title: str = ""
 

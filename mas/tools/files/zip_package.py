@@ -54,11 +54,7 @@ _EQUATION_FORMS = {  # element → its operands in one line of text
 
 @contextmanager
 def open_package(source: Source) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file after checking the sizes that it claims; no member is unpacked beyond its claim.
-
-    Raises:
-        ToolError: it is damaged, or a bomb.
-    """
+    """Open a zip file, unless it is damaged or a bomb; no member is unpacked beyond the size that it claims."""
     try:
         with zipfile.ZipFile(source.open()) as package:
             members = package.infolist()
@@ -90,11 +86,7 @@ def read_archive(source: Source) -> Document:
 
 
 def read_member(source: Source, name: str) -> Source:
-    """Return a member of the archive.
-
-    Raises:
-        ToolError: there is no such member, or it cannot be read.
-    """
+    """Return a member of the archive; raise ToolError if there is none of this name or it is encrypted."""
     with open_package(source) as archive:
         files = {info.filename: info for info in archive.infolist() if not info.filename.endswith("/")}
         if name not in files:
@@ -106,11 +98,7 @@ def read_member(source: Source, name: str) -> Source:
 
 
 def list_members(source: Source) -> list[str]:
-    """Return the names in an office file, after checking it.
-
-    Raises:
-        ToolError: it is damaged, encrypted, a bomb, or declares entities.
-    """
+    """Return the names in an office file; raise ToolError if it is damaged, a bomb, or declares entities."""
     with open_package(source) as package:
         for name in package.namelist():
             if name.lower().endswith(_XML) and _DECLARES.search(package.read(name)):

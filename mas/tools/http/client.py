@@ -81,8 +81,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         refuse_blocked(normalize_url(str(named), allowed), self._rules.blocked_sites)
         host, port = named.raw_host.decode("ascii"), named.port or {"http": 80, "https": 443}[named.scheme]
         request.extensions = {**request.extensions, "sni_hostname": host}  # also the name in the certificate
-        response: httpx.Response | None = None
-        failure: httpx.TransportError = httpx.ConnectError("no address")
+        failure: Exception = httpx.ConnectError("no address")
         for address in await resolve_public_host(host, port, allowed):
             request.url = named.copy_with(host=address)
             try:
@@ -92,7 +91,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
                 failure = error
             finally:
                 request.url = named
-        if response is None:
+        else:
             raise failure
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in ENCODINGS:
@@ -176,11 +175,7 @@ async def send_request(method: str, url: str, settings: WebSettings, what: str, 
 
 
 async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings, what: str) -> _Result:
-    """Return the attempt's result; retry after a `TransientError`, within `settings.seconds` altogether.
-
-    Raises:
-        ToolError: that of the last attempt, or the time is over.
-    """
+    """Return the attempt's result; retry after a `TransientError`, within `settings.seconds` altogether."""
     loop, context, made = asyncio.get_running_loop(), current_context(), 0
     until = loop.time() + settings.seconds
     async with limit_time(settings.seconds, what):
@@ -198,19 +193,16 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
 
 @asynccontextmanager
 async def limit_time(seconds: float, what: str) -> AsyncIterator[None]:
-    """Limit the time of the work done inside.
-
-    Raises:
-        ToolError: it took longer.
-    """
+    """Raise ToolError if the work done inside takes longer."""
     try:
         async with asyncio.timeout(seconds) as timeout:
             yield
     except TimeoutError as error:
         if not timeout.expired():
             raise
-        sentence = f"{what} did not answer within {seconds:g} seconds; try again later or another source."
-        raise ToolError(sentence) from error
+        raise ToolError(
+            f"{what} did not answer within {seconds:g} seconds; try again later or another source."
+        ) from error
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -220,7 +212,6 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def to_tool_error(error: Exception, what: str) -> ToolError:
-    """Return the error that tells the agent why there was no reply."""
     if isinstance(error, httpx.TooManyRedirects):
         return ToolError(f"{what} redirects in a circle or too often; try another address.")
     if any(isinstance(each, ssl.SSLCertVerificationError) for each in walk_chain(error, contexts=True)):
@@ -231,7 +222,6 @@ def to_tool_error(error: Exception, what: str) -> ToolError:
 
 
 def build_busy_error(status: int, headers: Mapping[str, str], what: str) -> TransientError:
-    """Return the error for a status that may be temporary."""
     trouble = "refuses for now: too many requests" if status == 429 else "has trouble of its own"
     sentence = f"{what} {trouble} ({status}); try again later or use another source."
     return TransientError(sentence, read_retry_after(headers))
