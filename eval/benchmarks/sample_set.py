@@ -17,7 +17,7 @@ from eval.benchmarks.files import JsonlDataset
 SAMPLE = Path(__file__).parent / "sample"
 SHOP = Path(__file__).parent / "databases" / "shop"
 # Each goes up whenever a question, a file or the database changes: scores of two versions are not comparable.
-SAMPLE_VERSION, SHOP_VERSION = 4, 1
+SAMPLE_VERSION, SHOP_VERSION = 5, 1
 FIELDS = ("question", "context", "prefer_agents", "disable_agents")  # of a request about the shop
 
 

@@ -27,8 +27,6 @@ from mas.runtime.event_loop import model_call
 from mas.tools.attachments import list_attachments
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import detect_kind
-from mas.tools.files.readers.media import read_mp3, read_wav
-from mas.tools.results import ToolError
 
 MAX_BYTES = 20_000_000  # of one file, before base64 makes it a third longer
 PICTURES = {
@@ -91,7 +89,7 @@ def _read_file(path: Path) -> Media | None:
     try:
         status = path.stat()
         return _read_version(path, status.st_mtime_ns, status.st_size)
-    except (OSError, ToolError):  # it is gone or damaged: the tool that reads it reports that
+    except OSError:  # it is gone: the tool that reads it reports that
         return None
 
 
@@ -117,6 +115,4 @@ def _read_version(path: Path, _modified_ns: int, size: int) -> Media | None:
     text = base64.b64encode(data).decode("ascii")
     if is_picture:
         return Media(True, list(dspy.Image(f"data:{PICTURES[kind]};base64,{text}").format()))
-    read = read_wav if kind == ".wav" else read_mp3
-    read(Source(path.name, data))  # most mp3 files have no signature: a file is one if it can be read as one
     return Media(False, list(dspy.Audio(data=text, audio_format=SOUNDS[kind]).format()))

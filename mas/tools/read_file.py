@@ -41,7 +41,7 @@ def read_file(
 
     Reads Excel workbooks (values, formulas, fill colours, comments, hidden and merged cells), Word, PowerPoint (with
     notes), PDF (with tables), e-books, web pages, XML, CSV, TSV, JSON, JSON Lines, any plain text or source code, the
-    members of zip archives, the text in pictures, and what a sound file's header says.
+    members of zip archives, and the text in pictures.
 
     file: the bare name of the attached file, such as "sales.xlsx", never a path.
     sheet: the name of one sheet of a workbook; of a PDF, presentation or e-book the number of a page, slide or chapter,

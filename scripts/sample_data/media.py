@@ -43,14 +43,12 @@ def wav_bytes(tones_hz: Sequence[float], seconds_each: float = 0.25, hertz: int 
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 
 
-MP3_FRAME_SECONDS = 0.024
 # MPEG 2 layer III, 8 kbit/s, 24,000 Hz, one channel; a frame without data in it is silence
 _MP3_FRAME = b"\xff\xf3\x14\xc0" + bytes(20)
-_TENTHS = "Give the number of seconds with one decimal."
 
 
 def mp3_bytes(frames: int) -> bytes:
-    """Silence of `frames` times MP3_FRAME_SECONDS."""
+    """Silence of `frames` times 0.024 seconds."""
     return b"ID3\x04\x00\x00\x00\x00\x00\x00" + _MP3_FRAME * frames
 
 
@@ -59,26 +57,27 @@ def m4a_bytes(milliseconds: int) -> bytes:
     return struct.pack(">I4s4sI", 16, b"ftyp", b"M4A ", 0) + struct.pack(">I4s", 116, b"moov") + mvhd
 
 
-def wav_rate(rng: Random, difficulty: int) -> Drawn:
-    hertz = rng.randint(6_000, 20_000)
-    question = "What is the sample rate of the attached recording, in Hz? Give only the number."
-    return Drawn(question, str(hertz), 1, ".wav", wav_bytes([440, 660], hertz=hertz))
+def wav_size(rng: Random, difficulty: int) -> Drawn:
+    return _ask_size(
+        "How many bytes does the attached recording have?",
+        ".wav",
+        wav_bytes([440, 660], hertz=rng.randint(6_000, 20_000)),
+    )
 
 
-def mp3_length(rng: Random, difficulty: int) -> Drawn:
-    tenths = 6 * rng.randint(20, 95)  # 25 frames are 0.6 seconds and 600 bytes
-    question = f"How many seconds long is the attached recording? {_TENTHS}"
-    return Drawn(question, _in_seconds(tenths), 1, ".mp3", mp3_bytes(25 * tenths // 6))
+def mp3_size(rng: Random, difficulty: int) -> Drawn:
+    return _ask_size("What is the size of the attached sound, in bytes?", ".mp3", mp3_bytes(25 * rng.randint(20, 95)))
 
 
-def m4a_length(rng: Random, difficulty: int) -> Drawn:
-    tenths = rng.randint(300, 9_999)
-    question = f"How long is the attached voice memo, in seconds? {_TENTHS}"
-    return Drawn(question, _in_seconds(tenths), 1, ".m4a", m4a_bytes(100 * tenths))
+def m4a_size(rng: Random, difficulty: int) -> Drawn:
+    size = rng.randint(300, 9_999)
+    data = m4a_bytes(100 * size) + struct.pack(">I4s", 8 + size, b"free") + bytes(size)
+    return _ask_size("How large is the attached voice memo, in bytes?", ".m4a", data)
 
 
-def _in_seconds(tenths: int) -> str:
-    return f"{tenths // 10}.{tenths % 10}"
+def _ask_size(question: str, suffix: str, data: bytes) -> Drawn:
+    return Drawn(f"{question} Give only the number.", str(len(data)), 1, suffix, data)
 
 
-FAMILIES: dict[str, Family] = {"wav_rate": wav_rate, "mp3_length": mp3_length, "m4a_length": m4a_length}
+# The names are part of the seeds: with others the committed questions would be others.
+FAMILIES: dict[str, Family] = {"wav_rate": wav_size, "mp3_length": mp3_size, "m4a_length": m4a_size}

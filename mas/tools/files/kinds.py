@@ -39,7 +39,7 @@ READERS = {
     ".epub": f"{_HERE}.office:read_book",
     ".zip": "mas.tools.files.zip_package:read_archive",
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"), f"{_HERE}.media:read_picture"),
-    **{kind: f"{_HERE}.media:read_{kind[1:]}" for kind in (".mp3", ".wav", ".m4a")},
+    **dict.fromkeys((".mp3", ".wav", ".m4a"), f"{_HERE}.media:read_sound"),
 }
 TEXT_READER = f"{_HERE}.text:read"  # of all kinds that are neither above nor below
 READABLE = (*READERS, *converted.KINDS)
@@ -57,7 +57,7 @@ _SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] 
     (0, (b"GIF87a", b"GIF89a"), (".gif",)),
     (8, b"WEBPVP8", (".webp",)),
     (8, b"WAVEfmt ", (".wav",)),
-    (0, (b"ID3\x02", b"ID3\x03", b"ID3\x04"), (".mp3",)),
+    (0, (b"ID3\x02", b"ID3\x03", b"ID3\x04", *(b"\xff%c" % kind for kind in b"\xe3\xf2\xf3\xfa\xfb")), (".mp3",)),
     (4, b"ftyp", (".mp4", ".m4a", ".mov", ".heic")),
     (0, b"{\\rtf", (".rtf",)),
 )
@@ -134,7 +134,7 @@ def detect_kind(source: Source) -> str:
             return next((kind for name, kind in streams if name in data), ".ole")
         default = _detect_package(source) if family[0] == ".zip" else family[0]
         return source.suffix if source.suffix in family and source.suffix != ".zip" else default
-    signed = {name for _, _, family in _SIGNATURES for name in family if name != ".mp3"}  # not all of them have one
+    signed = {name for _, _, family in _SIGNATURES for name in family}
     return "" if source.suffix in signed else source.suffix
 
 

@@ -25,7 +25,7 @@ ALL = [example for split in SPLITS for example in BY_SPLIT[split]]
 FAMILY = {example.id: ABOUT[split][example.id]["family"] for split in SPLITS for example in BY_SPLIT[split]}
 NAMED_ELSEWHERE = {  # nothing that the question names stands in the answer's line
     *("linked_data", "xml_elements", "protein", "word_letter", "book_chapter"),
-    *("mp3_length", "m4a_length", "xlsx_hidden_row", "xlsx_merged"),
+    *("wav_rate", "mp3_length", "m4a_length", "xlsx_hidden_row", "xlsx_merged"),
 }
 NEEDS_OCR = {"png", "jpg", "gif", "webp"}
 NEEDS = {**dict.fromkeys(NEEDS_OCR, "tesseract"), "xls": "libreoffice"}
