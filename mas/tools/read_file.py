@@ -32,7 +32,7 @@ NO_SHEETS = "It has no sheets: `sheet` was left out."
 @mark_for_attachments
 def read_file(
     file: str,
-    sheet: str | int | None = None,
+    sheet: str | None = None,
     page: int = 1,
     search: str | None = None,
     member: str | None = None,
@@ -51,13 +51,13 @@ def read_file(
     member: the name of one file in a zip archive, as the archive's own listing shows it; it is read as a file is.
     """
     path, settings, name = find_attachment(file), get_settings(TranscriptionSettings), file
+    sheet, search, member = ((given or "").strip() for given in (sheet, search, member))
     if settings.is_on and not member and path.suffix.lower() in SOUND_FORMATS:
         document = _transcribe(path, file, settings)
     else:
-        member = _to_text(member) or None
-        document = read_document(path, member)
+        document = read_document(path, member or None)
         name = f"{file}: {member}" if member and NO_ARCHIVE not in document.notes else file
-    text, start = _show(document, name, _to_text(sheet), page, _to_text(search))
+    text, start = _show(document, name, sheet, page, search)
     excerpt = Excerpt(name, document.summary, start, len(text), has_line_marks=bool(search))
     return ToolResult(text, kind="file", excerpts=[excerpt])
 
@@ -92,11 +92,6 @@ def _choose_parts(document: Document, name: str, sheet: str) -> list[Part]:
     if not chosen:
         raise ToolError(f"No sheet of {name} is named {sheet!r}; its sheets: {clip(repr(names)[1:-1], 2_000)}.")
     return chosen
-
-
-def _to_text(given: str | int | None) -> str:
-    """Return the argument as text: a model may give a number for a name or a range."""
-    return "" if given is None else str(given).strip()
 
 
 def _transcribe(path: Path, file: str, settings: TranscriptionSettings) -> Document:

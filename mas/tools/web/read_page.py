@@ -18,7 +18,7 @@ from mas.tools.files.html_rows import read_rows, remove_unstorable
 from mas.tools.files.kinds import READ, READABLE
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
-from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
+from mas.tools.http.blocked_sites import list_blocked
 from mas.tools.http.client import Reply, Rules, limit_time, send_request
 from mas.tools.http.url_policy import normalize_url
 from mas.tools.read_only import mark_read_only
@@ -53,8 +53,6 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     """
     settings = get_settings(WebSettings)
     address = normalize_url(url, settings.allow_private_hosts)
-    refuse_blocked(address, list_blocked(settings))
-
     found = await get_or_fetch(("page", address), lambda: _fetch_page(address, settings))
     return await asyncio.to_thread(show_page, found, page, search)  # seconds, of 200,000 lines
 
