@@ -1,9 +1,5 @@
 """Results of tools: text for the agent, and facts about it that caches, checks and reports read.
 
-    result = ToolResult("Peaks; page 1 of 1\\n\\nK2 is …", kind="web_page", excerpts=[Excerpt(url, "Peaks", 20, 29)])
-    result.is_untrusted            # True: somebody else wrote it
-    result.describe()              # {"result_kind": "web_page", "untrusted": True, "excerpts": [{…}]}
-
 A `ToolResult` is a `str`, so an agent loop that knows nothing of it shows the text. A tool of a user may return any
 value: `to_tool_result` makes a result of it. A tool that cannot do what it was asked for raises `ToolError`.
 """

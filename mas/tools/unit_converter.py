@@ -2,10 +2,6 @@
 
 pint's parser also computes (`9**9**7`), so it never gets the whole text (docs/explanation/decisions.md 10): the number
 is read by a regular expression, and the units may hold one-digit exponents only, never a power of a power.
-
-    unit_converter("10 meters", "ft")               # "32.8083989501 foot"
-    unit_converter("32 fahrenheit", "celsius")      # "0 degree_Celsius"
-    unit_converter("5 kg", "m")                     # ToolError: kg is [mass] and m is [length] …
 """
 
 import functools

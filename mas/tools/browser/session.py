@@ -2,9 +2,6 @@
 
     with open_browser(BrowserSettings(), check, print) as session:   # None without a server, which it reports once
         await session.act("browser_navigate", {"url": "https://example.org"})
-        build_browser_tools(session)["browser_click"]     # a dspy.Tool with the server's description and arguments
-
-A question's first action opens its window, which is closed with the question; outside a run each call has its own.
 
 The policy (`mas.tools.http.url_policy`) applies to every address that the agent gives, and after every action to the
 address of the page that is then open: a link, a redirect or a script may lead anywhere. A forbidden page is not shown.

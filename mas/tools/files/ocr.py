@@ -1,7 +1,4 @@
-"""Optical character recognition by the program tesseract, if it is installed, in the languages that it has.
-
-read_text(image)                # "The boat leaves from pier 412"; None: there is no tesseract
-"""
+"""Optical character recognition by the program tesseract, if it is installed, in the languages that it has."""
 
 import shutil
 from typing import TYPE_CHECKING

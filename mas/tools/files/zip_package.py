@@ -2,8 +2,6 @@
 
 The libraries trust their input. They check neither the unpacked size of a package nor entities in its XML (no office
 program writes any), which can expand to gigabytes or to a file of this machine.
-
-    list_members(Source("a.docx", data))      # ["[Content_Types].xml", "word/document.xml", …]
 """
 
 import io

@@ -1,12 +1,9 @@
 """Block list of pages that publish the benchmark's questions with their answers.
 
-GAIA's validation set is public, and copies of it are in datasets, spaces, repositories, leaderboards and their mirrors;
-a search for a question's own words finds them. They are refused before anything is sent, dropped from search results,
-and each time noted in the record as an event. An entry may occur anywhere in the decoded URL, in upper or lower case;
-`*` matches any characters but `?` and `#`. That is coarse on purpose: a mirror's address contains the original one.
-
-    find_blocked_site("https://web.archive.org/web/2024/https://huggingface.co/datasets/x/y", BLOCKED_SITES)
-    # "huggingface.co/datasets"
+GAIA's validation set is public, and a search for a question's own words finds copies. They are refused before anything
+is sent, dropped from search results, and each is an event in the record. An entry may occur anywhere in the decoded
+URL, in upper or lower case; `*` matches any characters but `?` and `#`. That is coarse on purpose: a mirror's address
+contains the original one.
 """
 
 import functools

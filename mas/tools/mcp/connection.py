@@ -5,9 +5,6 @@ other task on its loop. Playwright MCP with `--isolated` gives each session its 
 
     connection = await Connection.open("http://127.0.0.1:3000/mcp", seconds=10)
     reply = await connection.call("browser_navigate", {"url": "https://example.org"})
-    connection.close()
-
-    await Connection.open(ServerCommand(("python", "-m", "my.server"), build_child_environment()), seconds=10)
 """
 
 import asyncio

@@ -1,8 +1,4 @@
-"""Fetched pages and lists of search results, as tools return them.
-
-page = FetchedPage("Towns, https://example.org/", "https://example.org/", "Towns", document)
-show_page(page, 1)      # "Towns, https://example.org/; page 1 of 1\\n\\nRome"
-"""
+"""Fetched pages and lists of search results, as tools return them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Tool that reads a page or file of the web: the main content of HTML as markdown, files as the file readers show them.
-
-await read_page("https://en.wikipedia.org/wiki/K2", search="metres")
-"""
+"""Tool that reads a page or file of the web: the main content of HTML as markdown, files as `read_file` shows them."""
 
 import asyncio
 import logging

@@ -1,7 +1,4 @@
-"""Tool that searches the web by Tavily's own client; without a key, that client would ask anonymously: never here.
-
-await tavily_tool("height of K2 in metres")
-"""
+"""Tool that searches the web by Tavily's own client; without a key, that client would ask anonymously: never here."""
 
 from typing import Any
 from urllib.parse import urlsplit

@@ -1,11 +1,9 @@
 """Tools for Wikipedia: find pages, and read one as it is today or was on a given day.
 
-await wikipedia_tool("first person on the moon")
 await wikipedia_page("Neil Armstrong", section="Early life", as_of="2022-12-31")
 
-Searches go through the `wikipedia` package, the rest to the API itself. The package is from 2014: it connects by http,
-without a time limit, with a user agent that Wikimedia refuses, and turns a refusal into a JSON error. Its requests
-therefore go through `Wikipedia.ask`, like our own; it only parses the replies.
+Searches go through the `wikipedia` package. It connects by http, without a time limit and with a user agent that
+Wikimedia refuses, so its requests go through `Wikipedia.ask`, like our own; it only parses the replies.
 """
 
 import asyncio

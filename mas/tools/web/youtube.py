@@ -1,7 +1,4 @@
-"""Tool that reads the transcript of a YouTube video, by `youtube-transcript-api` and our guarded client.
-
-await youtube_transcript_tool("https://www.youtube.com/watch?v=dQw4w9WgXcQ", search="never")
-"""
+"""Tool that reads the transcript of a YouTube video, by `youtube-transcript-api` and our guarded client."""
 
 import asyncio
 import json

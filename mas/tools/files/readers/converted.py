@@ -1,8 +1,6 @@
-"""Conversion of .doc, .xls, .ppt, .odt, .ods and .rtf to .docx, .pptx or .xlsx, by LibreOffice if it is installed.
+"""Conversion of old Office and OpenDocument files to .docx, .pptx or .xlsx, by LibreOffice if it is installed.
 
 It runs as a program of the reader process, with a profile of its own that switches macros, links and connections off.
-
-    convert(Source("talk.ppt", data), ".ppt")      # (Source("talk.ppt", b"…"), ".pptx")
 """
 
 import shutil

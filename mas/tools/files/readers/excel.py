@@ -1,8 +1,6 @@
 """Reader of Excel workbooks: values, formulas, fill colours, comments, hidden and merged cells of every sheet.
 
 openpyxl reads what table libraries leave out and questions ask for (the colour of a cell, a hidden row).
-
-    read(Source("sales.xlsx", b"…")).parts[0].lines[1]     # Line(2, "Rome | 12 [=B5*2] [fill FFFF0000]")
 """
 
 import colorsys

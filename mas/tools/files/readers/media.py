@@ -1,7 +1,4 @@
-"""Readers of pictures (size, and the text in them by OCR) and of sounds, which models hear: mas/agents/media.py.
-
-read_picture(Source("sign.png", data)).summary     # "picture, PNG, 640 x 200 pixels, colour mode RGB"
-"""
+"""Readers of pictures (size, and the text in them by OCR) and of sounds, which models hear: mas/agents/media.py."""
 
 import warnings
 

@@ -2,8 +2,6 @@
 
 The library contacts its makers' server at the start, and downloads a language model to distinguish sentences from
 titles, which is not needed here: both are switched off before it is imported, and a blank model replaces that one.
-
-    read_html(Source("a.html", b"<p>hello</p>")).parts[0].lines      # [Line(1, "hello")]
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Reader of PDF: text and tables of each page; OCR of pages without text.
-
-read(Source("report.pdf", data)).parts[0].heading      # "[page 1 of 12]"
-"""
+"""Reader of PDF: text and tables of each page; OCR of pages without text."""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,8 +1,4 @@
-"""Readers of plain text in any of the usual encodings, of tables (CSV, TSV), JSON and XML.
-
-decode(b"caf\\xe9")                                         # ("café", "windows-1252 (guessed)")
-read_table(Source("towns.csv", b"…")).parts[0].heading      # "row | city | people"
-"""
+"""Readers of plain text in any of the usual encodings, of tables (CSV, TSV), JSON and XML."""
 
 import codecs
 import csv
