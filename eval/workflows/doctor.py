@@ -16,7 +16,7 @@ from eval.config.evaluation import EvalConfig, read_config
 from eval.runs.store import check_free
 from eval.workflows.installation import MISSING, OK, WARNING, Finding
 from mas.runtime.errors import UserError
-from mas.tools.browser.session import describe_missing_browser
+from mas.tools.browser.session import find_offers
 from mas.tools.catalogue import BROWSER, describe_missing_contact
 from mas.tools.files import ocr
 from mas.tools.files.readers import converted
@@ -129,7 +129,7 @@ def _check_tools(config: EvalConfig) -> Iterator[Finding]:
     if sentence := describe_missing_contact(tools.web, names):
         yield Finding("wikipedia", WARNING, sentence)
     if BROWSER in names and tools.browser.url is not None:
-        sentence = describe_missing_browser(tools.browser)
+        _, sentence = find_offers(tools.browser.url)
         yield Finding("browser", WARNING if sentence else OK, sentence or f"{tools.browser.url} is an MCP server")
     if "read_file" in names and (sentence := describe_missing_key(tools.transcription)):
         yield Finding("sounds", WARNING, sentence, f"put {tools.transcription.api_key_env}=… into .env")

@@ -71,7 +71,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
             from mas.tools.browser.session import open_browser
             from mas.tools.http.url_policy import check_public
 
-            browser = open_browser(settings.browser, lambda url: check_public(url, settings.web), say)
+            browser = open_browser(settings.browser.url, lambda url: check_public(url, settings.web), say)
             if (session := stack.enter_context(browser)) is not None:
                 opened[BROWSER] = session
         yield Resources(settings, opened, list_broken_tools(settings, names))

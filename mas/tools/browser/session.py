@@ -1,6 +1,6 @@
 """Browser of a run: the server's tools, and a window for each question.
 
-    with open_browser(BrowserSettings(), check, print) as session:   # None without a server, which it reports once
+    with open_browser(url, check, print) as session:   # None without a server, which it reports once
         await session.act("browser_navigate", {"url": "https://example.org"})
 
 The policy (`mas.tools.http.url_policy`) applies to every address that the agent gives, and after every action to the
@@ -25,7 +25,6 @@ from mas.runtime.untrusted import mark_untrusted
 from mas.tools.browser import page
 from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import BrowserSettings
 
 ACTION_SECONDS = 60.0  # one action, including loading the page that it leads to
 LISTEN_SECONDS = 0.5  # to connect to the port
@@ -118,9 +117,6 @@ class Window:
                 self._connection = await self._session.connect()
             except ConnectionLostError as error:
                 raise ToolError(f"{tool}: the browser cannot be reached ({error}); go on without it.") from error
-            if self._closed:
-                self._drop()
-                self._refuse_if_over(tool)
         return self._connection
 
     def _refuse_if_over(self, tool: str) -> None:
@@ -141,9 +137,9 @@ class Window:
 class BrowserSession:
     """Browser that `open_browser` has opened: the tools on offer and the windows of the questions."""
 
-    def __init__(self, settings: BrowserSettings, offers: "Sequence[Tool]", check: Check) -> None:
+    def __init__(self, url: str, offers: "Sequence[Tool]", check: Check) -> None:
         self.offers, self.check = offers, check
-        self._url = settings.url or ""
+        self._url = url
         self._open: set[Connection] = set()
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
@@ -181,47 +177,37 @@ class BrowserSession:
 
 
 @contextmanager
-def open_browser(
-    settings: BrowserSettings, check: Check, say: Callable[[str], None]
-) -> Iterator[BrowserSession | None]:
+def open_browser(url: str, check: Check, say: Callable[[str], None]) -> Iterator[BrowserSession | None]:
     """Open the browser for a run; None without one, which takes less than a second if nothing listens.
 
     Args:
-        settings: already checked.
+        url: of the server.
         check: the policy for addresses.
-        say: called once with the reason if there is no browser although one is configured.
+        say: called once with the reason if there is no browser.
     """
-    offers, why_not = _find_offers(settings)
+    offers, why_not = find_offers(url)
     if why_not:
         say(why_not)
-    if settings.url is None or why_not:
         yield None
         return
-    session = BrowserSession(settings, offers, check)
+    session = BrowserSession(url, offers, check)
     try:
         yield session
     finally:
         run_blocking(session.aclose())
 
 
-def describe_missing_browser(settings: BrowserSettings) -> str:
-    """Return the reason why there is no browser; "" if there is one, or if none is configured."""
-    return _find_offers(settings)[1]
-
-
-def _find_offers(settings: BrowserSettings) -> "tuple[list[Tool], str]":
-    """Return the server's tools, or the reason why there are none."""
-    if settings.url is None:
-        return [], ""
-    parts, cause = urlsplit(settings.url), "nothing listens there"
+def find_offers(url: str) -> "tuple[list[Tool], str]":
+    """Return the server's tools, and the reason why there are none."""
+    parts, cause = urlsplit(url), "nothing listens there"
     address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
     try:
         socket.create_connection(address, timeout=LISTEN_SECONDS).close()  # before the SDK is imported
-        return run_blocking(_request_offers(settings.url)), ""
+        return run_blocking(_request_offers(url)), ""
     except (ConnectionLostError, OSError) as error:  # a TimeoutError, too
         cause = str(error) if isinstance(error, ConnectionLostError) else cause
     return [], (
-        f"No browser: {settings.url} does not answer as an MCP server ({cause}), so the run goes on without browser "
+        f"No browser: {url} does not answer as an MCP server ({cause}), so the run goes on without browser "
         "tools; start one with `make browser`, or set tools.browser.url=null."
     )
 
@@ -268,7 +254,5 @@ def _read_arguments(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             continue
         found[name] = about
         if name not in required and "default" not in about:
-            kind = {key: value for key, value in about.items() if key != "description"}
-            described = {"description": about["description"]} if "description" in about else {}
-            found[name] = {"anyOf": [kind, {"type": "null"}], "default": None, **described}
+            found[name] = {"anyOf": [about, {"type": "null"}], "default": None}
     return found

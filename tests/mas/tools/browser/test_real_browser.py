@@ -20,7 +20,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import ALLOWED, BrowserSession, build_browser_tools, open_browser
 from mas.tools.http.url_policy import check_public
 from mas.tools.results import ToolError
-from mas.tools.settings import BrowserSettings, WebSettings
+from mas.tools.settings import WebSettings
 from tests.servers.playwright_mcp import BrowserServer, running_browser, why_not
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -116,7 +116,7 @@ def session_of(server: BrowserServer, site: Site) -> Iterator[BrowserSession]:
     async def check(url: str) -> str:
         return await check_public(url, allowed)
 
-    with open_browser(BrowserSettings(url=server.url), check, pytest.fail) as session:
+    with open_browser(server.url, check, pytest.fail) as session:
         assert session is not None
         yield session
 

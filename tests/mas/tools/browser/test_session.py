@@ -17,7 +17,7 @@ from mas.tools.browser.session import (
     ALLOWED,
     BrowserSession,
     build_browser_tools,
-    describe_missing_browser,
+    find_offers,
     open_browser,
 )
 from mas.tools.results import ToolError
@@ -41,20 +41,15 @@ def server() -> Iterator[BrowserServer]:
 
 
 @contextmanager
-def opened(settings: BrowserSettings) -> Iterator[BrowserSession]:
-    with open_browser(settings, only_the_site, pytest.fail) as session:
+def opened(url: str) -> Iterator[BrowserSession]:
+    with open_browser(url, only_the_site, pytest.fail) as session:
         assert session is not None
         yield session
 
 
 @pytest.fixture
-def settings(server: BrowserServer) -> BrowserSettings:
-    return BrowserSettings(url=server.url)
-
-
-@pytest.fixture
-def session(settings: BrowserSettings) -> Iterator[BrowserSession]:
-    with opened(settings) as session:
+def session(server: BrowserServer) -> Iterator[BrowserSession]:
+    with opened(server.url) as session:
         yield session
 
 
@@ -102,7 +97,7 @@ def test_a_search_in_the_page_shows_what_was_found_alone(session: BrowserSession
     assert "Found 1 match for 'Rome'" in found and "heading" not in found
 
 
-def test_questions_side_by_side_have_windows_of_their_own(settings: BrowserSettings) -> None:
+def test_questions_side_by_side_have_windows_of_their_own(server: BrowserServer) -> None:
     questions = [SampleContext(SampleKey(f"q{number}")) for number in range(8)]
 
     async def two_pages(session: BrowserSession, question: SampleContext) -> str:
@@ -113,7 +108,7 @@ def test_questions_side_by_side_have_windows_of_their_own(settings: BrowserSetti
     async def all_at_once(session: BrowserSession) -> list[str]:
         return await asyncio.gather(*(two_pages(session, question) for question in questions))
 
-    with opened(settings) as session:
+    with opened(server.url) as session:
         seen = run_blocking(all_at_once(session))
         for question, text in zip(questions, seen, strict=True):
             name = question.key.sample_id
@@ -174,10 +169,10 @@ def test_a_failure_is_one_line_with_its_reason(session: BrowserSession, question
 
 @pytest.mark.slow
 def test_an_action_that_hangs_is_given_up_and_the_next_one_works(
-    settings: BrowserSettings, question: SampleContext, monkeypatch: pytest.MonkeyPatch
+    server: BrowserServer, question: SampleContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browser_session, "ACTION_SECONDS", 1.0)
-    with opened(settings) as session:
+    with opened(server.url) as session:
         began = time.monotonic()
         hung, seen = acted(session, question, navigate("/hang"), navigate("/towns"))
         assert time.monotonic() - began < 6
@@ -187,7 +182,7 @@ def test_an_action_that_hangs_is_given_up_and_the_next_one_works(
 
 @pytest.mark.slow
 def test_a_restart_between_two_actions(question: SampleContext) -> None:
-    with running_stub() as server, opened(BrowserSettings(url=server.url)) as session:
+    with running_stub() as server, opened(server.url) as session:
         acted(session, question, navigate("/rivers"))
         server.kill()
         server.start()
@@ -198,7 +193,7 @@ def test_a_restart_between_two_actions(question: SampleContext) -> None:
 
 
 def test_a_server_that_dies_in_the_middle_of_a_call(question: SampleContext) -> None:
-    with running_stub() as server, opened(BrowserSettings(url=server.url)) as session:
+    with running_stub() as server, opened(server.url) as session:
         died, after = acted(session, question, navigate("/die"), navigate("/towns"))
         assert died.startswith("ToolError: browser_navigate: the browser has stopped")
         assert after.startswith("ToolError: browser_navigate: the browser cannot be reached (")
@@ -207,21 +202,21 @@ def test_a_server_that_dies_in_the_middle_of_a_call(question: SampleContext) -> 
 def test_no_server_costs_little_and_is_said_once() -> None:
     url, said = f"http://127.0.0.1:{free_port()}/mcp", list[str]()
     began = time.monotonic()
-    with open_browser(BrowserSettings(url=url), only_the_site, said.append) as session:
+    with open_browser(url, only_the_site, said.append) as session:
         assert session is None
     assert time.monotonic() - began < 1
-    assert said == [describe_missing_browser(BrowserSettings(url=url))]
+    assert said == [find_offers(url)[1]]
     assert f"{url} does not answer" in said[0] and "nothing listens" in said[0] and "`make browser`" in said[0]
 
 
 def test_something_else_at_the_address_is_no_browser() -> None:
     with running_stub("--garbage") as server:
-        assert "does not answer as an MCP server (" in describe_missing_browser(BrowserSettings(url=server.url))
+        assert "does not answer as an MCP server (" in find_offers(server.url)[1]
 
 
 def test_a_server_that_forbids_access_says_why() -> None:
     with running_stub("--only-host", "browser.example:3000") as server:
-        said = describe_missing_browser(BrowserSettings(url=server.url))
+        said = find_offers(server.url)[1]
     assert "403" in said and "only allowed at browser.example:3000" in said
 
 
