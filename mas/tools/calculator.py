@@ -138,7 +138,7 @@ def _guard(function: _Function, lists: int = 0, estimate_bits: Callable[..., flo
         numbers = [number for value in values for number in value] if lists else values
         if not all(isinstance(number, int | float) for number in (*numbers, *named.values())):
             raise TypeError("a number was expected, not a list or a function's name")
-        if estimate_bits is not None and estimate_bits(*values) > MAX_WORK_BITS:
+        if estimate_bits is not None and estimate_bits(*values, **named) > MAX_WORK_BITS:
             raise OverflowError(f"the result has more than {MAX_DIGITS} digits")
         return _check_value(function(*values, **named))
 
