@@ -151,21 +151,10 @@ class Connection:
         return listing.tools
 
     async def _await(self, request: Awaitable[_Answer]) -> _Answer:
-        """Return the answer, unless the session ends first."""
-        answer = asyncio.ensure_future(request)
         try:
-            await asyncio.wait({answer, self.owner}, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
-                return answer.result()
+            return await request
         except Exception as error:
             raise self._describe_loss(error) from error
-        finally:
-            if not answer.done():
-                answer.cancel()
-                await asyncio.wait({answer}, timeout=1.0)
-            if answer.done() and not answer.cancelled():
-                answer.exception()
-        raise ConnectionLostError("the session ended")
 
     def close(self) -> None:
         """End the session, from any thread; its task ends shortly after."""
