@@ -13,7 +13,7 @@ import contextlib
 import ipaddress
 from collections.abc import Sequence
 
-from mas.tools.http.url_policy import normalize_url, resolve_public_host
+from mas.tools.http.url_policy import check_public
 from mas.tools.results import ToolError
 
 PIECE_BYTES = 2**16
@@ -78,8 +78,8 @@ async def _serve(browser: _Streams, allow_private_hosts: Sequence[str]) -> None:
 
 
 async def _connect(host: str, port: int, allow_private_hosts: Sequence[str]) -> _Streams:
-    normalize_url(f"http://{f'[{host}]' if ':' in host else host}:{port}/", allow_private_hosts)
-    for address in await resolve_public_host(host, port, allow_private_hosts):
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    for address in (await check_public(url, allow_private_hosts))[1]:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(CONNECT_SECONDS):
                 return await asyncio.open_connection(address, port)

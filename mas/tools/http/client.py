@@ -20,8 +20,7 @@ import httpx
 
 from mas.runtime.errors import walk_chain
 from mas.runtime.sample_context import current_context
-from mas.tools.http.blocked_sites import refuse_blocked
-from mas.tools.http.url_policy import normalize_url, resolve_public_host
+from mas.tools.http.url_policy import check_public
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 
@@ -76,12 +75,11 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         self._rules = rules
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        allowed, named = self._rules.allow_private_hosts, request.url
-        refuse_blocked(normalize_url(str(named), allowed), self._rules.blocked_sites)
-        host, port = named.raw_host.decode("ascii"), named.port or {"http": 80, "https": 443}[named.scheme]
-        request.extensions = {**request.extensions, "sni_hostname": host}  # also the name in the certificate
-        failure: Exception = httpx.ConnectError("no address")
-        for address in await resolve_public_host(host, port, allowed):
+        named, failure = request.url, httpx.TransportError("no address")
+        _, addresses = await check_public(str(named), self._rules.allow_private_hosts, self._rules.blocked_sites)
+        name = named.raw_host.decode("ascii")
+        request.extensions = {**request.extensions, "sni_hostname": name}  # also the name in the certificate
+        for address in addresses:
             request.url = named.copy_with(host=address)
             try:
                 response = await super().handle_async_request(request)

@@ -4,7 +4,7 @@
 lead inside: IPv4 addresses within IPv6 ones, relays of tunnels, a cloud's own services.
 
     normalize_url("http://0x7f.1/")      # NotPublicError: browsers and the C library read it as 127.0.0.1
-    await check_public("https://example.org")      # "https://example.org/"
+    await check_public("https://example.org")      # ("https://example.org/", ["93.184.…"])
 """
 
 import asyncio
@@ -12,13 +12,12 @@ import functools
 import ipaddress
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit, urlunsplit
 
-from mas.tools.http.blocked_sites import list_blocked, refuse_blocked
+from mas.tools.http.blocked_sites import refuse_blocked
 from mas.tools.results import ToolError
-from mas.tools.settings import WebSettings
 
 MAX_URL_CHARS = 4_000
 _look_ups = ThreadPoolExecutor(16, "look-up")  # of its own: all threads of the loop may be packages that wait for one
@@ -47,18 +46,24 @@ class NotPublicError(ToolError):
         super().__init__(f"This URL is refused: {why}. Only public web pages (http, https) can be read; try another.")
 
 
-async def check_public(url: str, settings: WebSettings) -> str:
-    """Return the URL to request, after checking that its host is public at this moment and the page is not blocked.
+async def check_public(
+    url: str, allow_private_hosts: Sequence[str] = (), blocked_sites: Iterable[str] = ()
+) -> tuple[str, list[str]]:
+    """Return the URL to request and all addresses of its host, each of which is public at this moment.
 
     Raises:
         ToolError: it must not be requested, or its host cannot be found.
     """
-    normal = normalize_url(url, settings.allow_private_hosts)
-    refuse_blocked(normal, list_blocked(settings))
+    normal = normalize_url(url, allow_private_hosts)
+    refuse_blocked(normal, blocked_sites)
     parts = urlsplit(normal)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    await resolve_public_host(parts.hostname or "", port, settings.allow_private_hosts)
-    return normal
+    host, port = (parts.hostname or "").removesuffix("."), parts.port or {"http": 80, "https": 443}[parts.scheme]
+    addresses = await resolve_host(host, port)
+    if not addresses:
+        raise ToolError(f"The host {host} cannot be found; check how it is written, or search for the page.")
+    if not is_allowed(host, port, allow_private_hosts) and not all(map(is_public, addresses)):
+        raise NotPublicError(f"the host {host} leads to an address that is not public")
+    return normal, addresses
 
 
 def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
@@ -93,21 +98,6 @@ def is_allowed(host: str, port: int | None, allow_private_hosts: Sequence[str]) 
     """Return True if the host is one of those that may be private."""
     name = f"[{host}]" if ":" in host else host
     return host in allow_private_hosts or f"{name}:{port}" in allow_private_hosts
-
-
-async def resolve_public_host(host: str, port: int, allow_private_hosts: Sequence[str] = ()) -> list[str]:
-    """Return all addresses of the host, after checking that each is public.
-
-    Raises:
-        ToolError: one of them is not public, or there are none.
-    """
-    host = host.removesuffix(".")
-    addresses = await resolve_host(host, port)
-    if not addresses:
-        raise ToolError(f"The host {host} cannot be found; check how it is written, or search for the page.")
-    if not is_allowed(host, port, allow_private_hosts) and not all(map(is_public, addresses)):
-        raise NotPublicError(f"the host {host} leads to an address that is not public")
-    return addresses
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
