@@ -30,11 +30,7 @@ def use_attachments(files: Iterable[Path]) -> Iterator[None]:
 
 
 def find_attachment(name: str) -> Path:
-    """Return the path of an attached file.
-
-    Raises:
-        ToolError: the question has no such file; the message lists those it has.
-    """
+    """Return the path of an attached file."""
     files = _files.get() or {}
     if name not in files:
         from mas.tools.results import ToolError

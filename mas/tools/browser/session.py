@@ -61,11 +61,7 @@ class Window:
         self._closed = False
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
-        """Do an action and return the page that is then open, with a snapshot.
-
-        Raises:
-            ToolError: it failed, or led to an address that the policy forbids.
-        """
+        """Do an action and return the page that is then open, with a snapshot."""
         async with self._one_at_a_time:
             if url := arguments.get("url"):
                 arguments = {**arguments, "url": url if url == page.BLANK else await self._session.check(str(url))}

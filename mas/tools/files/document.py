@@ -158,9 +158,6 @@ def lay_out(
         more: further ways to see the rest.
         notes: further lines of the header.
         whole: what a search goes through that finds nothing in the parts.
-
-    Raises:
-        ToolError: there is no such page.
     """
     first = [clip(described, MAX_HEADER_CHARS // 2)]
     if search:

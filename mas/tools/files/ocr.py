@@ -19,11 +19,7 @@ def is_installed() -> bool:
 
 
 def read_text(image: "Image.Image") -> str | None:
-    """Return the text in a picture; None if it cannot be read here.
-
-    Raises:
-        RuntimeError: tesseract failed or took too long.
-    """
+    """Return the text in a picture; None if it cannot be read here."""
     if not is_installed():
         return None
     import pytesseract  # type: ignore[import-untyped]

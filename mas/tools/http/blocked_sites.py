@@ -54,11 +54,7 @@ def find_blocked_site(url: str, patterns: Iterable[str]) -> str | None:
 
 
 def refuse_blocked(url: str, patterns: Iterable[str]) -> None:
-    """Refuse a URL that is on the list, and note it in the record.
-
-    Raises:
-        BlockedPageError: it is on the list.
-    """
+    """Refuse a URL that is on the list, and note it in the record."""
     if (pattern := find_blocked_site(url, patterns)) is not None:
         event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
         raise BlockedPageError(

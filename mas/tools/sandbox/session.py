@@ -111,11 +111,7 @@ class Session(ABC):
     async def watch(
         self, work: Callable[[], _Result], seconds: float, what: str, executor: ThreadPoolExecutor = _threads
     ) -> _Result:
-        """Return the result of `work`, done in a thread; meanwhile check the process's limits.
-
-        Raises:
-            SessionLostError: as `run`.
-        """
+        """Return the result of `work`, done in a thread; meanwhile check the process's limits."""
         until = time.monotonic() + seconds
         future = asyncio.get_running_loop().run_in_executor(executor, work)
         try:

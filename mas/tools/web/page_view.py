@@ -41,9 +41,6 @@ def show_page(
     Args:
         parts: to be shown instead of the document's.
         notes: further lines of the header, besides the document's.
-
-    Raises:
-        ToolError: there is no such page.
     """
     document, wanted = fetched.document, (search or "").strip()
     more = "" if wanted else ', or search="some text" for matching lines alone'

@@ -55,11 +55,7 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
 
 
 async def read_reply(reply: Reply) -> FetchedPage:
-    """Return the text of a reply, read in another process.
-
-    Raises:
-        ToolError: it has no text, or is of a kind that cannot be read.
-    """
+    """Return the text of a reply, read in another process."""
     start = reply.body[:1_000].lstrip().lower()
     looks_html = start.startswith((b"<!doctype html", b"<html"))
     if reply.content_type in _HTML or (looks_html and reply.content_type in ("", "text/plain")):
@@ -110,9 +106,6 @@ def read_html(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
 
     Args:
         about: its `url`, and the `content_type` of the reply.
-
-    Raises:
-        ToolError: it has no text.
     """
     html = remove_unstorable(_decode(body, about["content_type"]))
     whole = read_rows(html)

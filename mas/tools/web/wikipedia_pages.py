@@ -137,11 +137,7 @@ class Wikipedia:
             raise ToolError(f"{self.name} answered with something unexpected; try other words.") from error
 
     async def read_page(self, title: str, before: str | None) -> FetchedPage:
-        """Return a page as it is today, or as it was at the timestamp `before`; templates are as they are today.
-
-        Raises:
-            ToolError: there is no such page, or it did not exist then.
-        """
+        """Return a page as it is today, or as it was at the timestamp `before`; templates are as they are today."""
         found = await self._find_page(title, **({"rvstart": before, "rvdir": "older"} if before else {}))
         if found is None:
             near = "; ".join(await self.search_titles(title, 5)) or "none"
@@ -173,11 +169,7 @@ class Wikipedia:
         return await self.ask({"action": "query", "format": "json", "formatversion": "2", **parameters})
 
     async def ask(self, parameters: Mapping[str, str | int]) -> _Answer:
-        """Return the API's answer.
-
-        Raises:
-            ToolError: it did not answer, or refused.
-        """
+        """Return the API's answer."""
         api, settings = self._settings.wikipedia_api, self._settings
         reply = await send_request("GET", api, settings, self.name, self._rules, params=dict(parameters))
         if reply.status == 403:

@@ -56,11 +56,7 @@ async def youtube_transcript_tool(url: str, page: int = 1, search: str | None = 
 
 
 def parse_video_id(url_or_id: str) -> str:
-    """Return the id of a video from its address or the id itself.
-
-    Raises:
-        ToolError: it is neither.
-    """
+    """Return the id of a video from its address or the id itself."""
     text = url_or_id.strip()
     found = _ID.fullmatch(text) or _ADDRESS.match(text)
     if found is None:

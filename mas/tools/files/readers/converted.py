@@ -53,11 +53,7 @@ def is_installed() -> bool:
 
 
 def convert(source: Source, kind: str) -> tuple[Source, str]:
-    """Return the file as LibreOffice converts it, and its new kind.
-
-    Raises:
-        ToolError: LibreOffice is missing, cannot open the file, or takes too long.
-    """
+    """Return the file as LibreOffice converts it, and its new kind."""
     what, target = KINDS[kind]
     if not is_installed():
         raise ToolError(

@@ -118,11 +118,7 @@ def check_encoding(name: str) -> str | None:
 
 
 def decode(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
-    """Return the text and its encoding, by byte order mark, utf-8, the declared encoding or a guess.
-
-    Raises:
-        ToolError: the bytes are not text.
-    """
+    """Return the text and its encoding, by byte order mark, utf-8, the declared encoding or a guess."""
     text, encoding = decode_anything(data, declared)
     if "\x00" in text or len(_CONTROL.findall(text[:10_000])) > _MAX_CONTROL_SHARE * len(text[:10_000]):
         raise ToolError(f"{name} is binary, not text, and of no kind that read_file knows; it cannot be shown.")
