@@ -150,12 +150,12 @@ async def send_request(method: str, url: str, settings: WebSettings, what: str, 
 
     Args:
         what: the service or host, for messages.
-        options: of httpx: `params` and `content` of the request, `headers` and `event_hooks` of its client.
+        options: of httpx: `params` and `json` of the request, `headers` and `event_hooks` of its client.
 
     Raises:
         ToolError: there was no reply, or it must not be read.
     """
-    request = {name: options.pop(name) for name in ("params", "content") if name in options}
+    request = {name: options.pop(name) for name in ("params", "json") if name in options}
 
     async def once() -> Reply:
         try:

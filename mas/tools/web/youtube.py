@@ -4,18 +4,16 @@ import asyncio
 import json
 import re
 from contextlib import suppress
-from io import BytesIO
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import ParseError
 
-import requests
+import httpx
 import youtube_transcript_api as api
-from requests.adapters import BaseAdapter
 
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Document, Part, clip, number_lines
-from mas.tools.http.client import Reply, Rules, limit_time, send_request
+from mas.tools.http.client import Rules, limit_time, send_request
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings, get_settings
@@ -24,7 +22,6 @@ from mas.tools.web.page_view import FetchedPage, get_or_fetch, show_page
 MAX_REPLY_BYTES = 5_000_000  # the package parses it in this process; ten hours of subtitles have 1,400,000
 _ORIGIN = "https://www.youtube.com"  # where the package asks
 _PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the package does not pass that on
-_SENT_HEADERS = ("accept-language", "content-type", "cookie")
 _MAX_NAME_CHARS = 200
 _UNKNOWN = "Unknown"
 _ID = re.compile(r"([A-Za-z0-9_-]{11})")
@@ -66,11 +63,7 @@ def parse_video_id(url_or_id: str) -> str:
 
 async def _fetch_transcript(video: str, settings: WebSettings) -> FetchedPage:
     """Return the transcript in English, or else the first one."""
-    adapter = _GuardedAdapter(asyncio.get_running_loop(), settings)
-    http = requests.Session()
-    http.trust_env = False
-    for scheme in ("https://", "http://"):
-        http.mount(scheme, adapter)
+    http = _GuardedHttp(settings)
     async with limit_time(2 * settings.seconds, "YouTube"):  # three or four requests
         try:
             described, lines = await run_in_thread(
@@ -80,17 +73,17 @@ async def _fetch_transcript(video: str, settings: WebSettings) -> FetchedPage:
             unknown = f"The transcript cannot be had ({type(error).__name__}); search for its text elsewhere."
             known = (sentence for kind, sentence in _SENTENCES if isinstance(error, kind))
             raise ToolError(next(known, unknown)) from error
-        except (requests.RequestException, ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ParseError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise ToolError("YouTube answered with something that cannot be read; try again later.") from error
-    notes = [f"{name}: {value}" for name, value in adapter.about.items()]
-    title, url, named = f"YouTube video {video}", f"{_ORIGIN}/watch?v={video}", adapter.about["Video Title"]
+    notes = [f"{name}: {value}" for name, value in http.about.items()]
+    title, url, named = f"YouTube video {video}", f"{_ORIGIN}/watch?v={video}", http.about["Video Title"]
     document = Document("", [Part(number_lines(lines))], notes)
     return FetchedPage(f"{title}; {described}, {url}", url, title if named == _UNKNOWN else named, document)
 
 
-def _fetch(video: str, http: requests.Session) -> tuple[str, list[str]]:
+def _fetch(video: str, http: "_GuardedHttp") -> tuple[str, list[str]]:
     """Return a description of the transcript, and its lines."""
-    available = list(api.YouTubeTranscriptApi(http_client=http).list(video))  # those written by people come first
+    available = list(api.YouTubeTranscriptApi(http_client=http).list(video))  # type: ignore[arg-type]  # by people first
     english = [each for each in available if str(each.language_code).lower().startswith("en")]
     chosen = [*english, *available][0]
     fetched = chosen.fetch()
@@ -107,41 +100,35 @@ def _format_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class _GuardedAdapter(BaseAdapter):
-    """Adapter that sends the package's requests by our client, on the tool's loop, to the host of the settings."""
+class _GuardedHttp:
+    """Stand-in for the package's `requests.Session`: our client sends its requests, to the host of the settings."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settings: WebSettings) -> None:
-        super().__init__()
+    def __init__(self, settings: WebSettings) -> None:
+        self.headers: dict[str, str] = {}
+        self.cookies = httpx.Cookies()
         self.about = _read_about(b"")  # facts about the video, as its player shows them
-        self._loop, self._settings = loop, settings
-        host = urlsplit(settings.youtube_url).netloc
-        self._rules = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host))
+        self._loop, self._settings = asyncio.get_running_loop(), settings
+        self._rules = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, urlsplit(settings.youtube_url).netloc))
 
-    def send(self, request: requests.PreparedRequest, *_: object, **__: object) -> requests.Response:
-        reply = asyncio.run_coroutine_threadsafe(self._ask(request), self._loop).result()
-        response = requests.Response()
-        response.status_code, response.url, response.request = reply.status, reply.url, request
-        response.headers.update(reply.headers)
-        response.encoding = requests.utils.get_encoding_from_headers(response.headers)
-        response.raw = BytesIO(reply.body)
-        return response
+    def get(self, url: str) -> httpx.Response:
+        return asyncio.run_coroutine_threadsafe(self._ask("GET", url), self._loop).result()
 
-    async def _ask(self, request: requests.PreparedRequest) -> Reply:
-        url = str(request.url)
-        if url.startswith(f"{_ORIGIN}/"):
-            url = self._settings.youtube_url.rstrip("/") + url.removeprefix(_ORIGIN)
-        headers = {name: value for name, value in request.headers.items() if name.lower() in _SENT_HEADERS}
-        sent = {"headers": headers, "content": request.body if isinstance(request.body, bytes) else None}
-        reply = await send_request(str(request.method), url, self._settings, "YouTube", self._rules, **sent)
+    def post(self, url: str, json: object) -> httpx.Response:
+        return asyncio.run_coroutine_threadsafe(self._ask("POST", url, json=json), self._loop).result()
+
+    async def _ask(self, method: str, url: str, **body: object) -> httpx.Response:
+        address = re.sub(f"^{re.escape(_ORIGIN)}/", f"{self._settings.youtube_url.rstrip('/')}/", url)
+        cookie = "; ".join(f"{each.name}={each.value}" for each in self.cookies.jar)
+        headers = self.headers | ({"Cookie": cookie} if cookie else {})
+        reply = await send_request(method, address, self._settings, "YouTube", self._rules, headers=headers, **body)
         if reply.status >= 400:
-            sentence = "try again later, or search for the text elsewhere."
-            raise ToolError(f"YouTube refuses the request ({reply.status}); {sentence}")
+            raise ToolError(
+                f"YouTube refuses the request ({reply.status}); try again later, or search for the text elsewhere."
+            )
         if urlsplit(url).path == _PLAYER:
             self.about = _read_about(reply.body)
-        return reply
-
-    def close(self) -> None:
-        """Do nothing: no connection is kept open."""
+        request = httpx.Request(method, url)
+        return httpx.Response(reply.status, headers=dict(reply.headers), content=reply.body, request=request)
 
 
 def _read_about(body: bytes) -> dict[str, str]:
