@@ -114,9 +114,9 @@ class RunFolder:
 
     def paid(self) -> int:
         """Requests, by the run's own ledger."""
-        if not (self.folder / "calls.db").is_file():
+        if not (self.folder / "run.db").is_file():
             return 0
-        with closing(sqlite3.connect(self.folder / "calls.db")) as database:
+        with closing(sqlite3.connect(self.folder / "run.db")) as database:
             return int(database.execute("SELECT total(lm_calls) FROM payments").fetchone()[0])
 
     def sealed_rows(self) -> int:

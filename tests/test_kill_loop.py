@@ -2,6 +2,8 @@
 
 import json
 import random
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,7 +98,9 @@ def compare(run: KilledRun, left_alone: KilledRun) -> None:
     answers = [[line["model_answer"] for line in each.answers] for each in (run, left_alone)]
     assert answers[0] == answers[1]
     assert len(run.lines("records.jsonl")) == found["n"]
-    assert not (run.folder / "calls.db").exists(), "no reply is left over"
+    with closing(sqlite3.connect(run.folder / "run.db")) as database:
+        left = database.execute("SELECT sample FROM replies UNION ALL SELECT sample FROM payments").fetchall()
+    assert left == [], "no reply is left over"
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ class CacheSettings:
     """Part `cache`: earlier replies and results that this run may use."""
 
     lm: str = "off"  # off | shared: outputs/cache/lm.db
-    tools: str = "run"  # off | run: tools.db in the run's folder
+    tools: str = "run"  # off | run: the same call once per run
 
 
 @dataclass

@@ -11,7 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,14 +26,13 @@ from eval.execution.executors.contract import Executor, PendingSample, SampleHoo
 from eval.execution.executors.local import relax_gc, run_side_by_side
 from eval.execution.termination import StopController
 from eval.execution.usage import add_unseen_usage
-from eval.runs.call_log import CALL_LOG, TOOL_CACHE, Caches, CallLog
+from eval.runs.call_log import CallLog, RunResults, open_shared_cache
 from eval.runs.folder import keep_prompts, read_kept_prompts
 from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb
 from eval.runs.own_runs import note_run
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, dump_config, find_tuning_use
-from eval.runs.sqlite_file import remove_database
-from eval.runs.store import RunStore, StoreError, list_pending
+from eval.runs.store import RunStore, StoreError
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import Payment, SampleContext, SampleKey
@@ -129,9 +128,7 @@ def _close_silent_session(store: RunStore) -> RunState:
     if not state.sessions or state.last_session.ended_at:
         return state
     *earlier, last = state.sessions
-    paid = (each.stat().st_mtime for each in store.path.parent.glob(f"{CALL_LOG}*"))
-    paid_at = [datetime.fromtimestamp(moment, UTC).isoformat() for moment in paid]
-    ended_at = max([store.last_finished_at() or "", last.started_at, *paid_at])
+    ended_at = max(store.last_finished_at() or "", last.started_at, CallLog(store).read_last_payment())
     seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last.started_at)).total_seconds()
     return replace(
         state,
@@ -144,18 +141,9 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def read_spent_usd(store: RunStore, folder: Path) -> float:
+def read_spent_usd(store: RunStore) -> float:
     """Return what the run has paid in all its sessions, as far as it is known; for samples without a record, too."""
-    if not (folder / CALL_LOG).exists():
-        return store.cost_usd()
-    with closing(_open_call_log(store, folder)) as call_log:
-        return store.cost_usd() + call_log.sum_total().known_cost_usd
-
-
-def _open_call_log(store: RunStore, folder: Path) -> CallLog:
-    call_log = CallLog(folder / CALL_LOG)
-    call_log.forget_finished(store.list_finished_keys())
-    return call_log
+    return store.cost_usd() + CallLog(store).sum_total().known_cost_usd
 
 
 class RunSession:
@@ -179,7 +167,7 @@ class RunSession:
         self.console, self.stop = console, stop
         self.answers = AnswerLog(logs, stop.stop_now)
         limits = BudgetSettings(metric_calls=None, usd=config.run.max_cost_usd)
-        self.budget = Budget(limits, Spend(cost_usd=read_spent_usd(self.store, folder)), self.stop.stop_now)
+        self.budget = Budget(limits, Spend(cost_usd=read_spent_usd(self.store)), self.stop.stop_now)
 
     def run(
         self,
@@ -220,11 +208,9 @@ class RunSession:
             show: called with each finished record.
             after_first: see `run`.
         """
-        config = self.config
-        with (
-            closing(_open_call_log(self.store, self.folder)) as call_log,
-            self._open_caches(executor) as caches,
-        ):
+        config, call_log = self.config, CallLog(self.store, self.config.secrets())
+        results = RunResults(self.store, config.redact) if config.cache.tools == "run" else None
+        with open_shared_cache(config.cache) as shared_cache:
             self.recorder.update(unfinished=None)
 
             def open_context(key: SampleKey) -> SampleContext:
@@ -233,13 +219,11 @@ class RunSession:
                         call_log.pay(key, payment)
 
                 account, replies = self.budget.open_account(pay), call_log.for_sample(key)
-                return SampleContext(key, config.limits, account, replies, caches.replies, caches.results)
+                return SampleContext(key, config.limits, account, replies, shared_cache, results)
 
             def keep(record: Record) -> None:
-                key = SampleKey(record.sample_id, record.epoch, record.attempt)
-                record.usage = add_unseen_usage(record, call_log.sum_paid(key))
-                self.store.write(record)
-                call_log.forget(key)
+                record.usage = add_unseen_usage(record, call_log.sum_paid(record.key))
+                self.store.write(record, forget=True)
                 show(record)
                 self.answers.finish(record)
 
@@ -266,23 +250,6 @@ class RunSession:
             yield execute
             paid = call_log.sum_total()
             self.recorder.update(unfinished=vars(paid) if paid.lm_calls else None)
-        if not self._has_pending():
-            with suppress(OSError):  # also those of an earlier session with another `cache.tools`
-                remove_database(self.folder / TOOL_CACHE)
-
-    def _open_caches(self, executor: Executor) -> AbstractContextManager[Caches]:
-        """Open the caches that the run uses: none for a program without tools, unless replies are shared."""
-        config = self.config
-        if not executor.program.toolboxes and config.cache.lm == "off":
-            return nullcontext(Caches())
-        from eval.runs.caches import open_caches
-
-        return open_caches(config.cache, self.folder, config.redact)
-
-    def _has_pending(self) -> bool:
-        """Return whether another session could run a sample, with `run.retry_errors` too."""
-        ids = [planned.id for planned in self.store.read_plan()]
-        return bool(list_pending(ids, self.config.run.epochs, self.store.read_last_attempts(), retry_errors=True))
 
 
 def run_to_end(executions: Sequence[Execution], stop: StopController) -> str | None:

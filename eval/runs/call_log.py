@@ -1,106 +1,113 @@
-"""Replies of models, kept so that no call is made or paid for twice.
+"""Replies of models, payments and results of tools: tables of run.db, so that no call is made or paid for twice.
 
-A run's `CallLog` (calls.db) has the replies to its unfinished samples, so that an interrupted sample continues where it
-was. `eval/runs/caches.py` has what is kept for longer, and results of tools.
+An interrupted sample continues where it was, with the replies that it has.
 
-    calls = CallLog(folder / "calls.db")
+    calls = CallLog(store, config.secrets())
     replies = calls.for_sample(SampleKey("q1"))
     replies.put(key, reply)
     replies.get(key)                         # the reply, also after kill -9; None if there is none
     calls.pay(SampleKey("q1"), Payment(100, 0, 20, cost_usd=0.0013))
     calls.sum_paid(SampleKey("q1")).lm_calls # 1: what the sample has cost so far, its useless replies included
-    calls.forget(SampleKey("q1"))            # its record is in the store
+    store.write(record, forget=True)         # its replies and payments go with the row
 
 A payment is written before its reply, and what is written survives kill -9. Of a request in flight it may lose the
-payment with the reply, or the reply alone: it is then sent and paid again, and both payments count.
+payment with the reply, or the reply alone: it is then sent and paid again, and both payments count. Any thread may call
+these; what a full disk does not take costs calls, and is noticed by the next row.
 """
 
 import json
-from collections.abc import Callable, Container
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from eval.runs.record import PAID, Usage
-from eval.runs.sqlite_file import BestEffortSqlite, decode_text, encode_text, remove_database
-from mas.runtime.sample_context import Payment, ReplyLog, SampleKey, ToolResults
+from eval.cli.paths import OUTPUTS
+from eval.config.evaluation import CacheSettings
+from eval.runs.record import PAID, Usage, name_sample
+from eval.runs.run_database import RunDatabase
+from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
+from mas.runtime.security.redaction import Redact, encode_secret, redact_value
 from mas.runtime.terminal import print_warning
 
-CALL_LOG = "calls.db"
-
-REPLIES = """
-CREATE TABLE IF NOT EXISTS replies(
-    sample TEXT NOT NULL,        -- JSON: sample id, epoch, attempt; empty in the cache that all runs share
-    key BLOB NOT NULL,
-    reply BLOB NOT NULL,         -- UTF-8, lone surrogates as they are
-    PRIMARY KEY(sample, key)
-)"""
-_PAYMENTS = """
-CREATE TABLE IF NOT EXISTS payments(
-    sample TEXT PRIMARY KEY,     -- as above
-    lm_calls INT NOT NULL,       -- that were answered or cut off
-    input_tokens INT NOT NULL,
-    cached_input_tokens INT NOT NULL,
-    output_tokens INT NOT NULL,
-    known_cost_usd REAL NOT NULL,
-    unknown_cost_calls INT NOT NULL
-)"""
 _PAY = f"""
-INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET
+INSERT INTO payments VALUES(?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET paid_at = excluded.paid_at,
 {", ".join(f"{name} = {name} + excluded.{name}" for name in PAID)}"""
 _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
+_BUSY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class SampleReplies:
-    """Replies to one sample in such a file."""
+    """Replies to one sample, stored without the run's secrets, which a server may have repeated.
 
-    file: BestEffortSqlite
+    A reply comes back as it was, because later requests, and their keys, are made of it. If a secret has changed since,
+    the new one is restored.
+    """
+
+    log: "CallLog"
     sample: str
 
     def get(self, key: str) -> str | None:
         query = "SELECT reply FROM replies WHERE sample = ? AND key = ?"
-        rows = self.file.execute(query, self.sample, encode_text(key))
-        return decode_text(rows[0][0]) if rows else None
+        rows = self.log.store.try_execute(query, self.sample, _encode(key))
+        return self.log.unmask(rows[0][0]) if rows else None
 
     def put(self, key: str, reply: str) -> None:
-        values = self.sample, encode_text(key), encode_text(reply)
-        self.file.execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
+        values = self.sample, _encode(key), self.log.mask(reply)
+        self.log.store.try_execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
 
 
-class CallLog(BestEffortSqlite):
-    """Replies to a run's unfinished samples. Any thread; one process, the one that holds the store."""
+class CallLog:
+    """Replies to a run's unfinished samples, and what was paid for them."""
 
-    tables = (REPLIES, _PAYMENTS)
-
-    def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
-        """Open the file or make it; `warn` is called once if it cannot be used."""
-        super().__init__(path, "the run's call log", warn, set_aside=True)
+    def __init__(self, store: RunDatabase, secrets: Sequence[str] = ()) -> None:
+        """`secrets`: of the run, which no reply is kept with."""
+        masks = [
+            (f"\x00secret {number} {name}\x00", form)
+            for number, secret in enumerate(secrets)
+            for name, form in encode_secret(secret).items()
+        ]
+        self.store = store
+        self._masks = sorted(masks, key=lambda each: len(each[1]), reverse=True)  # one form may contain another
 
     def for_sample(self, sample_key: SampleKey) -> ReplyLog:
         """Return the replies of one attempt at a sample."""
-        return SampleReplies(self, _name(sample_key))
+        return SampleReplies(self, name_sample(sample_key))
+
+    def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
+        """Return the kept replies of one attempt at a sample by key."""
+        rows = self.store.try_execute("SELECT key, reply FROM replies WHERE sample = ?", name_sample(sample_key))
+        return {_decode(key): self.unmask(reply) for key, reply in rows}
+
+    def forget_replies(self, sample_key: SampleKey) -> None:
+        """Remove the replies of a sample whose record is in the store; its payments still count."""
+        self.store.try_execute("DELETE FROM replies WHERE sample = ?", name_sample(sample_key))
 
     def pay(self, sample_key: SampleKey, payment: Payment) -> None:
         """Add the cost of one request of the sample."""
         tokens = (payment.input_tokens, payment.cached_input_tokens, payment.output_tokens)
-        self.execute(_PAY, _name(sample_key), *tokens, payment.cost_usd or 0.0, payment.cost_usd is None)
-
-    def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
-        """Return the kept replies of one attempt at a sample by key."""
-        rows = self.execute("SELECT key, reply FROM replies WHERE sample = ?", _name(sample_key))
-        return {decode_text(key): decode_text(reply) for key, reply in rows}
+        cost = (payment.cost_usd or 0.0, payment.cost_usd is None)
+        self.store.try_execute(_PAY, name_sample(sample_key), datetime.now(UTC).isoformat(), *tokens, *cost)
 
     def sum_paid(self, sample_key: SampleKey) -> Usage:
         """Return what the sample has cost in all sessions of the run."""
-        return self._sum("WHERE sample = ?", _name(sample_key))
+        return self._sum("WHERE sample = ?", name_sample(sample_key))
 
     def sum_total(self) -> Usage:
         """Return the cost of all samples that are not forgotten, in all sessions of the run."""
         return self._sum()
 
+    def read_last_payment(self) -> str:
+        """Return the time of the last payment that is not forgotten: UTC, ISO 8601; empty: there is none."""
+        rows = self.store.try_execute("SELECT coalesce(max(paid_at), '') FROM payments")
+        return str(rows[0][0]) if rows else ""
+
     def _sum(self, where: str = "", *values: str) -> Usage:
-        rows = self.execute(f"{_TOTAL} {where}", *values)
+        rows = self.store.try_execute(f"{_TOTAL} {where}", *values)
         paid = dict(zip(PAID, rows[0] if rows else [0.0] * len(PAID), strict=True))
         known_cost_usd = paid.pop("known_cost_usd")
         counts: dict[str, Any] = {name: int(count) for name, count in paid.items()}
@@ -108,48 +115,120 @@ class CallLog(BestEffortSqlite):
         usage.cost_usd = known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
         return usage
 
-    def forget(self, sample_key: SampleKey) -> None:
-        """Remove the replies and payments of a sample whose record is in the store."""
-        self.forget_replies(sample_key)
-        self.execute("DELETE FROM payments WHERE sample = ?", _name(sample_key))
+    def mask(self, reply: str) -> bytes:
+        """Return a reply as it is kept."""
+        for mask, form in self._masks:
+            reply = reply.replace(form, mask)
+        return _encode(reply)
 
-    def forget_replies(self, sample_key: SampleKey) -> None:
-        """Remove the replies of a sample whose record is in the store; its payments still count."""
-        self.execute("DELETE FROM replies WHERE sample = ?", _name(sample_key))
-
-    def forget_finished(self, finished: Container[tuple[str, int, int]]) -> None:
-        """Forget samples that were stored just before the process was killed, by (id, epoch, attempt)."""
-        for name in self._list_samples():
-            if (key := tuple(json.loads(name))) in finished:
-                self.forget(SampleKey(*key))
-
-    def count(self) -> int:
-        """Return the number of kept replies."""
-        rows = self.execute("SELECT count(*) FROM replies")
-        return rows[0][0] if rows else 0
-
-    def close(self) -> None:
-        """Remove the file if nothing is left in it, as after every complete run. Closing twice is harmless."""
-        is_empty = self.is_open and not self._list_samples() and self.is_open  # still, after that query
-        super().close()
-        if is_empty:
-            remove_database(self.path)
-
-    def _list_samples(self) -> list[str]:
-        return [name for (name,) in self.execute("SELECT sample FROM replies UNION SELECT sample FROM payments")]
-
-
-def _name(sample_key: SampleKey) -> str:
-    own = [sample_key.variant] if sample_key.variant else []
-    return json.dumps([sample_key.sample_id, sample_key.epoch, sample_key.attempt, *own])
-
-
-TOOL_CACHE = "tools.db"
+    def unmask(self, kept: bytes) -> str:
+        """Return the reply that `mask` was given."""
+        reply = _decode(kept)
+        if "\x00" in reply:
+            for mask, form in self._masks:
+                reply = reply.replace(mask, form)
+        return reply
 
 
 @dataclass(frozen=True)
-class Caches:
-    """Caches that the samples of a session share. Any number of processes may use the same ones."""
+class RunResults:
+    """Results of one run's read-only tools, for all of its samples.
 
-    replies: ReplyLog | None = None  # of all runs; None: each call is made
-    results: ToolResults | None = None  # what tools returned earlier in this run; None: each call is made
+    Keys are digests of the call (`mas.tools.read_only`), and no secret is in what is kept. Two samples that make one
+    call at the same time both make it, and the first result is kept: a resumed run finds it for both.
+    """
+
+    store: RunDatabase
+    redact: Redact
+
+    def find(self, key: str) -> KeptResult | None:
+        rows = self.store.try_execute("SELECT returned, events, facts FROM tool_results WHERE key = ?", key)
+        if not rows:
+            return None
+        returned, events, facts = rows[0]
+        return KeptResult(_decode(returned), tuple(json.loads(events)), json.loads(facts))
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        facts = json.dumps(redact_value(dict(result.facts), self.redact), default=str)
+        events = json.dumps(redact_value(list(result.events), self.redact), default=str)
+        values = key, _encode(self.redact(result.returned)), facts, events
+        self.store.try_execute("INSERT OR IGNORE INTO tool_results VALUES(?, ?, ?, ?)", *values)
+
+
+@dataclass(frozen=True)
+class SampleResults:
+    """Tool results kept among the replies of one sample; results of other samples are not seen."""
+
+    replies: ReplyLog
+
+    def find(self, key: str) -> KeptResult | None:
+        if (found := self.replies.get(key)) is None:
+            return None
+        kept = json.loads(found)
+        return KeptResult(kept["returned"], tuple(kept["events"]), kept["facts"])
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        if self.replies.get(key) is not None:
+            return
+        kept = {"returned": result.returned, "events": result.events, "facts": result.facts}
+        self.replies.put(key, json.dumps(kept, default=str))
+
+
+def open_shared_cache(settings: CacheSettings) -> AbstractContextManager[ReplyLog | None]:
+    """Open the replies that all runs on this machine share; None without `cache.lm=shared`."""
+    return nullcontext() if settings.lm == "off" else closing(SharedCache(OUTPUTS / "cache" / "lm.db"))
+
+
+class SharedCache:
+    """Replies for every run that makes the same request. Any number of threads and processes.
+
+    Its loss costs calls and never a sample: the first failure is a warning.
+    """
+
+    def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
+        """Open the file or make it; its folder is made, too."""
+        self._path, self._warn, self._warned = path, warn, False
+        self._turns = Lock()
+        self._database: sqlite3.Connection | None = None
+        self._execute("SELECT 1")
+
+    def get(self, key: str) -> str | None:
+        rows = self._execute("SELECT reply FROM replies WHERE key = ?", _encode(key))
+        return _decode(rows[0][0]) if rows else None
+
+    def put(self, key: str, reply: str) -> None:
+        self._execute("INSERT OR REPLACE INTO replies VALUES(?, ?)", _encode(key), _encode(reply))
+
+    def _execute(self, query: str, *values: bytes) -> list[Any]:
+        """Return the rows of a query; none if the file cannot be used."""
+        with self._turns:
+            try:
+                self._database = self._database or self._connect()
+                return self._database.execute(query, values).fetchall()
+            except (sqlite3.Error, OSError) as error:
+                if not self._warned:
+                    self._warned = True
+                    self._warn(f"the shared cache {self._path} cannot be used ({error}); calls go to the model again")
+                return []
+
+    def _connect(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self._path, _BUSY_SECONDS, check_same_thread=False, isolation_level=None)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("CREATE TABLE IF NOT EXISTS replies(key BLOB PRIMARY KEY, reply BLOB NOT NULL)")
+        return database
+
+    def close(self) -> None:
+        with self._turns:
+            if self._database is not None:
+                self._database.close()
+
+
+def _encode(text: str) -> bytes:
+    """Encode a text for a BLOB; lone surrogates stay as they are."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decode(kept: bytes) -> str:
+    return kept.decode("utf-8", "surrogatepass")

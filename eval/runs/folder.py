@@ -63,7 +63,7 @@ def make_run_folder(kind: str, name: str, given: str | None, parent: Path | None
     return folder
 
 
-_LEFTOVERS = (f"{Path(DATABASE).stem}.", "config.yaml", FIRST, "logs", "calls.db", "tools.db", "mlflow.json")
+_LEFTOVERS = (f"{Path(DATABASE).stem}.", "config.yaml", FIRST, "logs", "mlflow.json")
 
 
 def check_empty(folder: Path, leftovers: bool = False) -> None:

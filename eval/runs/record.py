@@ -125,6 +125,10 @@ class Record:
         return read_value(self.score)
 
     @property
+    def key(self) -> SampleKey:
+        return SampleKey(self.sample_id, self.epoch, self.attempt, self.variant)
+
+    @property
     def correct(self) -> bool:
         return self.value == 1.0
 
@@ -233,6 +237,12 @@ def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, 
     error_class = record.error_class or (None if record.error is None else "unknown")
     sample = (record.variant, escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id))
     return (number, *sample, error_class, cost_usd, finished_at, data), details, join_line(data, details)
+
+
+def name_sample(key: SampleKey) -> str:
+    """Return the name of an attempt at a sample in the tables of calls."""
+    own = [key.variant] if key.variant else []
+    return json.dumps([key.sample_id, key.epoch, key.attempt, *own])
 
 
 def escape(text: str) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from eval.runs.folder import FACTS
 from eval.runs.record import Record, build_row, escape, join_line
-from eval.runs.run_schema import NO_JSON, ROWS, SCHEMA, insert_row, read_lines
-from eval.runs.sqlite_file import check_schema
+from eval.runs.run_schema import CALLS, NO_JSON, ROWS, SCHEMA, check_schema, insert_row, read_lines
 
 _NUMBERS = "SELECT row FROM details ORDER BY row"
 _NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
@@ -59,6 +58,11 @@ def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Co
         with suppress(*_NO_SQLITE, *NO_JSON):
             found = damaged.execute("SELECT id, data FROM questions ORDER BY place")
             plan = plan or [(sample_id, json.dumps(json.loads(data))) for sample_id, data in found]
+        for table in CALLS:
+            with suppress(*_NO_SQLITE):
+                for values in damaged.execute(f"SELECT * FROM {table}"):
+                    places = ", ".join("?" * len(values))
+                    target.execute(f"INSERT OR IGNORE INTO {table} VALUES({places})", values)
     target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
     target.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
     target.execute("COMMIT")

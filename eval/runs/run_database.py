@@ -2,10 +2,10 @@
 
 `RunStore` says what is in it.
 
-One process writes, any number may read meanwhile. WAL with synchronous=FULL: what a transaction has committed survives
-the death of the process and of the machine. `records.jsonl` has each row as a line; `run.jsonl` has the facts about the
-run, and then each planned question. A damaged file is named when it is opened (by a reader: at its first look) and made
-again from these copies and from what can still be read of it.
+One process writes, any number may read meanwhile. WAL: what is written survives the death of the process, and what a
+transaction has committed (synchronous=FULL) that of the machine. `records.jsonl` has each row as a line; `run.jsonl`
+has the facts about the run, and then each planned question. A damaged file is named when it is opened (by a reader: at
+its first look) and made again from these copies and from what can still be read of it.
 """
 
 import json
@@ -22,8 +22,17 @@ from typing import Self
 
 from eval.runs.folder import FACTS, RECORDS, TUNING_FILE, RunInUseError, RunLock, is_in_use, write_lines
 from eval.runs.record import Record, Row, join_line
-from eval.runs.run_schema import NO_JSON, ROWS, SCHEMA, SCHEMA_VERSION, insert_row, read_lines
-from eval.runs.sqlite_file import ForeignDatabaseError, check_files, check_schema
+from eval.runs.run_schema import (
+    NO_JSON,
+    ROWS,
+    SCHEMA,
+    SCHEMA_VERSION,
+    ForeignDatabaseError,
+    check_files,
+    check_schema,
+    insert_row,
+    read_lines,
+)
 from mas.runtime.terminal import print_warning
 
 _SUSPECTS = """
@@ -37,7 +46,7 @@ _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
 
 INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
 HOLDER = "holder"  # the process that writes; not copied
-SqlValue = str | int | float | None
+SqlValue = str | bytes | int | float | None
 
 
 class StoreError(Exception):
@@ -144,7 +153,7 @@ class RunDatabase:
                     )
                 return
             database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = FULL")
+            database.execute("PRAGMA synchronous = NORMAL")
             if version == 0:
                 database.executescript(SCHEMA)
 
@@ -265,8 +274,9 @@ class RunDatabase:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit everything inside, or nothing."""
+        """Commit everything inside, or nothing; it is on the disk then, with all that was written before."""
         with self._access("written"):
+            self._execute("PRAGMA synchronous = FULL")
             self._execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -275,6 +285,8 @@ class RunDatabase:
                 if self._database is not None and self._database.in_transaction:  # a full disk has rolled it back
                     self._execute("ROLLBACK")
                 raise
+            finally:
+                self._execute("PRAGMA synchronous = NORMAL")
 
     @contextmanager
     def _write_facts(self) -> Iterator[None]:
@@ -335,6 +347,12 @@ class RunDatabase:
     def _fetch(self, query: str, *values: SqlValue) -> list[Row]:
         with self._access("read"):
             return self._execute(query, *values).fetchall()
+
+    def try_execute(self, query: str, *values: SqlValue) -> list[Row]:
+        """Return the rows of a query about calls; none if it fails. A write does not wait for the disk."""
+        with suppress(StoreError):
+            return self._fetch(query, *values)
+        return []
 
     def _execute(self, query: str, *values: SqlValue) -> sqlite3.Cursor:
         return self._get_connection().execute(query, values)

@@ -1,6 +1,12 @@
-"""Tables of a run's database, and the copy of its rows as lines."""
+"""Tables of a run's database, and the check that a file has them and nothing else.
 
+A run's folder may come from anywhere, and a schema can hold programs: a view that never ends, a trigger that changes
+what is written, a virtual table. Only files with exactly this program's tables are used, and links are not followed.
+"""
+
+import functools
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +14,12 @@ from pathlib import Path
 from eval.runs.folder import RECORDS
 from eval.runs.record import Row
 
-SCHEMA_VERSION = 6
+MAX_VALUE_BYTES = 256 * 1024 * 1024  # of a record's state and trajectory, which may have 20 MB
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")  # after the name of a journal of several databases
+_SCHEMA_QUERY = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name LIMIT 100"
+
+SCHEMA_VERSION = 7
 SCHEMA = f"""
 BEGIN;
 CREATE TABLE IF NOT EXISTS records(
@@ -27,11 +38,84 @@ CREATE TABLE IF NOT EXISTS records(
 CREATE TABLE IF NOT EXISTS details(row INTEGER PRIMARY KEY, data TEXT NOT NULL);  -- state and trajectory: most of it
 CREATE TABLE IF NOT EXISTS questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS replies(
+    sample TEXT NOT NULL,        -- JSON: sample id, epoch, attempt; in a tuning run the variant, too
+    key BLOB NOT NULL,           -- of the request
+    reply BLOB NOT NULL,         -- UTF-8, lone surrogates as they are, without secrets
+    PRIMARY KEY(sample, key)
+);
+CREATE TABLE IF NOT EXISTS payments(
+    sample TEXT PRIMARY KEY,     -- as above
+    paid_at TEXT NOT NULL,       -- the last time: UTC, ISO 8601
+    lm_calls INT NOT NULL,       -- that were answered or cut off
+    input_tokens INT NOT NULL,
+    cached_input_tokens INT NOT NULL,
+    output_tokens INT NOT NULL,
+    known_cost_usd REAL NOT NULL,
+    unknown_cost_calls INT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS tool_results(
+    key TEXT PRIMARY KEY,        -- SHA-256 of the call and of all that its result depends on
+    returned BLOB NOT NULL,      -- UTF-8, lone surrogates as they are, without secrets
+    facts TEXT NOT NULL,         -- JSON: kind, sources and so on of the result
+    events TEXT NOT NULL         -- JSON: events that the tool noted during the call
+);
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
+CALLS = ("replies", "payments", "tool_results")  # tables whose loss costs calls and never a sample
 ROWS = "SELECT records.data, details.data FROM main.records NOT INDEXED JOIN details USING(row)"
 NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
+
+
+class ForeignDatabaseError(sqlite3.DatabaseError):
+    """The file is no database as this program writes it; the message is part of a sentence."""
+
+
+def check_files(path: Path) -> None:
+    """Check that the database and the files that SQLite reads with it are ordinary files.
+
+    A journal that names another file is refused: SQLite removes that file when it rolls the journal back.
+
+    Raises:
+        ForeignDatabaseError: one is not.
+    """
+    for name in (path.name, *(f"{path.name}{ending}" for ending in _SIDE_FILES)):
+        try:
+            mode = path.with_name(name).lstat().st_mode
+        except OSError:  # it is not there, or cannot be opened either
+            continue
+        if not stat.S_ISREG(mode):
+            raise ForeignDatabaseError(f"{name} is a link or another special file, which is not followed")
+        if name.endswith("-journal") and path.with_name(name).read_bytes()[-8:] == _JOURNAL_END:
+            raise ForeignDatabaseError(f"{name} names another file, which would be removed")
+
+
+def check_schema(database: sqlite3.Connection, schema: str) -> None:
+    """Check that the database has exactly the tables of `schema`, and that no value is larger than a run's.
+
+    Raises:
+        ForeignDatabaseError: it has others, or views, triggers or virtual tables.
+    """
+    database.execute("PRAGMA trusted_schema = 0")
+    database.execute("PRAGMA cell_size_check = 1")
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    found, expected = database.execute(_SCHEMA_QUERY).fetchall(), _list_objects(schema)
+    if found != expected:
+        other = next((each for each in found if each not in expected), None)
+        what = f"the {other[0]} {str(other[1])[:80]!r} is not of this program" if other else "a table is missing"
+        raise ForeignDatabaseError(f"its schema is not that of a run: {what}")
+
+
+@functools.cache
+def _list_objects(schema: str) -> list[tuple[object, ...]]:
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        database.executescript(schema)
+        return database.execute(_SCHEMA_QUERY).fetchall()
+    finally:
+        database.close()
 
 
 def insert_row(database: sqlite3.Connection, row: Row, details: str) -> None:

@@ -1,8 +1,7 @@
 """SQLite store of a run's records, one row per (sample, epoch, attempt): `run.db` in the run's folder.
 
 Everything else of a run (answer files, tables, MLflow) is made from it and can be made again. One process writes, any
-number may read meanwhile. WAL with synchronous=FULL: a row whose `write` has returned survives the death of the process
-and of the machine.
+number may read meanwhile. A row whose `write` has returned survives the death of the process and of the machine.
 
     with RunStore(folder / "run.db") as store:             # locked until closed
         store.write_plan(samples)
@@ -28,6 +27,7 @@ from eval.runs.record import (
     build_row,
     escape,
     join_line,
+    name_sample,
     unescape,
 )
 from eval.runs.run_database import INFO, STATE, EmptyStoreError, RunDatabase
@@ -85,8 +85,12 @@ class RunStore(RunDatabase):
             self.close()
             raise
 
-    def write(self, record: Record) -> None:
+    def write(self, record: Record, forget: bool = False) -> None:
         """Add one row; it is on the disk when this returns.
+
+        Args:
+            record: of an answer.
+            forget: remove the replies and payments of the sample (`eval.runs.call_log`) with it.
 
         Raises:
             StoreError: the row exists already, or the disk refuses it.
@@ -96,6 +100,8 @@ class RunStore(RunDatabase):
                 number = self._execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
                 row, details, line = build_row(record, number, datetime.now(UTC).isoformat())
                 self._write_row(row, details)
+                for table in ("replies", "payments") if forget else ():
+                    self._execute(f"DELETE FROM {table} WHERE sample = ?", name_sample(record.key))
             self._append_copy(line)
 
     def records(self, without_trajectory: bool = False) -> Iterator[Record]:

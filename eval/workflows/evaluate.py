@@ -233,7 +233,7 @@ class _Evaluation:
         Raises:
             UserError: the budget of the run is used up, or another process has begun a run in the folder.
         """
-        budget, spent = self.config.run.max_cost_usd, read_spent_usd(self.store, self.folder)
+        budget, spent = self.config.run.max_cost_usd, read_spent_usd(self.store)
         if budget is not None and spent >= budget:
             raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={budget:g}; give it more.")
         if not self.config.run.resume and self.store.read_last_attempts():  # begun since `check_free`

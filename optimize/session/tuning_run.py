@@ -8,7 +8,7 @@ with open_tuning_run(config, splits, folder, console) as run:
 import functools
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +23,7 @@ from eval.execution.executors.contract import SampleHooks
 from eval.execution.executors.selection import create_executor
 from eval.execution.run_session import SessionRecorder, begin_session
 from eval.execution.termination import RunStoppedError, StopController
-from eval.runs.caches import MaskedReplies, SampleResults
-from eval.runs.call_log import CALL_LOG, CallLog
+from eval.runs.call_log import CallLog, SampleResults
 from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts
 from eval.runs.own_runs import is_own_run
@@ -65,7 +64,7 @@ class TuningRun:
         logs = stack.enter_context(RunLogs(self.folder, config.base.secrets(), config.base.log))
         self.stop = StopController(self.config.base.run.drain_seconds)
         self.answers = AnswerLog(logs, self.stop.stop_now)
-        self.call_log = stack.enter_context(closing(CallLog(self.folder / CALL_LOG)))
+        self.call_log = CallLog(store, config.base.secrets())
         search = store.read_result("search") or {}  # answers count only if their search is finished, and not repeated
         earlier = read_earlier_spend(self.call_log, self.recorder.state.wall_seconds)
         self.budget = Budget(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
@@ -127,7 +126,7 @@ class TuningRun:
         return trials
 
     def _create_context(self, sample_key: SampleKey) -> SampleContext:
-        replies = self._mask_replies(sample_key)
+        replies = self.call_log.for_sample(sample_key)
         return SampleContext(
             sample_key,
             self.config.base.limits,
@@ -135,9 +134,6 @@ class TuningRun:
             tool_log=SampleResults(replies),
             budget=self.budget.open_account(functools.partial(self.call_log.pay, sample_key)),
         )
-
-    def _mask_replies(self, sample_key: SampleKey) -> MaskedReplies:
-        return MaskedReplies(self.call_log.for_sample(sample_key), self.config.base.secrets)
 
     @functools.cached_property
     def reflection_lm(self) -> dspy.BaseLM:
@@ -156,7 +152,7 @@ class TuningRun:
         pay = functools.partial(self.call_log.pay, REFLECTION)
         return SampleContext(
             REFLECTION,
-            call_log=self._mask_replies(REFLECTION),
+            call_log=self.call_log.for_sample(REFLECTION),
             budget=self.budget.open_account(pay, reflection=True),
         )
 

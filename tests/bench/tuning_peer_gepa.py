@@ -40,6 +40,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 
 from eval.execution.budget import REFLECTION
 from eval.runs.call_log import CallLog
+from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import SampleKey
@@ -150,9 +151,9 @@ def _run_ours(job: Job) -> tuple[Shipped, int, list[Any], list[Any]]:
         tuned = tuning_command(Path(place), *options, *seeds, *job.extra, change=remember)
         verdict, splits = tuned.verdict, tuned.read("splits")
         train, val = ([known[each] for each in splits[part]] for part in ("train", "val"))
-        with contextlib.closing(CallLog(tuned.folder / "calls.db")) as log:  # the shortlist's are of later epochs
+        with RunStore(tuned.folder / "run.db", read_only=True) as store:  # the shortlist's are of later epochs
             samples = [REFLECTION, *(SampleKey(each.id, 1) for each in (*train, *val))]
-            requests = sum(log.sum_paid(sample).lm_calls for sample in samples)
+            requests = sum(CallLog(store).sum_paid(sample).lm_calls for sample in samples)
         if verdict["published"]:
             what, prompts = verdict["winner"]["candidate_id"], tuned.kept
             (chosen,) = [each for each in tuned.read("shortlist") if each["candidate_id"] == what]

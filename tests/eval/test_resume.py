@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +278,8 @@ def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(eval_command
     assert finished.code == 0
     after = summary(folder)
     assert (after["n"], after["accuracy"], after["usage"]["replayed_calls"]) == (1, 1.0, 2)
-    assert not (folder / "calls.db").exists(), "nothing is left in it"
+    with closing(sqlite3.connect(folder / "run.db")) as database:
+        assert database.execute("SELECT sample FROM replies UNION SELECT sample FROM payments").fetchall() == []
 
 
 HEAVY = ("dspy", "langgraph", "litellm", "openai", "pandas", "mlflow", "datasets", "scipy")

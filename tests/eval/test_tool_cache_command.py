@@ -32,12 +32,6 @@ def key(eval_command: EvalCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", KEY)
 
 
-@pytest.fixture(autouse=True)
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("eval.runs.caches.OUTPUTS", tmp_path / "outputs")
-    return tmp_path / "outputs"
-
-
 def options(model: ToolUser, search: TavilyServer, folder: Path, *rows: dict[str, Any]) -> list[str]:
     return [
         *("system=single_agent", "model=openai_compatible", f"model.base_url={model.base_url}"),
@@ -69,13 +63,12 @@ def test_a_run_that_was_killed_asks_for_no_search_twice(eval_command: EvalComman
             assert running_command.wait_until(lambda: len(model.requests) >= 2)
             running_command.end(signal.SIGKILL)
         assert (len(model.requests), len(search.requests)) == (2, 2)
-        with closing(sqlite3.connect(folder / "tools.db")) as database:
+        with closing(sqlite3.connect(folder / "run.db")) as database:
             kept = "".join(str(row) for row in database.execute("SELECT returned, events FROM tool_results"))
         assert "1874" in kept and KEY not in kept
-        assert KEY.encode() not in b"".join(each.read_bytes() for each in folder.glob("tools.db*"))
+        assert KEY.encode() not in b"".join(each.read_bytes() for each in folder.glob("run.db*"))
         resumed = eval_command(f"run.resume={folder}")
         assert (resumed.code, len(search.requests)) == (0, 2), resumed.err
     summary = json.loads((folder / "summary.json").read_text("utf-8"))
     assert asked(summary["usage"]) == (2, 2)
     assert summary["usage"]["replayed_calls"] == 1
-    assert not (folder / "tools.db").exists()

@@ -55,7 +55,7 @@ def left_alone(tmp_path_factory: pytest.TempPathFactory) -> LeftAlone:
 
 def dearest(folder: Path) -> tuple[int, float]:
     """Tokens and US dollars of the dearest question's requests: at least as much as any one request."""
-    with closing(sqlite3.connect(folder / "calls.db")) as database:
+    with closing(sqlite3.connect(folder / "run.db")) as database:
         query = "SELECT max(input_tokens + output_tokens), max(known_cost_usd) FROM payments"
         tokens, usd = database.execute(query).fetchone()
     return int(tokens), float(usd)

@@ -104,7 +104,7 @@ def test_a_kill_while_publishing_leaves_the_whole_set_or_none_and_is_made_good(
 def test_a_sealed_test_that_is_complete_comes_to_its_verdict_although_it_took_more_than_the_budget(
     tested: TunedRun, tmp_path: Path
 ) -> None:
-    with closing(sqlite3.connect(tested.folder / "calls.db")) as database:
+    with closing(sqlite3.connect(tested.folder / "run.db")) as database:
         (usd,) = database.execute("SELECT total(known_cost_usd) FROM payments").fetchone()
     run = TunedRun(copy_run(tested, tmp_path / "copy").folder, tested.options, tested.server)
     # As if the requests in flight at its end had cost more than was expected.

@@ -22,8 +22,7 @@ from eval.execution.budget import REFLECTION, Budget, BudgetSettings
 from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
-from eval.runs.caches import SampleResults
-from eval.runs.call_log import CallLog
+from eval.runs.call_log import CallLog, SampleResults
 from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM
@@ -171,7 +170,8 @@ def toy_search(
     system, samples, baseline = toy()
     model, prompts = model or CountedModel(), prompts or baseline
     ledger = Budget(budget or BudgetSettings(metric_calls=max_metric_calls))
-    with closing(CallLog(folder / "calls.db")) as call_log:
+    with RunStore(folder / "run.db") as store:
+        call_log = CallLog(store)
 
         def question(sample: SampleKey) -> SampleContext:
             log = call_log.for_sample(sample)
@@ -190,10 +190,9 @@ def toy_search(
         def stopped() -> str | None:
             return trials.stop_reason or ledger.refusal
 
-        store = RunStore(folder / "run.db")
         answering = LocalAnswering(runner, prompts)
         trials = Trials(answering, "tuning", question, known, ledger, store, threads, stop or StopController(say=print))
-        with store, closing(trials):
+        with closing(trials):
             student = Student(built, prompts, trials, agents)
             yield ToySearch(
                 model, trials, student, ledger, call_log, model.create_reflection_lm(), seed, threads, n_train, n_val,

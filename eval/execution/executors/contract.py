@@ -36,7 +36,7 @@ class SampleHooks:
     folder: Path  # of the run
     answers: AnswerLog
     read_replies: Callable[[SampleKey], Mapping[str, str]] = lambda key: {}  # that the call log has
-    is_search: bool = False  # the budget may refuse each request, and tool results are kept among the replies
+    is_search: bool = False  # the budget may refuse each request
 
 
 @dataclass(frozen=True)

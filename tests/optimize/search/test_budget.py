@@ -17,6 +17,7 @@ from eval.execution.budget import REFLECTION, Budget, BudgetSettings, Spend, rea
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
+from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.sample_context import LimitReachedError, Payment, RunBudget, SampleContext, SampleKey
@@ -153,8 +154,8 @@ def _settle_all(in_flight: list[tuple[RunBudget, bool, int]], seen: list[int]) -
 
 
 def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Path) -> None:
-    log = CallLog(tmp_path / "calls.db")
-    held = Budget(NO_LIMIT)
+    store = RunStore(tmp_path / "run.db")
+    log, held = CallLog(store), Budget(NO_LIMIT)
     for sample_key in (SampleKey("q1"), SampleKey("q1", epoch=2), SampleKey("reflection"), REFLECTION, REFLECTION):
         paid = lambda payment, sample_key=sample_key: log.pay(sample_key, payment)  # noqa: E731
         account = held.open_account(paid, reflection=sample_key == REFLECTION)
@@ -164,10 +165,9 @@ def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Pat
     account = held.open_account(lambda payment: log.pay(SampleKey("q2"), payment))
     account.reserve()
     account.settle(Payment())
-    log.close()
-    log = CallLog(tmp_path / "calls.db")
-    before = read_earlier_spend(log, seconds=7.0)
-    log.close()
+    store.close()
+    with RunStore(tmp_path / "run.db") as store:
+        before = read_earlier_spend(CallLog(store), seconds=7.0)
     assert before == Spend(0, 6, 2, 500, 100, 1.25, 1, 7.0)
     assert (before - held.spend()).lm_calls == 0
     resumed = ledger(before, lm_calls=8, usd=1.75)

@@ -31,8 +31,7 @@ from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import read_config
 from eval.execution.executors.cluster.messages import Call, Calls, RunSide, Start, WorkerSide
 from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc
-from eval.runs.caches import MaskedReplies, SampleResults, open_caches
-from eval.runs.call_log import Caches
+from eval.runs.call_log import SampleResults, open_shared_cache
 from eval.runs.logs import AnswerLog, RunLogs
 from mas.llm.limiter import BackoffTooLongError, Permit
 from mas.llm.profiles.profile import ModelProfile, Server
@@ -106,9 +105,7 @@ class _Worker(WorkerSide):
             config.check_model()  # its key is in the environment of that machine, or is not
         resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
         logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, run))
-        self.caches = Caches()
-        if not start.is_search:
-            self.caches = stack.enter_context(open_caches(config.cache, folder, config.redact))
+        self.shared_cache = stack.enter_context(open_shared_cache(config.cache))
         stack.enter_context(dspy.context(disable_history=True))
         stack.enter_context(relax_gc())
         self.questions = _Questions(run)
@@ -166,12 +163,10 @@ class _Worker(WorkerSide):
             self.run.finish(link.lease, trial.record, packed)
 
     def _open_context(self, link: "_SampleLink", key: SampleKey) -> SampleContext:
-        limits = self.config.limits
-        if not self.start.is_search:
-            return SampleContext(key, limits, link, link, self.caches.replies, self.caches.results)
-        replies = MaskedReplies(link, self.config.secrets)
-        reserve = functools.partial(self.questions.reserve, link.lease)
-        return SampleContext(key, limits, link, replies, tool_log=SampleResults(replies), ask_budget=reserve)
+        config, is_search = self.config, self.start.is_search
+        results = SampleResults(link) if is_search or config.cache.tools == "run" else None
+        reserve = functools.partial(self.questions.reserve, link.lease) if is_search else None
+        return SampleContext(key, config.limits, link, link, self.shared_cache, results, ask_budget=reserve)
 
     def _build_program(self, prompts: PromptSet) -> Program:
         if (label := digest(prompts)) not in self.programs:

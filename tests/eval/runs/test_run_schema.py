@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.runs.folder import FACTS, RECORDS
-from eval.runs.sqlite_file import (
-    MAX_VALUE_BYTES,
-)
+from eval.runs.run_schema import MAX_VALUE_BYTES
 from eval.runs.store import RunStore, StoreError
 from tests.eval.foreign_folder import edited
 from tests.eval.stored_run import answered, stored_run
