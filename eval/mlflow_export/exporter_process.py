@@ -19,13 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, NoReturn
 
-from structlog.types import FilteringBoundLogger
-
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_launcher import ExportRequest
 from eval.mlflow_export.tracked_run import COMPLETE, TrackedRun
 from eval.runs.folder import RunLock
-from eval.runs.logs import open_log
+from eval.runs.logs import Log, open_log
 from eval.runs.mlflow_state import STATE, ExportState, write_state
 from mas.runtime.errors import UserError, walk_chain
 
@@ -119,9 +117,7 @@ class Export(ABC):
     def close(self) -> None:
         """Close the run's files."""
 
-    def export(
-        self, ended: RunEnd, log: FilteringBoundLogger, sync_command: str = "", is_live: bool = True
-    ) -> ExportState:
+    def export(self, ended: RunEnd, log: Log, sync_command: str = "", is_live: bool = True) -> ExportState:
         """Send until the run is over and everything is sent, or MLflow has failed several times in a row.
 
         Args:
@@ -235,16 +231,16 @@ def run_exporter(open_export: Callable[[Path, Tracking, Redact], Export]) -> NoR
 def _export_folder(folder: Path, open_export: Callable[[Path, Tracking, Redact], Export]) -> int:
     request: ExportRequest = pickle.load(sys.stdin.buffer)
     ended = RunEnd(sys.stdin.buffer)
-    log, file = open_log(folder, "mlflow", request.secrets)
+    log = open_log(folder, "mlflow", request.secrets)
     lock = RunLock(folder / STATE)
     try:
         lock.take(LOCK_SECONDS)
         with closing(open_export(folder, request.tracking, request.redact)) as export:
             state = export.export(ended, log, request.sync_command)
         return 0 if state.complete else 3
-    except Exception:  # the boundary of a process that has nobody to raise to
-        log.error("the exporter failed", exc_info=True)
+    except Exception as error:  # noqa: BLE001  the boundary of a process that has nobody to raise to
+        log.error("the exporter failed", exception=error)
         return 1
     finally:
         lock.release()
-        file.close()
+        log.close()

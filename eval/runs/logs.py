@@ -1,4 +1,4 @@
-"""Logs of a run: JSON lines of structlog in `logs/`.
+"""Logs of a run: JSON lines in `logs/`.
 
 They say what a session is made of, when each answer begins and ends, what happens in between, and the memory it takes.
 
@@ -11,7 +11,6 @@ They say what a session is made of, when each answer begins and ends, what happe
 """
 
 import json
-import logging
 import os
 import resource
 import sys
@@ -22,9 +21,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
-
-import structlog
-from structlog.types import EventDict, FilteringBoundLogger
 
 from eval.config.evaluation import LogSettings
 from eval.runs.log_messages import describe_line
@@ -45,8 +41,6 @@ class LogSink(Protocol):
     """Destination of a log's lines."""
 
     def write(self, text: str) -> None: ...
-
-    def flush(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -77,9 +71,6 @@ class LogFile:
             while rest and not self._is_closed:
                 rest = rest[os.write(self._descriptor, rest) :]
 
-    def flush(self) -> None:
-        """Do nothing; loggers call this after every line."""
-
     def close(self) -> None:
         """Close the file. Closing twice is harmless."""
         with self._lock:
@@ -92,141 +83,57 @@ MAX_FIELD_CHARS = 500
 _MAX_STACK_CHARS = 20_000
 _STACKS = ("exception", "stack")  # fields that may be longer than the others
 _ENTRY_POINT, _SYSTEM = "entry_point", "multi_agent_system"
-_OWN_FIELDS = (
-    *("timestamp", "level", "event", "message", "run_id", "correlation_id", "task_id", "epoch", "attempt"),
-    *("exc_info", "self"),
-)
-
-
-def open_log(folder: Path, name: str, redact: Collection[str] = ()) -> tuple[FilteringBoundLogger, LogFile]:
-    """Return a log for another process that works on the run, and its file, which is to be closed.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    (folder / "logs").mkdir(exist_ok=True)
-    file = LogFile(folder / "logs" / f"{name}.log")
-    return _logger(file, _Shorten(redact), name, LogSettings(), folder.name), file
-
-
-class RunLogs:
-    """Logs of one run, opened for appending: a resumed run continues in the same files. Any thread may write."""
-
-    def __init__(
-        self,
-        folder: Path,
-        redact: Collection[str] = (),
-        settings: LogSettings | None = None,
-        open_sink: Callable[[Path], LogSink] = LogFile,
-    ) -> None:
-        """Open the files.
-
-        Args:
-            folder: of the run.
-            redact: secret values, written as `***` wherever they occur in a line.
-            settings: level of the lines, and whether they are shown; None: the defaults.
-            open_sink: returns where the lines of a file go.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
-        logs = folder / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
-        self._files = {name: open_sink(logs / f"{name}.log") for name in (_ENTRY_POINT, _SYSTEM)}
-        shorten, settings = _Shorten(redact), settings or LogSettings()
-        self.entry_point, self._system = (
-            _logger(file, shorten, name, settings, folder.name) for name, file in self._files.items()
-        )
-
-    def listener(self, thread_id: str, labels: Mapping[str, str | int]) -> Listener:
-        """Return a listener that writes the trace of one sample to the system's log, each line with the labels."""
-        log = self._system.bind(correlation_id=thread_id, **labels)
-
-        def listen(level: Level, event: str, fields: Mapping[str, object]) -> None:
-            log.log(_NUMBERS[level], event, **{_field_name(name): value for name, value in fields.items()})
-
-        return listen
-
-    def write(self, name: str, text: str) -> None:
-        """Add lines that a worker has made to one of the logs."""
-        self._files[name].write(text)
-
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, Exception):
-            self.entry_point.error("application failed", error=str(error), exc_info=error)
-        self.close()
-
-
-_NUMBERS: dict[Level, int] = {"info": 20, "warning": 30, "error": 40}
-
-
-def _field_name(name: str) -> str:
-    """Return the name of a system's own field, which must not replace one that every line has."""
-    return f"{name}_" if name in _OWN_FIELDS else name
-
-
-def _logger(
-    file: LogSink, shorten: "_Shorten", component: str, settings: LogSettings, run_id: str
-) -> FilteringBoundLogger:
-    """Return a logger with a configuration of its own: structlog's global one belongs to the application."""
-    logger: FilteringBoundLogger = structlog.wrap_logger(
-        structlog.WriteLogger(file),  # type: ignore[arg-type]  # it has `write` and `flush`
-        processors=[
-            _add_entry_fields,
-            structlog.processors.ExceptionRenderer(lambda exc_info: format_stack(exc_info[1])),
-            shorten,
-            *([_print_line] if settings.terminal else []),
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
-        context_class=dict,
-        cache_logger_on_first_use=True,
-    ).bind(component=component, run_id=run_id, correlation_id=run_id)
-    return logger
-
-
-def _add_entry_fields(logger: object, method: str, event_dict: EventDict) -> EventDict:
-    """Processor of structlog that adds what every line has: time (UTC), level and message."""
-    now = datetime.now(UTC)
-    event_dict["timestamp"] = f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}"
-    event_dict["level"] = _LEVELS.get(method, method.upper())
-    event_dict.setdefault("message", describe_line(event_dict))
-    return event_dict
-
-
-_LEVELS = {"warning": "WARN", "exception": "ERROR"}
-_TEXT = structlog.dev.ConsoleRenderer(colors=False)
-
-
-def _print_line(logger: object, method: str, event_dict: EventDict) -> EventDict:
-    """Processor of structlog that also shows the line on standard error, as text."""
-    print_line(str(_TEXT(logger, method, dict(event_dict))), error=True)
-    return event_dict
-
-
+_OWN_FIELDS = ("timestamp", "level", "event", "message", "run_id", "correlation_id", "task_id", "epoch", "attempt")
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40}
 _AS_THEY_ARE = (bool, int, type(None))
 
 
-class _Shorten:
-    """Processor of structlog that makes each field JSON, without secrets, and short."""
+class Log:
+    """One log: a line for each event, without secrets, its fields cut. Any thread may write."""
 
-    def __init__(self, redact: Collection[str]) -> None:
-        self._redact_text = build_redactor(tuple(sort_secrets([*redact])))
+    def __init__(
+        self, sink: LogSink, component: str, run_id: str, secrets: Collection[str], settings: LogSettings
+    ) -> None:
+        self.sink, self._shows = sink, settings.terminal
+        self._fields = {"component": component, "run_id": run_id, "correlation_id": run_id}
+        self._redact_text = build_redactor(tuple(sort_secrets([*secrets])))
+        self._least = _LEVELS[settings.level.lower()]
 
-    def __call__(self, logger: object, method: str, event_dict: EventDict) -> EventDict:
-        return {
-            name: value if type(value) in _AS_THEY_ARE else self._field(name, value)
-            for name, value in event_dict.items()
-        }
+    def debug(self, event: str, **fields: object) -> None:
+        self.write("debug", event, fields)
 
-    def _field(self, name: str, value: object) -> object:
+    def info(self, event: str, **fields: object) -> None:
+        self.write("info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.write("warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self.write("error", event, fields)
+
+    def write(self, level: str, event: str, fields: Mapping[str, object]) -> None:
+        """Add a line; an exception among the fields is written as its stack."""
+        if _LEVELS[level] < self._least:
+            return
+        now = datetime.now(UTC)
+        line: dict[str, object] = {**self._fields, **fields, "event": event}
+        line["timestamp"] = f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}"
+        line["level"] = "WARN" if level == "warning" else level.upper()
+        line.setdefault("message", describe_line(line))
+        line = {name: self._shorten(name, value) for name, value in line.items()}
+        if self._shows:
+            shown = " ".join(f"{name}={value!r}" for name, value in line.items() if name not in _OWN_FIELDS[:3])
+            print_line(f"{line['timestamp']} [{line['level']}] {event} {shown}", error=True)
+        self.sink.write(f"{json.dumps(line)}\n")
+
+    def close(self) -> None:
+        self.sink.close()
+
+    def _shorten(self, name: str, value: object) -> object:
+        if type(value) in _AS_THEY_ARE:
+            return value
+        if isinstance(value, BaseException):
+            value = format_stack(value)
         value = self._redact(value if isinstance(value, str) else to_jsonable(value))
         if isinstance(value, str):
             return _cut(value, _MAX_STACK_CHARS if name in _STACKS else MAX_FIELD_CHARS)
@@ -247,6 +154,73 @@ class _Shorten:
 
 def _cut(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+
+
+def open_log(folder: Path, name: str, secrets: Collection[str] = ()) -> Log:
+    """Return a log for another process that works on the run; it is to be closed.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    (folder / "logs").mkdir(exist_ok=True)
+    return Log(LogFile(folder / "logs" / f"{name}.log"), name, folder.name, secrets, LogSettings())
+
+
+class RunLogs:
+    """Logs of one run, opened for appending: a resumed run continues in the same files. Any thread may write."""
+
+    def __init__(
+        self,
+        folder: Path,
+        secrets: Collection[str] = (),
+        settings: LogSettings | None = None,
+        open_sink: Callable[[Path], LogSink] = LogFile,
+    ) -> None:
+        """Open the files.
+
+        Args:
+            folder: of the run.
+            secrets: written as `***` wherever they occur in a line.
+            settings: level of the lines, and whether they are shown; None: the defaults.
+            open_sink: returns where the lines of a file go.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        logs = folder / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        self._logs = {
+            name: Log(open_sink(logs / f"{name}.log"), name, folder.name, secrets, settings or LogSettings())
+            for name in (_ENTRY_POINT, _SYSTEM)
+        }
+        self.entry_point = self._logs[_ENTRY_POINT]
+
+    def listener(self, thread_id: str, labels: Mapping[str, str | int]) -> Listener:
+        """Return a listener that writes the trace of one sample to the system's log, each line with the labels."""
+        log, own = self._logs[_SYSTEM], {"correlation_id": thread_id, **labels}
+
+        def listen(level: Level, event: str, fields: Mapping[str, object]) -> None:
+            # A field of the system must not replace one that every line has.
+            named = {f"{name}_" if name in _OWN_FIELDS else name: value for name, value in fields.items()}
+            log.write(level, event, {**own, **named})
+
+        return listen
+
+    def write(self, name: str, text: str) -> None:
+        """Add lines that a worker has made to one of the logs."""
+        self._logs[name].sink.write(text)
+
+    def close(self) -> None:
+        for log in self._logs.values():
+            log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Exception):
+            self.entry_point.error("application failed", error=str(error), exception=error)
+        self.close()
 
 
 @dataclass(frozen=True)
@@ -309,9 +283,7 @@ def _name_sample(sample_id: str, epoch: int, attempt: int) -> dict[str, str | in
     return {"task_id": sample_id, "epoch": epoch, "attempt": attempt}
 
 
-def log_parts(
-    log: FilteringBoundLogger, system: str, config: Mapping[str, Any], prompts: PromptSet | None, program: Program
-) -> None:
+def log_parts(log: Log, system: str, config: Mapping[str, Any], prompts: PromptSet | None, program: Program) -> None:
     """Log what a session is made of.
 
     Args:

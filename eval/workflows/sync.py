@@ -207,8 +207,8 @@ def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequen
     from eval.mlflow_export.exporter_process import RunEnd
 
     request = ExportRequest.build(settings, _read_secrets(source, folder))
-    log, file = open_log(folder, "mlflow", request.secrets)
-    with closing(file), closing(source.open_export(folder, settings, request.redact)) as export:
+    log = open_log(folder, "mlflow", request.secrets)
+    with closing(log), closing(source.open_export(folder, settings, request.redact)) as export:
         command = shlex.join([*shlex.split(source.kind.format_sync_command(folder)), *overrides])
         state = export.export(RunEnd(), log, command, is_live=False)
         if export.is_open:

@@ -47,12 +47,12 @@ def exported(
     settings: LocalTracking,
 ) -> ExportState:
     """What came of it."""
-    export, (log, file) = RunExport(folder, settings, str), open_log(folder, "mlflow")
+    export, log = RunExport(folder, settings, str), open_log(folder, "mlflow")
     try:
         return export.export(RunEnd(), log, EVALUATION.format_sync_command(folder))
     finally:
         export.close()
-        file.close()
+        log.close()
 
 
 def in_mlflow(settings: LocalTracking, state: ExportState) -> TrackedRun:

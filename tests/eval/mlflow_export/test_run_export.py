@@ -81,7 +81,7 @@ def test_failures_while_the_run_goes_on_leave_all_attempts_at_its_end(
                 raise ConnectionError("down")
             return super().open_run()
 
-    log, file = open_log(folder, "mlflow")
-    with closing(file), os.fdopen(source, "rb") as said, closing(Unreachable(folder, local, str)) as export:
+    log = open_log(folder, "mlflow")
+    with closing(log), os.fdopen(source, "rb") as said, closing(Unreachable(folder, local, str)) as export:
         state = export.export(RunEnd(said), log)
     assert (state.complete, state.warning) == (True, None)

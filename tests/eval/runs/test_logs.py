@@ -20,15 +20,15 @@ def system_lines(folder: Path) -> list[dict[str, object]]:
 
 
 def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
-    with RunLogs(tmp_path, redact=[SECRET, SECRET[:6], ""]) as logs:
+    with RunLogs(tmp_path, [SECRET, SECRET[:6], ""]) as logs:
         logs.listener("t", {"task_id": "q1"})(
             "error", f"refused {SECRET}", {"error": f"key {SECRET} is bad", "deep": [{SECRET: SECRET}]}
         )
         logs.listener("t", {"task_id": "q1"})("info", "long", {"text": "x" * 490 + SECRET})
         try:
             raise ValueError(SECRET)
-        except ValueError:
-            logs.entry_point.exception("failed")
+        except ValueError as error:
+            logs.entry_point.error("failed", exception=error)
     written = "".join(path.read_text() for path in (tmp_path / "logs").iterdir())
     assert SECRET[:6] not in written
     first = system_lines(tmp_path)[0]
@@ -37,7 +37,7 @@ def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
 
 
 def test_a_value_neither_begins_a_line_nor_controls_a_terminal(tmp_path: Path) -> None:
-    with RunLogs(tmp_path, redact=[SECRET]) as logs:
+    with RunLogs(tmp_path, [SECRET]) as logs:
         logs.listener("t", {"task_id": "q1"})(
             "error", "tool failed", {"error": f"\x1b[31m{SECRET}\nagent finished \ud800"}
         )
@@ -50,8 +50,8 @@ def test_a_stack_in_a_log_has_neither_code_nor_folders(tmp_path: Path) -> None:
     with RunLogs(tmp_path) as logs:
         try:
             raise ValueError(f"cannot read {tmp_path}/a.csv")
-        except ValueError:
-            logs.entry_point.exception("failed")
+        except ValueError as error:
+            logs.entry_point.error("failed", exception=error)
     (line,) = lines(tmp_path / "logs" / "entry_point.log")
     call, message = str(line["exception"]).splitlines()
     assert call.startswith("tests.eval.runs.test_logs:") and message == "ValueError: cannot read a.csv"
@@ -118,7 +118,7 @@ def test_warnings_alone_are_written_with_the_level_warn(tmp_path: Path, level: s
 
 
 def test_a_session_that_fails_says_so_in_its_log(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="disk"), RunLogs(tmp_path, redact=[SECRET]):
+    with pytest.raises(ValueError, match="disk"), RunLogs(tmp_path, [SECRET]):
         raise ValueError(f"disk {SECRET}")
     (line,) = lines(tmp_path / "logs" / "entry_point.log")
     assert (line["message"], line["level"]) == ("Application failed: disk ***", "ERROR")

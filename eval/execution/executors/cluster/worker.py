@@ -187,8 +187,6 @@ class _SentLog:
     def write(self, text: str) -> None:
         self.run.log(self.name, text)
 
-    def flush(self) -> None: ...
-
     def close(self) -> None: ...
 
 

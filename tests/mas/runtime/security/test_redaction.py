@@ -59,7 +59,7 @@ def test_a_secret_inside_another_leaves_no_rest() -> None:
 
 def test_logs_and_what_goes_to_mlflow_are_masked_alike(tmp_path: Path) -> None:
     told = f"Basic {base64.b64encode(f'me:{KEY}'.encode()).decode()} {quote(KEY, safe='')}"
-    with RunLogs(tmp_path, redact=[KEY]) as logs:
+    with RunLogs(tmp_path, [KEY]) as logs:
         logs.entry_point.info("refused", reply=told)
     line = json.loads((tmp_path / "logs" / "entry_point.log").read_text("utf-8"))["reply"]
     request = ExportRequest.build(LocalTracking(folder=str(tmp_path)), [KEY])
