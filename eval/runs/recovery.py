@@ -9,10 +9,9 @@ from itertools import chain
 from pathlib import Path
 
 from eval.runs.folder import FACTS
-from eval.runs.record import Record, build_row, escape, join_line
+from eval.runs.record import Record, build_row, escape
 from eval.runs.run_schema import CALLS, NO_JSON, ROWS, SCHEMA, check_schema, insert_row, read_lines
 
-_NUMBERS = "SELECT row FROM details ORDER BY row"
 _NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
 
 _Key = tuple[str, str, int, int]  # columns of a row that no other row has
@@ -43,13 +42,6 @@ def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Co
         except _NO_SQLITE:
             damaged = None
     target.execute("BEGIN")
-    known: set[_Key] = set()
-    for key, record in _parse_records(chain(read_lines(folder), _read_whole_rows(damaged))):
-        with suppress(*NO_JSON):
-            if key not in known:
-                row, details, _ = build_row(record, len(known) + 1, _estimate_end(record))
-                insert_row(target, row, details)
-                known.add(key)
     meta, plan = _read_copied_facts(folder)
     if damaged is not None:
         with suppress(*_NO_SQLITE, *NO_JSON):
@@ -65,11 +57,18 @@ def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Co
                     target.execute(f"INSERT OR IGNORE INTO {table} VALUES({places})", values)
     target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
     target.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
+    known: set[_Key] = set()
+    for key, record in _parse_records(chain(read_lines(folder), _read_rows(damaged))):
+        with suppress(*NO_JSON):
+            if key not in known:
+                row, details, _ = build_row(record, len(known) + 1, _estimate_end(record))
+                insert_row(target, row, details)
+                known.add(key)
     target.execute("COMMIT")
     return len(known) if known or meta or plan else None
 
 
-def _parse_records(lines: Iterable[bytes | str]) -> Iterator[tuple[_Key, Record]]:
+def _parse_records(lines: Iterable[bytes]) -> Iterator[tuple[_Key, Record]]:
     """Yield the records among lines of any kind, with their keys."""
     for line in lines:
         with suppress(*NO_JSON):
@@ -79,17 +78,13 @@ def _parse_records(lines: Iterable[bytes | str]) -> Iterator[tuple[_Key, Record]
             yield key, record
 
 
-def _read_whole_rows(damaged: sqlite3.Connection | None) -> Iterator[str]:
-    """Yield the rows of a damaged database that can still be read, as lines of `records.jsonl`."""
-    if damaged is None:
-        return
-    numbers: dict[int, None] = {}
-    for order in ("ASC", "DESC"):  # from both ends up to a page that cannot be read
-        with suppress(*_NO_SQLITE):
-            numbers.update((number, None) for (number,) in damaged.execute(f"{_NUMBERS} {order}"))
-    for number in numbers:
-        with suppress(*_NO_SQLITE, *NO_JSON):
-            yield from (join_line(*row) for row in damaged.execute(f"{ROWS} WHERE row = ?", (number,)))
+def _read_rows(damaged: sqlite3.Connection | None) -> Iterator[bytes]:
+    """Yield the rows of a damaged database, as lines of `records.jsonl`, up to a page that cannot be read."""
+    if damaged is not None:
+        damaged.text_factory = bytes  # a byte that is no UTF-8 costs its row alone
+        with suppress(sqlite3.Error, TypeError):
+            for data, details in damaged.execute(ROWS):
+                yield data[:-1] + b", " + details[1:]
 
 
 def _estimate_end(record: Record) -> str:

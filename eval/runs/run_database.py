@@ -21,9 +21,8 @@ from threading import RLock
 from typing import Self
 
 from eval.runs.folder import FACTS, RECORDS, TUNING_FILE, RunInUseError, RunLock, is_in_use, write_lines
-from eval.runs.record import Record, Row, join_line
+from eval.runs.record import Row, join_line
 from eval.runs.run_schema import (
-    NO_JSON,
     ROWS,
     SCHEMA,
     SCHEMA_VERSION,
@@ -35,10 +34,12 @@ from eval.runs.run_schema import (
 )
 from mas.runtime.terminal import print_warning
 
-_SUSPECTS = """
-SELECT row, records.data, details.data FROM main.records NOT INDEXED LEFT JOIN details USING(row)
+_UNREADABLE = """
+SELECT 'row ' || row FROM main.records NOT INDEXED LEFT JOIN details USING(row)
 WHERE details.data IS NULL OR NOT json_valid(records.data) OR NOT json_valid(details.data)
-OR records.data GLOB '*[^ -~]*' OR details.data GLOB '*[^ -~]*'"""  # what is written is plain ASCII
+OR records.data GLOB '*[^ -~]*' OR details.data GLOB '*[^ -~]*'
+UNION ALL SELECT 'the facts about the run' FROM (SELECT value FROM main.meta UNION ALL SELECT data FROM main.questions)
+WHERE NOT json_valid(value) OR value GLOB '*[^ -~]*' LIMIT 1"""  # what is written is JSON in plain ASCII
 _BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
@@ -174,18 +175,11 @@ class RunDatabase:
             DamagedError: it cannot.
         """
         self._is_checked = True
-        (result,) = self._fetch("PRAGMA integrity_check(1)")[0]
+        (result,) = self._fetch("PRAGMA quick_check(1)")[0]
+        if result == "ok" and (unreadable := self._fetch(_UNREADABLE)):
+            result = f"{unreadable[0][0]} cannot be read"
         if result != "ok":
             raise DamagedError(f"{self.path} is damaged ({' '.join(str(result).split())[:200]})")
-        part = "the facts about the run"
-        try:
-            for (text,) in self._fetch("SELECT value FROM main.meta UNION ALL SELECT data FROM main.questions"):
-                json.loads(text)
-            for row, data, details in self._fetch(_SUSPECTS):
-                part = f"row {row}"
-                Record.from_dict(json.loads(join_line(data, details).encode("ascii")))
-        except NO_JSON as error:
-            raise DamagedError(f"{self.path} is damaged ({part} cannot be read)") from error
         if self._count_lines() > (n_rows := self._count_rows()):  # a row is written to the database first
             from eval.runs.recovery import read_keys
 

@@ -172,16 +172,6 @@ def test_rows_that_only_a_damaged_database_has_are_kept(n_lines: int, closed: Pa
     assert make_damaged(folder, n_lines) == [sample_id for sample_id in IDS if sample_id != "q5"]
 
 
-def test_a_row_whose_id_contradicts_its_index_is_noticed(closed: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(closed, folder)
-    content = (folder / "run.db").read_bytes()
-    assert content.count(b"q5t-q5") == 1  # in the row: epoch and attempt, which are 1, take no byte
-    (folder / "run.db").write_bytes(content.replace(b"q5t-q5", b"p5t-q5"))
-    read, *_ = check_nothing_is_lost(folder)
-    assert "is damaged" in read and "made again" in read
-
-
 def test_an_answer_that_lacks_a_field_is_named_with_the_remedy(closed: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(closed, folder)
