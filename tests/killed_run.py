@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eval.runs.run_info import RunInfo
-from eval.runs.store import AttemptKey, RunStore, StoreError
+from eval.runs.store import RunStore, StoreError
 from tests.command import RunFolder
 from tests.process import SCRIPT, SECONDS, Running, started
 from tests.servers.faults import FaultServer
@@ -95,13 +95,13 @@ class KilledRun(RunFolder):
         assert after[: len(before)] == before
         if after:
             with RunStore(self.folder / "run.db", read_only=True) as store:
-                keys = store.list_finished_keys()
+                keys = {(each["task_id"], each["epoch"], each["attempt"]) for each in store.correlation_ids()}
             assert len(keys) == len(after)
             assert self.acknowledged() <= keys
         shown = [int(count) for count in re.findall(r"^(\d+)/\d+ done", self.printed[-1], re.MULTILINE)]
         assert len(after) - len(before) >= max(shown, default=0)
 
-    def acknowledged(self) -> set[AttemptKey]:
+    def acknowledged(self) -> set[tuple[str, int, int]]:
         """The answers that the log calls finished."""
         log = self.folder / "logs" / "entry_point.log"
         lines = log.read_text("utf-8").splitlines() if log.exists() else []

@@ -35,19 +35,19 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     folder.mkdir(exist_ok=True)  # a candidate of a tuning run has none yet
     attribution = attribute_run(store)
     summary = replace(summarise_store(store, attribution), mlflow=read_link(folder))
-    info, planned = store.read_info(), store.list_planned_ids()
-    known = set(planned)
+    info, plan = store.read_info(), store.read_plan()
+    known = {each.id for each in plan}
     final = (each for each in store.final_records() if is_planned(each, info.epochs, known))
     write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in final))
     if not (store.is_copied() and (folder / RECORDS).exists()):
         write_lines(folder / RECORDS, store.lines())
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_summary(folder, summary)
-    shown = set(planned[: limit_questions(info.epochs)])
+    shown = {each.id for each in plan[: limit_questions(info.epochs)]}
     last = read_with_steps(store, lambda key: key[0] in shown and key[1] <= info.epochs)
     gold = find_gold_folder(store.path.resolve().parent)
     records = chain(attach_labels(last, info, gold), read_missing(store))
-    write_report(folder / REPORT, summary, records, store.read_plan(), describe_run(info, summary), attribution.links)
+    write_report(folder / REPORT, summary, records, plan, describe_run(info, summary), attribution.links)
     return summary
 
 

@@ -46,7 +46,6 @@ RESULT = "result "  # begins the keys in `meta` of what the phases of a tuning r
 UNFINISHED = ("quota_or_key",)  # error classes that say nothing about the sample: every later session runs it again
 _PAGE_ROWS = 200  # of records without details, some KB each
 
-AttemptKey = tuple[str, int, int]  # sample id, epoch, attempt
 LastAttempts = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
 
 
@@ -164,11 +163,6 @@ class RunStore(RunDatabase):
         rows = self._all(f"{query} GROUP BY sample_id, epoch", variant)
         return {(unescape(escaped_id), epoch): (attempt, kind) for escaped_id, epoch, attempt, kind in rows}
 
-    def list_finished_keys(self) -> set[AttemptKey]:
-        """Return (sample id, epoch, attempt) of every row, in error or not."""
-        rows = self._all("SELECT sample_id, epoch, attempt FROM records")
-        return {(unescape(escaped_id), epoch, attempt) for escaped_id, epoch, attempt in rows}
-
     def correlation_ids(self) -> Iterator[dict[str, Any]]:
         """Yield `task_id, thread_id, epoch, attempt` of every row, in the order they were written."""
         query = "SELECT sample_id, thread_id, epoch, attempt FROM records ORDER BY row"
@@ -205,10 +199,6 @@ class RunStore(RunDatabase):
         """Return the samples of the run in the dataset's order; each is to be answered `RunInfo.epochs` times."""
         rows = self._all("SELECT data FROM questions ORDER BY place")
         return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
-
-    def list_planned_ids(self) -> list[str]:
-        """Return the ids of the planned samples, in the same order."""
-        return [unescape(escaped_id) for (escaped_id,) in self._all("SELECT id FROM questions ORDER BY place")]
 
     def list_missing(self, epoch: int) -> list[PlannedQuestion]:
         """Return the planned samples that have no row of this epoch yet, in the same order."""

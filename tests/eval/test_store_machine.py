@@ -123,7 +123,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def compare(self, store: RunStore) -> None:
         assert list(store.records()) == list(self.rows.values())
-        assert store.list_finished_keys() == self.rows.keys()
+        assert [(each["task_id"], each["epoch"], each["attempt"]) for each in store.correlation_ids()] == [*self.rows]
         finals = {key[:2]: max(key2[2] for key2 in self.rows if key2[:2] == key[:2]) for key in self.rows}
         assert store.read_last_attempts() == {
             key: (attempt, self.rows[(*key, attempt)].error_class) for key, attempt in finals.items()

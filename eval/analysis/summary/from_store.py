@@ -37,7 +37,7 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
     Raises:
         StoreError: the store cannot be read.
     """
-    info, state = store.read_info(), store.read_state()
+    info, state, plan = store.read_info(), store.read_state(), store.read_plan()
     folder, config = store.path.resolve().parent, info.config
     prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
     used = None
@@ -58,12 +58,12 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
         no_measurement=info.describe_gold(),
         wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store),
         labels=LabelSet(tuple(info.task.labels)),
-        tags={each.id: each.tags for each in store.read_plan()},
+        tags={each.id: each.tags for each in plan},
         shown_tags=tuple(map(str, info.part("data").get("tags") or ())),
         extra_scorers={name: read_scorer_name(node) for name, node in info.part("extra_scorers").items()},
         stopped=_find_stop_reason(state.sessions, store),
         epochs=info.epochs,
-        sample_ids=set(store.list_planned_ids()),
+        sample_ids={each.id for each in plan},
         bad_rows=tuple(info.bad_rows),
         command=tuple(info.command or ()),
         sessions=tuple(state.sessions),

@@ -66,7 +66,7 @@ def flip(path: Path, draw: random.Random, times: int = 1) -> None:
 def read_all(store: RunStore) -> tuple[list[Record], RunInfo, RunState, list[str]]:
     ordered = sorted(store.records(), key=lambda record: IDS.index(record.sample_id))
     assert len(ordered) == len(store.read_last_attempts()) == len(list(store.correlation_ids()))
-    return ordered, store.read_info(), store.read_state(), store.list_planned_ids()
+    return ordered, store.read_info(), store.read_state(), [each.id for each in store.read_plan()]
 
 
 WHOLE = (RECORDS, INFO, STATE, IDS)
@@ -126,7 +126,7 @@ def test_what_is_in_neither_is_asked_again(closed: Path, tmp_path: Path) -> None
         (folder / name).write_bytes(content.replace(b"Which is q5", b"Which is \xffq", 2))
     with RunStore(folder / "run.db", warn=lambda message: None) as store:
         assert store.is_restored
-        (left,) = list_pending(store.list_planned_ids(), 1, store.read_last_attempts(), retry_errors=False)
+        (left,) = list_pending(IDS, 1, store.read_last_attempts(), retry_errors=False)
         assert left.sample_id == "q5"
         store.write(make("q5"))
     assert check_nothing_is_lost(folder) == []

@@ -92,7 +92,7 @@ def test_a_full_disk_is_a_sentence_and_earlier_rows_stay(tmp_path: Path) -> None
         store._database.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own stand-in for ENOSPC
         with pytest.raises(StoreError, match="disk has room"):
             store.write(make("q2", answer="x" * 100_000))
-        assert store.list_finished_keys() == {("q1", 1, 1)}
+        assert store.read_last_attempts() == {("q1", 1): (1, None)}
 
 
 def test_a_question_that_was_not_run_is_an_error_with_the_gold_answer_of_its_plan() -> None:
@@ -115,7 +115,7 @@ def test_readers_need_no_lock_see_new_rows_and_cannot_write(tmp_path: Path) -> N
     path = tmp_path / "run.db"
     with RunStore(path) as writer, RunStore(path, read_only=True) as reader:
         writer.write(make("q1"))
-        assert reader.list_finished_keys() == {("q1", 1, 1)}
+        assert reader.read_last_attempts() == {("q1", 1): (1, None)}
         with pytest.raises(StoreError, match="cannot be written"):
             reader.write(make("q2"))
     before = path.read_bytes()
