@@ -93,7 +93,7 @@ def task(arguments: list[str]) -> int:
     from eval.reports.regression_gate.verdict import print_gate, write_files
     from eval.reports.run_comparison.page import write_comparison
     from eval.runs.folder import write_lines
-    from eval.runs.foreign_run import refuse_unreadable
+    from eval.runs.own_runs import refuse_unreadable
 
     settings = read_gate_settings(given.metrics, given.margin or (), given.alpha) if given.gate else None
     with refuse_unreadable(*folders):

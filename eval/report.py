@@ -35,7 +35,7 @@ def task(arguments: list[str]) -> int:
     from eval.execution.console import Console  # heavier, and only needed for a run that exists
     from eval.reports.files import write_reports
     from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
-    from eval.runs.foreign_run import refuse_unreadable
+    from eval.runs.own_runs import refuse_unreadable
     from eval.runs.store import open_run
 
     try:

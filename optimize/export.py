@@ -23,7 +23,7 @@ from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
 from eval.runs.folder import REPORT, format_path
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import refuse_unreadable
 from mas.prompt_sets.prompt_set import write_prompt_set
 from mas.prompt_sets.shelf import check_name_is_free
 from mas.runtime.errors import UserError

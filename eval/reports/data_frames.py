@@ -17,7 +17,7 @@ from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.summary.from_store import read_missing, summarise_store
 from eval.analysis.summary.summarise import is_planned
 from eval.runs.find import find_run, list_runs
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.store import open_run
 from mas.runtime.errors import UserError

@@ -26,7 +26,7 @@ from eval.analysis.human_review.labels import (
 from eval.reports.step_tree import build_steps, cut_text, mark_answer
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, TUNING_FILE
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError

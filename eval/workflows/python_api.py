@@ -31,7 +31,7 @@ from eval.execution.console import Console, KeptOutput
 from eval.reports.data_frames import RunName, find_folders, samples_df
 from eval.reports.formats import format_floor, format_interval
 from eval.reports.summary_table import print_summary
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import refuse_unreadable
 from eval.runs.store import check_free
 from eval.runs.store import open_run as open_store
 from mas.agents.in_memory import name_object

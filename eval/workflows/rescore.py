@@ -46,8 +46,7 @@ from eval.reports.human_review import describe_changes
 from eval.reports.summary_table import choose_exit_code, print_report_path, print_summary
 from eval.runs.find import get_run_name, list_runs
 from eval.runs.folder import DATABASE, format_path, is_in_use, make_run_folder, read_kept_prompts
-from eval.runs.foreign_run import refuse_unreadable
-from eval.runs.own_runs import is_own_run, note_run
+from eval.runs.own_runs import is_own_run, note_run, refuse_unreadable
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free, open_run, read_run_info

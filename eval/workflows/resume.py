@@ -18,8 +18,7 @@ from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
 from eval.runs.find import LATEST, find_run, list_runs
 from eval.runs.folder import format_path, is_side
-from eval.runs.foreign_run import refuse_command, refuse_unreadable
-from eval.runs.own_runs import read_command
+from eval.runs.own_runs import read_command, refuse_command, refuse_unreadable
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import list_pending, open_run, read_run_info
 from mas.agents.in_memory import list_in_memory

@@ -31,9 +31,9 @@ from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import EVALUATION, ExportKind, ExportRequest, format_view_line
 from eval.runs.find import check_entries, find_run
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side
-from eval.runs.foreign_run import is_own_folder, refuse_unreadable
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link
+from eval.runs.own_runs import is_own_folder, refuse_unreadable
 from eval.runs.store import open_run, read_run_info
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line

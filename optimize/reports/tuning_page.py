@@ -22,7 +22,7 @@ from eval.reports.html.templates import load_scripts, load_template
 from eval.reports.summary_table import print_report_path
 from eval.runs.find import check_entries
 from eval.runs.folder import REPORT
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import refuse_unreadable
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls, print_line

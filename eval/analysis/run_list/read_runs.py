@@ -21,7 +21,7 @@ from eval.analysis.summary.from_store import GOING_ON, summarise_store
 from eval.analysis.summary.summary import Summary, build_from_json, read_summary
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, TUNING_FILE, is_in_use
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import refuse_unreadable
 from eval.runs.run_info import SILENT
 from eval.runs.store import open_run
 from eval.scorers.score import ACCURACY

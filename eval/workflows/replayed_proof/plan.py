@@ -23,8 +23,7 @@ from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, LocalSettings, read_config
 from eval.config.measured import RESUME, UNMEASURED
 from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, is_side
-from eval.runs.foreign_run import refuse_unreadable
-from eval.runs.own_runs import is_own_run
+from eval.runs.own_runs import is_own_run, refuse_unreadable
 from eval.runs.run_info import RunInfo, describe_task
 from eval.runs.store import open_run, read_run_info
 from eval.scorers.labels import LabelSet
