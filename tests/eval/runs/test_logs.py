@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from eval.config.evaluation import LogSettings
-from eval.runs.log_messages import describe_line
-from eval.runs.logs import LogFile, RunLogs
+from eval.runs.logs import LogFile, RunLogs, describe_line
 
 SECRET = "sk-abcdef123456"
 
