@@ -29,7 +29,6 @@ from eval.runs.run_schema import (
     ForeignDatabaseError,
     check_files,
     check_schema,
-    insert_row,
     read_lines,
 )
 from mas.runtime.terminal import print_warning
@@ -316,9 +315,6 @@ class RunDatabase:
         with self._access("read"), suppress(OSError):
             rows = self._execute(f"{ROWS} ORDER BY row")
             write_lines(self.path.with_name(RECORDS), (join_line(*row) for row in rows))
-
-    def _write_row(self, row: Row, details: str) -> None:
-        insert_row(self._get_connection(), row, details)
 
     def _write_meta(self, key: str, value: str) -> None:
         """Write a value of plain ASCII, as JSON is."""

@@ -33,7 +33,7 @@ from eval.runs.record import (
 from eval.runs.run_database import INFO, STATE, EmptyStoreError, RunDatabase
 from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
 from eval.runs.run_info import RunInfo, RunState
-from eval.runs.run_schema import NO_JSON
+from eval.runs.run_schema import NO_JSON, insert_row
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.security.redaction import Redact, redact_value
@@ -98,7 +98,7 @@ class RunStore(RunDatabase):
             with self._transaction():
                 number = self._execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
                 row, details, line = build_row(record, number, datetime.now(UTC).isoformat())
-                self._write_row(row, details)
+                insert_row(self._get_connection(), row, details)
                 for table in ("replies", "payments") if forget else ():
                     self._execute(f"DELETE FROM {table} WHERE sample = ?", name_sample(record.key))
             self._append_copy(line)
