@@ -10,9 +10,9 @@ from pathlib import Path
 
 from eval.runs.folder import FACTS
 from eval.runs.record import Record, build_row, escape
-from eval.runs.run_schema import CALLS, NO_JSON, ROWS, SCHEMA, check_schema, insert_row, read_lines
+from eval.runs.run_schema import NO_JSON, ROWS, SCHEMA, check_schema, insert_row, read_lines
 
-_NO_SQLITE = (sqlite3.Error, UnicodeDecodeError)
+_OTHERS = ("meta", "questions", "replies", "payments", "tool_results")  # tables besides the rows
 
 _Key = tuple[str, str, int, int]  # columns of a row that no other row has
 
@@ -36,27 +36,18 @@ def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Co
     Raises:
         sqlite3.Error: the new one cannot be written.
     """
+    target.execute("BEGIN")
+    with suppress(OSError, *NO_JSON), (folder / FACTS).open("rb") as file:
+        meta = {str(name): str(value) for name, value in json.loads(next(file, b"")).items()}
+        plan = [(str(sample_id), str(data)) for sample_id, data in map(json.loads, file)]
+        target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
+        target.executemany("INSERT OR IGNORE INTO questions(id, data) VALUES(?, ?)", plan)
     if damaged is not None:
         try:
             check_schema(damaged, SCHEMA)
-        except _NO_SQLITE:
+            _copy_tables(damaged, target)
+        except (sqlite3.Error, UnicodeDecodeError):
             damaged = None
-    target.execute("BEGIN")
-    meta, plan = _read_copied_facts(folder)
-    if damaged is not None:
-        with suppress(*_NO_SQLITE, *NO_JSON):
-            found = damaged.execute("SELECT key, value FROM meta")
-            meta = {**{key: json.dumps(json.loads(value)) for key, value in found}, **meta}
-        with suppress(*_NO_SQLITE, *NO_JSON):
-            found = damaged.execute("SELECT id, data FROM questions ORDER BY place")
-            plan = plan or [(sample_id, json.dumps(json.loads(data))) for sample_id, data in found]
-        for table in CALLS:
-            with suppress(*_NO_SQLITE):
-                for values in damaged.execute(f"SELECT * FROM {table}"):
-                    places = ", ".join("?" * len(values))
-                    target.execute(f"INSERT OR IGNORE INTO {table} VALUES({places})", values)
-    target.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
-    target.executemany("INSERT INTO questions(id, data) VALUES(?, ?)", plan)
     known: set[_Key] = set()
     for key, record in _parse_records(chain(read_lines(folder), _read_rows(damaged))):
         with suppress(*NO_JSON):
@@ -65,7 +56,16 @@ def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Co
                 insert_row(target, row, details)
                 known.add(key)
     target.execute("COMMIT")
-    return len(known) if known or meta or plan else None
+    is_empty = target.execute("SELECT 1 FROM meta UNION ALL SELECT 1 FROM questions LIMIT 1").fetchone() is None
+    return None if is_empty and not known else len(known)
+
+
+def _copy_tables(damaged: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy what can be read of all tables but those of the rows, as far as the new database has it not."""
+    for table in _OTHERS:
+        with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
+            for values in damaged.execute(f"SELECT * FROM {table}"):
+                target.execute(f"INSERT OR IGNORE INTO {table} VALUES({', '.join('?' * len(values))})", values)
 
 
 def _parse_records(lines: Iterable[bytes]) -> Iterator[tuple[_Key, Record]]:
@@ -92,11 +92,3 @@ def _estimate_end(record: Record) -> str:
     with suppress(ValueError):
         return (datetime.fromisoformat(record.started_at) + timedelta(seconds=record.wall_seconds)).isoformat()
     return datetime.now(UTC).isoformat()
-
-
-def _read_copied_facts(folder: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Return the facts about the run and its plan; nothing if their copy is damaged or gone."""
-    with suppress(OSError, *NO_JSON), (folder / FACTS).open("rb") as file:
-        meta = {str(name): str(value) for name, value in json.loads(next(file, b"")).items()}
-        return meta, [(str(sample_id), str(data)) for sample_id, data in map(json.loads, file)]
-    return {}, []

@@ -63,7 +63,6 @@ CREATE TABLE IF NOT EXISTS tool_results(
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
-CALLS = ("replies", "payments", "tool_results")  # tables whose loss costs calls and never a sample
 ROWS = "SELECT records.data, details.data FROM main.records NOT INDEXED JOIN details USING(row)"
 NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of JSON whose bytes went bad
 
