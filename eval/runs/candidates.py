@@ -24,12 +24,6 @@ _COLUMNS = "sample_id, epoch, attempt, thread_id, error_class, cost_usd, finishe
 def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInfo, results: dict[str, Any]) -> None:
     """Let a connection that only reads see the answers of one side of the sealed test, as those of an evaluation.
 
-    Args:
-        database: of the tuning run.
-        candidate_id: the side.
-        info: of the tuning run.
-        results: of its phases.
-
     Raises:
         UserError: there is no final verdict on a sealed test, or it was one of other prompts.
     """

@@ -36,13 +36,7 @@ _PROBE = ".probe"  # file by which it is seen that the folder can be written
 
 
 def make_run_folder(kind: str, name: str, given: str | None, parent: Path | None = None) -> Path:
-    """Make the folder of a new run.
-
-    Args:
-        kind: the command: `eval`.
-        name: part of the folder's name.
-        given: the folder itself, if the user chose it; relative to the current folder.
-        parent: where the folder is made; None: outputs/<kind>.
+    """Make the folder of a new run: `given`, or a new one with `name` in `parent`, which is else outputs/<kind>.
 
     Raises:
         UserError: it cannot be made or written.
@@ -69,9 +63,7 @@ _LEFTOVERS = (f"{Path(DATABASE).stem}.", "config.yaml", FIRST, "logs", "mlflow.j
 def check_empty(folder: Path, leftovers: bool = False) -> None:
     """Check that a folder chosen for a new run has nothing in it, for a run writes files with common names.
 
-    Args:
-        folder: that was chosen.
-        leftovers: whether what a process leaves that died before its run began may be there.
+    With `leftovers`, what a process has left that died before its run began may be there.
 
     Raises:
         UserError: something is there.
@@ -101,13 +93,7 @@ def _new(parent: Path, name: str) -> Path:
 def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> dict[str, str]:
     """Copy this session's prompt set into the run's folder, unless it is there: the set itself may be edited later.
 
-    Args:
-        folder: of the run.
-        names: `RunInfo.prompts` of the sessions before.
-        prompts: of this session.
-
-    Returns:
-        `RunInfo.prompts` of this session.
+    `names` are `RunInfo.prompts` of the sessions before; those of this session are returned.
     """
     if not names and (folder / FIRST / SET_FILE).is_file():  # of a process that died before its run began
         names = {FIRST: prompts.name}

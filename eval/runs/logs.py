@@ -49,11 +49,6 @@ class LogFile:
     """File opened for appending. Any thread may write, and any process: each call appends whole lines."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         if (size := os.fstat(self._descriptor).st_size) and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")  # ends the line that a kill cut off
@@ -157,11 +152,7 @@ def _cut(text: str, max_chars: int) -> str:
 
 
 def open_log(folder: Path, name: str, secrets: Collection[str] = ()) -> Log:
-    """Return a log for another process that works on the run; it is to be closed.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Return a log for another process that works on the run; it is to be closed."""
     (folder / "logs").mkdir(exist_ok=True)
     return Log(LogFile(folder / "logs" / f"{name}.log"), name, folder.name, secrets, LogSettings())
 
@@ -176,13 +167,7 @@ class RunLogs:
         settings: LogSettings | None = None,
         open_sink: Callable[[Path], LogSink] = LogFile,
     ) -> None:
-        """Open the files.
-
-        Args:
-            folder: of the run.
-            secrets: written as `***` wherever they occur in a line.
-            settings: level of the lines, and whether they are shown; None: the defaults.
-            open_sink: returns where the lines of a file go.
+        """Open the files of the run's folder; `secrets` are written as `***` wherever they occur in a line.
 
         Raises:
             OSError: the folder cannot be written.
@@ -284,15 +269,7 @@ def _name_sample(sample_id: str, epoch: int, attempt: int) -> dict[str, str | in
 
 
 def log_parts(log: Log, system: str, config: Mapping[str, Any], prompts: PromptSet | None, program: Program) -> None:
-    """Log what a session is made of.
-
-    Args:
-        log: of the entry point.
-        system: its name.
-        config: resolved, without secrets; each part is a line of the level `debug`.
-        prompts: that the program has; None: none of ours.
-        program: as built.
-    """
+    """Log what a session is made of; each part of its configuration, without secrets, is a line of level `debug`."""
     parts = {name: value for name, value in config.items() if isinstance(value, Mapping)}
     chosen = {name: part["name"] for name, part in parts.items() if isinstance(part.get("name"), str)}
     log.info("application started")

@@ -1,9 +1,6 @@
 """State of a run's copy in MLflow: `mlflow.json` in the run's folder, written by the process that sends it.
 
 Only messages depend on it: all ids in MLflow are derived, so a lost file costs no more than a look.
-
-    read_state(folder).complete        # True
-    read_link(folder)                  # {"uri": "sqlite:///…", "experiment_id": "1", "run_id": "0f3a…"}
 """
 
 import json
@@ -40,26 +37,18 @@ def read_state(folder: Path) -> ExportState | None:
 
 
 def write_state(folder: Path, state: ExportState) -> None:
-    """Write the whole file or nothing.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Write the whole file or nothing."""
     write_lines(folder / STATE, [json.dumps(asdict(state), indent=2)])
 
 
 def reset_state(folder: Path) -> None:
-    """Mark the copy as incomplete: the run goes on, and its exporter may die before it writes a state.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Mark the copy as incomplete: the run goes on, and its exporter may die before it writes a state."""
     if (state := read_state(folder)) is not None:
         write_state(folder, replace(state, complete=False, status="RUNNING", counts={}, warning=None))
 
 
 def read_link(folder: Path) -> dict[str, str] | None:
-    """Return the location of the run in MLflow, as `summary.json` has it."""
+    """Return the location of the run in MLflow as `summary.json` has it: uri, experiment_id and run_id."""
     state = read_state(folder)
     if state is None or not state.run_id:
         return None

@@ -34,12 +34,9 @@ _CONTENT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
 
 
 def note_run(run_id: str, folder: Path, command: Sequence[str] = ()) -> None:
-    """Add a session of a run. Without a writable list, the options of the run are typed again to resume it.
+    """Add a session of a run, with its overrides as typed, without secrets.
 
-    Args:
-        run_id: of the run.
-        folder: of the run.
-        command: the overrides as typed, without secrets.
+    Without a writable list, these are typed again to resume the run.
     """
     line = json.dumps({"id": run_id, "folder": str(folder.resolve()), "command": list(command)})
     with suppress(OSError, RuntimeError):

@@ -223,13 +223,7 @@ Row = tuple[Any, ...]  # of the store: columns in the order of its table
 
 
 def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, str]:
-    """Return a record as its row in `records`, its details, and the whole of it as one line of JSON, of plain ASCII.
-
-    Args:
-        record: to be stored.
-        number: of the row.
-        finished_at: UTC, ISO 8601.
-    """
+    """Return a record as its row in `records`, its details, and the whole of it as one line of JSON, of plain ASCII."""
     values = vars(record)
     data = _json({key: value for key, value in values.items() if key not in _DETAILS})
     details = _json({key: values[key] for key in _DETAILS})

@@ -25,11 +25,6 @@ def read_keys(folder: Path) -> set[_Key]:
 def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
     """Fill a new database, with empty tables, from the copies in the run's folder and with what only the old one has.
 
-    Args:
-        damaged: the old one; None: it is not there, or is no run's database.
-        folder: of the run.
-        target: the new one.
-
     Returns:
         Number of rows; None if nothing at all is left of the run.
 

@@ -224,13 +224,7 @@ def dump_config(config: Mapping[str, object]) -> str:
 def describe_task(
     samples: Iterable[Sample], scorer: object, revision: str | None, labels: Sequence[str] = ()
 ) -> TaskInfo:
-    """Return the digests of a task.
-
-    Args:
-        samples: all that are to be answered.
-        scorer: its configuration, as the run's own has it.
-        revision: of the dataset, as its publisher calls it.
-        labels: that the targets are.
+    """Return the digests of a task: all samples, and the scorer's configuration as the run's own has it.
 
     Raises:
         UserError: an attachment cannot be read.
@@ -263,11 +257,7 @@ def find_tuning_use(
 ) -> TuningUse | None:
     """Return which questions of a run its prompts were tuned on; None if nothing is known of the prompts.
 
-    Args:
-        sets: that the run was made with; more than one if it was resumed with others.
-        questions: of the run.
-        files: id → SHA-256 of the attachment.
-        before: the run as earlier sessions left it.
+    `sets` has more than one if the run was resumed with others, `before` is the run as earlier sessions left it.
     """
     sets = list(sets)
     edited = dict(before.tuning_use.edited) if before and before.tuning_use else {}

@@ -60,14 +60,11 @@ class RunStore(RunDatabase):
         path: Path,
         read_only: bool = False,
         warn: Callable[[str], None] = print_warning,
-        redact: Redact = str,
+        redact: Redact = str,  # removes secrets from the results that are written
     ) -> None:
         """Open the store as `RunDatabase` does; to be read, also that of a tuning run's candidate.
 
-        `redact` removes secrets from the results that are written.
-
         Raises:
-            StoreError: it cannot be opened.
             UserError: a candidate's answers are not to be read.
         """
         self.redact, folder = redact, path.parent
