@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
-from eval.contamination.forms import PASSAGE, FormIndex, Key, derive_whole_forms, extract_passages, split_items
-from eval.contamination.text import Reading
+from eval.contamination.forms import PASSAGE, FormIndex, Key, Reading, derive_whole_forms, extract_passages, split_items
 from mas.tools.browser.page import remove_controls
 from mas.tools.files.document import remove_line_marks
 from mas.tools.http.blocked_sites import BLOCKED_PAGE

@@ -29,13 +29,14 @@ from eval.contamination.forms import (
     Form,
     FormIndex,
     Key,
+    Reading,
     are_common,
     derive_forms,
     derive_inflected_forms,
     derive_whole_forms,
     extract_passages,
+    join_words,
 )
-from eval.contamination.text import Reading, join_words
 from eval.runs.run_info import list_offered_tools
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet

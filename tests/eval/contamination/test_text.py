@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.contamination.text import Reading, parse_quantity
+from eval.contamination.forms import Reading, parse_quantity
 
 
 @pytest.mark.parametrize(
