@@ -22,9 +22,10 @@ USAGE = "python eval/sync.py RUN [tracking=local|server] [tracking.option=value 
 
 
 def sync(arguments: list[str]) -> int:
-    from eval.workflows.sync import EVALUATIONS, run_sync
+    from eval.mlflow_export.exporter_launcher import EVALUATION
+    from eval.workflows.sync import run_sync
 
-    return run_sync(EVALUATIONS, arguments, USAGE)
+    return run_sync(EVALUATION, arguments, USAGE)
 
 
 if __name__ == "__main__":

@@ -17,19 +17,14 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 from eval.cli.command import exit_now, run_cli
-from eval.workflows.sync import RunSource, run_sync
-from optimize.mlflow_export.tuning_export import TUNING, TuningExport
-from optimize.session.config import read_config
-from optimize.session.tuning_store import find_tuning_run
+from eval.workflows.sync import run_sync
+from optimize.mlflow_export import TUNING
 
 USAGE = "python optimize/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
 
 
 def sync(arguments: list[str]) -> int:
-    source = RunSource(
-        "one tuning run", TUNING, find_tuning_run, TuningExport, lambda composed: read_config(composed).base
-    )
-    return run_sync(source, arguments, USAGE)
+    return run_sync(TUNING, arguments, USAGE)
 
 
 if __name__ == "__main__":

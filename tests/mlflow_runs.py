@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval.mlflow_export.values import derive_trace_id, get_record_key
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from tests.eval.command_line import Finished, question, write_questions
@@ -72,8 +71,10 @@ class CopyInMlflow:
 
     def span_of(self, record: Record, place: int) -> Any:
         """The span at that place of the record's trajectory, found by its name and its beginning."""
+        from eval.mlflow_export.traces import derive_trace_id
+
         step = record.trajectory[place]
-        trace = self.traces[derive_trace_id(get_record_key(record))]
+        trace = self.traces[derive_trace_id(record)]
         origin = min(span.start_time_ns for span in trace.data.spans)
         begin_ns = origin + round((step["start_seconds"] - record.trajectory[0]["start_seconds"]) * 1e9)
         return min(trace.data.spans, key=lambda span: (abs(span.start_time_ns - begin_ns), span.name))

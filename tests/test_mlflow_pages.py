@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.mlflow_export.values import derive_trace_id, get_record_key
+from eval.mlflow_export.traces import derive_trace_id
 from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH
 from tests.mlflow_runs import records_in_store
 from tests.pages.browser import browser, picture, see, why_not
@@ -137,7 +137,7 @@ def test_two_runs_are_compared_question_by_question(stored: Stored, page: Any) -
 
 def test_a_trace_is_a_tree_with_tokens_and_cost(stored: Stored, page: Any) -> None:
     record = next(each for each in records_in_store(stored.folders["priced"]) if each.usage.tool_calls)
-    page_of_trace = f"{stored.experiment}/traces?selectedEvaluationId={derive_trace_id(get_record_key(record))}"
+    page_of_trace = f"{stored.experiment}/traces?selectedEvaluationId={derive_trace_id(record)}"
     text = see(page, page_of_trace, "critic_planner", "read_file", "loopback")
     assert "orchestrator" not in text, "a span of its own would be empty"
     picture(page, stored.pictures, "mlflow-trace")

@@ -7,11 +7,10 @@ MLflow is not imported here, and no failure of the exporter is a failure of the 
         outcome = exporter.finish(print)                   # once the run's files are written
     outcome.warning, outcome.view_line
     # (None, "see it: make ui, then http://127.0.0.1:5000/#/experiments/1/runs/0f3a…")
-
-The exporter reads an `ExportRequest` from its standard input, whose end says that the run is over, or its process dead.
 """
 
 import pickle
+import pkgutil
 import shlex
 import subprocess
 import sys
@@ -20,14 +19,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from eval.cli.paths import OUTPUTS
 from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
 from eval.runs.folder import format_path
-from eval.runs.mlflow_state import STATE, read_link, read_state, reset_state
+from eval.runs.mlflow_state import STATE, read_link, read_state
 from mas.runtime.security.child_environment import NETWORK, build_child_environment
 from mas.runtime.security.redaction import build_redactor, sort_secrets
+
+if TYPE_CHECKING:
+    from eval.mlflow_export.exporter import Export
 
 LOG = "logs/mlflow.log"
 _PATIENT_SECONDS = 2.0  # of waiting, before a line says so
@@ -41,37 +43,43 @@ _OF_SERVER = (
 
 
 class ExportKind(NamedTuple):
-    """A kind of run that is exported: the module of its exporter, and the command that completes an export."""
+    """A kind of run that is exported: what it sends, and the command that completes an export."""
 
-    module: str  # started with `python -m`
+    export: str  # name of its subclass of `Export`, which is imported in the exporter's process
     script: str
     outputs: str  # folder under outputs/ whose runs the command finds by name
+    noun: str  # in messages
+
+    def load(self) -> "type[Export]":
+        kind: type[Export] = pkgutil.resolve_name(self.export)
+        return kind
 
     def format_sync_command(self, folder: Path) -> str:
         name = folder.name if folder.parent == OUTPUTS / self.outputs else format_path(folder)
         return f"python {self.script} {shlex.quote(name)}"
 
 
-EVALUATION = ExportKind("eval.mlflow_export.run_export", "eval/sync.py", "eval")
+EVALUATION = ExportKind("eval.mlflow_export.run_export:RunExport", "eval/sync.py", "eval", "one run")
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """Address of MLflow and secrets for the exporter; they never appear on a command line."""
+    """What an exporter is to send, and its secrets, which never appear on a command line."""
 
+    kind: ExportKind
     tracking: Tracking  # without user, password and token: these are in the environment, under MLflow's names
     secrets: tuple[str, ...]  # longest first
-    sync_command: str
+    sync_command: str = ""
 
     @classmethod
-    def build(cls, tracking: Tracking, secrets: Iterable[str], sync_command: str = "") -> Self:
+    def build(cls, kind: ExportKind, tracking: Tracking, secrets: Iterable[str], sync_command: str = "") -> Self:
+        found = tuple(sort_secrets([*secrets, *tracking.secrets()]))
         if isinstance(tracking, ServerTracking):
-            found = sort_secrets([*secrets, *tracking.secrets()])
-            return cls(replace(tracking, uri=tracking.address()), tuple(found), sync_command)
-        return cls(tracking, tuple(sort_secrets([*secrets])), sync_command)
+            tracking = replace(tracking, uri=tracking.address())
+        return cls(kind, tracking, found, sync_command)
 
-    def redact(self, text: str) -> str:
-        return build_redactor(self.secrets)(text)
+    def open_export(self, folder: Path) -> "Export":
+        return self.kind.load()(folder, self.tracking, build_redactor(self.secrets))
 
 
 class ExportOutcome(NamedTuple):
@@ -92,25 +100,20 @@ class ExporterLauncher:
         self.tracking, self.folder = tracking, folder
         self.sync_command = kind.format_sync_command(folder)
         self._process: subprocess.Popen[bytes] | None = None
-        self._problem: str | None = None
-        try:
-            if (folder / STATE).exists():  # of an earlier session
-                reset_state(folder)
+        with suppress(OSError):  # `finish` says then that MLflow does not have the run
+            (folder / STATE).unlink(missing_ok=True)  # of an earlier session: MLflow does not have this one
             if not isinstance(tracking, NoTracking):
-                self._start(ExportRequest.build(tracking, secrets, self.sync_command), kind.module)
-        except OSError as error:
-            self._problem = f"the process that sends the run to MLflow could not be started ({error})"
+                self._start(tracking, ExportRequest.build(kind, tracking, secrets, self.sync_command))
 
-    def _start(self, request: ExportRequest, module: str) -> None:
-        of_server = _OF_SERVER if isinstance(request.tracking, ServerTracking) else ()
-        environment = self.tracking.environment() if not isinstance(self.tracking, NoTracking) else {}
+    def _start(self, tracking: Tracking, request: ExportRequest) -> None:
+        of_server = _OF_SERVER if isinstance(tracking, ServerTracking) else ()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(self.folder)],
+            [sys.executable, "-P", "-m", __package__, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # so Ctrl-C in the terminal does not reach it
-            env=build_child_environment(*_OWN, *of_server, **environment),
+            env=build_child_environment(*_OWN, *of_server, **tracking.environment()),
         )
         if source := self._process.stdin:
             with suppress(OSError):  # it has died already; `finish` will report that
@@ -124,10 +127,10 @@ class ExporterLauncher:
         """
         if isinstance(self.tracking, NoTracking):
             return ExportOutcome()
-        code = self._wait(self.tracking.wait_seconds, show)
-        state, link, problem = read_state(self.folder), read_link(self.folder), self._problem
+        code, problem = self._wait(self.tracking.wait_seconds, show), ""
+        state, link = read_state(self.folder), read_link(self.folder)
         if code is None:
-            problem = problem or "MLflow does not have the whole run yet"
+            problem = "MLflow does not have the whole run yet"
         elif state is None or code not in (0, 3):
             how = f"by signal {-code}" if code < 0 else f"with code {code}, see {self.folder / LOG}"
             problem = f"the process that sends the run to MLflow ended {how}"

@@ -3,11 +3,9 @@
 `prompts/` in git stays the authority: a text is registered when a run has used it, and only if no version of that
 prompt has the same text. All sets of a system or of a user's program share its prompts, since MLflow compares versions
 of one prompt only; an alias names the version that a set has now. MLflow links by tags: `mlflow.linkedPrompts` of the
-run, and the experiments of a prompt, which its pages filter by. `MlflowClient.link_prompt_version_to_run` and
-`register_prompt` do the same, but use the process's own tracking URI and active experiment.
+run, and the experiments of a prompt, which its pages filter by.
 
-An agent's worked examples (demos) are a part of its prompt, so they are a part of the version: its template is the
-text, a line that says what follows, and the examples as JSON. `template.partition(DEMOS_MARK)` gives the text alone.
+A version's template is the agent's text, and after `DEMOS_MARK` its worked examples (demos) as JSON.
 
     register_prompts(run, read_prompt_set("baseline", AGENTS, "gaia", root))
     # [LinkedPrompt(name="gaia.planner", version="3"), …]        with the alias "baseline", if is_now=True
@@ -20,8 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from eval.mlflow_export.tracked_run import TrackedRun, read_pages
-from eval.mlflow_export.values import break_pictures
+from eval.mlflow_export.tracked_run import TrackedRun, break_pictures, read_pages
 from mas.prompt_sets.prompt_set import PromptSet
 
 if TYPE_CHECKING:
@@ -45,8 +42,7 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
     Args:
         run: in MLflow.
         prompts: all sets that the run has used, the last one last.
-        is_now: the last set is as it is used now, so its alias is set to these versions. Not for a run that is only
-            completed: the set may have newer texts by now.
+        is_now: the last set is as it is used now, so its alias is set to these versions.
 
     Raises:
         MlflowException: MLflow cannot be reached or refuses; a text of more than 100,000 characters is refused.
@@ -63,12 +59,7 @@ def register_prompts(run: TrackedRun, *prompts: PromptSet, is_now: bool = False)
 
 
 def name_owner(prompts: PromptSet, system: Mapping[str, object]) -> PromptSet:
-    """Return the set as the registry names it: prompts of a user's program belong to that program.
-
-    Args:
-        prompts: of a run.
-        system: its part of the run's configuration.
-    """
+    """Return the set as the registry names it: prompts of a user's program (`system.target`) belong to that program."""
     target = system.get("target")
     return replace(prompts, system=f"{prompts.system}.{target}") if target else prompts
 

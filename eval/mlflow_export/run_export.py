@@ -1,6 +1,4 @@
-"""Export of one evaluation from its store to MLflow, step by step.
-
-python -m eval.mlflow_export.run_export FOLDER      started by ExporterLauncher
+"""What an evaluation sends to MLflow of its store.
 
 export = RunExport(folder, LocalTracking(), redact=str)
 export.show()                      # the run in MLflow: its params, tags, prompts
@@ -10,6 +8,8 @@ export.end()                       # metrics, files, and the run closed as FINIS
 """
 
 import json
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,43 +17,45 @@ from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
+from eval.config.evaluation import read_config
 from eval.config.tracking import Tracking
-from eval.mlflow_export.exporter_process import Counts, Export, Redact, describe_failure, run_exporter
+from eval.mlflow_export.exporter import Counts, Export, Redact
 from eval.mlflow_export.prompt_registry import name_owner, register_prompts
-from eval.mlflow_export.run_page import (
-    build_page,
-    build_run_name,
-    compute_latencies,
-    read_end_ms,
-    read_start_ms,
-    write_artifacts,
-    write_page,
-)
-from eval.mlflow_export.tracked_run import Sent, TrackedRun, open_run
-from eval.mlflow_export.values import derive_assessment_id, derive_trace_id, get_record_key
-from eval.runs.folder import DATABASE, read_kept_prompts
+from eval.mlflow_export.run_page import build_page, build_run_name, read_end_ms, read_start_ms, write_page
+from eval.mlflow_export.tracked_run import TrackedRun, open_run
+from eval.runs.find import find_run
+from eval.runs.folder import read_kept_prompts
 from eval.runs.record import Record
 from eval.runs.store import RunStore
-from mas.prompt_sets.prompt_set import PromptSet
+from mas.runtime.errors import UserError
 
 BATCH_TRACES = 20  # in one call; larger batches were no quicker
 BATCH_CHARS = 4_000_000  # of their records: servers refuse a body of many megabytes
+FILES = (
+    *("summary.json", "answers.jsonl", "records.jsonl", "report.html", "config.yaml", "correlation_ids.jsonl", "logs"),
+)
 
 
 class RunExport(Export):
-    """Holds the run's store open for reading, and no more of it in memory than one batch of records."""
+    """Holds no more of the store in memory than one batch of records."""
+
+    find = staticmethod(find_run)
+    read_config = staticmethod(read_config)
 
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
-        """
-        Raises:
-            StoreError: the run's store cannot be read.
-        """
         super().__init__(folder, settings, redact)
-        self.store = RunStore(folder / DATABASE, read_only=True)
-        self.sent = Sent()  # what this process has sent
-        self._gold = find_gold_folder(folder.resolve())
-        self._there: set[str] = set()  # ids of traces that MLflow had before
-        self._row, self._read = 0, Sent()  # the last one that is done, and what there is up to it
+        self._there: Container[str] = ()  # ids of traces that MLflow had before
+        self._row, self._read = 0, Counter[str]()  # the last row that is done, and what there is up to it
+
+    @staticmethod
+    def prepare(folder: Path, store: RunStore) -> None:
+        """Write the files that a killed process could not write."""
+        from eval.reports.files import write_reports
+
+        if why := store.read_info().describe_gold():
+            raise UserError(f"{folder.name} is not sent to MLflow: {why}.")
+        if store.read_state().finished is not True or not (folder / "summary.json").is_file():
+            write_reports(folder, store)
 
     def open_run(self) -> TrackedRun:
         info = self.store.read_info()
@@ -68,39 +70,42 @@ class RunExport(Export):
 
     def send_new(self) -> int:
         """Send the next batch of records. An attempt that another replaces loses its verdict: averages count both."""
-        from eval.mlflow_export.assessments import CORRECT
+        from eval.mlflow_export.traces import CORRECT, derive_assessment_id, derive_trace_id, list_shown_steps
 
         row, records = self._read_batch()
         self._send([record for record in records if not self._has(record)])
         for record in records:  # also those that were there: the process that sent them may have died before this
             for attempt in range(1, record.attempt):
-                key = (*get_record_key(record)[:3], attempt)
-                self.run.tracing.delete_assessment(derive_trace_id(key), derive_assessment_id(key, CORRECT))
+                replaced = replace(record, attempt=attempt)
+                self.run.tracing.delete_assessment(derive_trace_id(replaced), derive_assessment_id(replaced, CORRECT))
         self._row = row
-        for record in records:
-            self._read = self._read.plus(_measure(record))
+        self._read.update(traces=len(records), spans=sum(len(list_shown_steps(each)) for each in records))
         return len(records)
 
-    def _send(self, records: list[Record]) -> None:
+    def _send(self, records: Sequence[Record]) -> None:
         """Send records in one call, and one at a time if MLflow refuses that: the others do not wait for a bad one."""
+        from eval.mlflow_export.traces import build_trace
+
         try:
-            self.sent = self.sent.plus(self.run.send(records))
+            run = self.run
+            self.sent += run.send([build_trace(record, run.experiment_id, run.run_id) for record in records])
         except Exception as error:  # noqa: BLE001 - whatever MLflow has against one, the others must not wait for it
             self.run.mark("not complete yet")  # raises if MLflow takes nothing at all
-            if len(records) > 1:
-                for record in records:
-                    self._send([record])
-            else:
-                self.refusal = self.redact(describe_failure(error, self.settings.address()))
+            if len(records) == 1:
+                self.refusal = self.describe_failure(error)
+            for record in records if len(records) > 1 else ():
+                self._send([record])
 
     def send_all_again(self) -> None:
         """Begin with the first record, also with what seems to be there: a crash leaves traces without their spans."""
-        self._there, self._row, self._read, self.refusal = set(), 0, Sent(), ""
+        self._there, self._row, self._read, self.refusal = (), 0, Counter(), ""
 
     def _has(self, record: Record) -> bool:
         """Return whether MLflow had the record; one that people have labelled since is sent again."""
+        from eval.mlflow_export.traces import derive_trace_id
+
         is_labelled = any(not each.is_applied for each in record.human)
-        return not is_labelled and derive_trace_id(get_record_key(record)) in self._there
+        return not is_labelled and derive_trace_id(record) in self._there
 
     def _read_batch(self) -> tuple[int, list[Record]]:
         """Read the next records, as many as one call should carry, and the row of the last one."""
@@ -110,13 +115,12 @@ class RunExport(Export):
             chars += len(line)
             if len(records) >= BATCH_TRACES or chars >= BATCH_CHARS:
                 break
-        return row, list(attach_labels(records, self.store.read_info(), self._gold, keeps_withdrawn=True))
+        gold = find_gold_folder(self.folder.resolve())
+        return row, list(attach_labels(records, self.store.read_info(), gold, keeps_withdrawn=True))
 
     def count(self) -> Counts:
-        found, stored = self.run.count(), self._read
-        for _, line in self.store.lines_after(self._row):  # none, unless MLflow refused everything
-            stored = stored.plus(_measure(Record.from_dict(json.loads(line))))
-        return {name: {"store": getattr(stored, name), "mlflow": getattr(found, name)} for name in Sent._fields}
+        found = self.run.count()
+        return {name: {"store": self._read[name], "mlflow": n} for name, n in found.items()}
 
     def end(self) -> None:
         """Write the whole page and the files, and close the run.
@@ -126,37 +130,22 @@ class RunExport(Export):
         summary, state = summarise_store(self.store, attribute_run(self.store)), self.store.read_state()
         self._write_page(summary)
         self._register_prompts(is_now=False)
-        write_artifacts(self.run, self.folder, self._read_prompts())
+        info = self.store.read_info()
+        for name in (*FILES, *read_kept_prompts(self.folder, info.prompts)):
+            if (self.folder / name).exists():
+                self.run.client.log_artifact(self.run.run_id, str(self.folder / name))
         status = "KILLED" if summary.stopped or state.finished is False else "FINISHED"
-        self.run.finish(status, read_end_ms(self.store.read_info(), state, self.store.last_finished_at()))
+        end_ms = read_end_ms(info, state, self.store.last_finished_at())
+        self.run.client.set_terminated(self.run.run_id, status, end_ms)
         self.state = replace(self.state, status=status)
 
-    def describe_sent(self) -> str:
-        if not self.sent.traces:
-            return "sent nothing new"
-        return "sent " + ", ".join(f"{number} {name}" for name, number in self.sent._asdict().items())
-
     def _write_page(self, summary: Summary | None) -> None:
-        info, numbers = self.store.read_info(), compute_latencies(self.store.final_records()) if summary else {}
-        write_page(self.run, build_page(info, summary, numbers, folder_name=self.folder.name, redact=self.redact))
+        info = self.store.read_info()
+        seconds = [each.wall_seconds for each in self.store.final_records()] if summary else []
+        write_page(self.run, build_page(info, summary, seconds, folder_name=self.folder.name, redact=self.redact))
 
     def _register_prompts(self, is_now: bool) -> None:
-        if prompts := self._read_prompts():
-            system = self.store.read_info().part("system")
-            register_prompts(self.run, *(name_owner(each, system) for each in prompts.values()), is_now=is_now)
-
-    def _read_prompts(self) -> dict[str, PromptSet]:
-        return read_kept_prompts(self.folder, self.store.read_info().prompts)
-
-    def close(self) -> None:
-        self.store.close()
-
-
-def _measure(record: Record) -> Sent:
-    from eval.mlflow_export.traces import list_shown_steps
-
-    return Sent(1, len(list_shown_steps(record)))
-
-
-if __name__ == "__main__":
-    run_exporter(RunExport)
+        info = self.store.read_info()
+        prompts = read_kept_prompts(self.folder, info.prompts).values()
+        if prompts:
+            register_prompts(self.run, *(name_owner(each, info.part("system")) for each in prompts), is_now=is_now)

@@ -1,38 +1,28 @@
-"""The page of a run in MLflow: params, tags, metrics, and the files of its folder.
+"""The page of a run in MLflow: params, tags, metrics.
 
 Made from the store's `RunInfo`, and the summary once there is one. It can be written any number of times: only what
 differs from MLflow's page is sent.
 
-    page = build_page(store.read_info(), summary, compute_latencies(store.final_records()), redact=config.redact)
-    write_page(run, page)
-    write_artifacts(run, run_folder, prompts)
+    write_page(run, build_page(store.read_info(), summary, redact=config.redact))
 """
 
 import json
 import math
 import re
-import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from eval.analysis.summary.summary import Summary
-from eval.mlflow_export.tracked_run import TrackedRun, to_ms
-from eval.mlflow_export.values import truncate
-from eval.runs.record import Record
+from eval.mlflow_export.tracked_run import TrackedRun, to_ms, truncate
 from eval.runs.run_info import RunInfo, RunState
 from eval.scorers.score import ACCURACY
-from mas.prompt_sets.prompt_set import PromptSet, name_prompt_file
 
 MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
 MAX_TAG_CHARS = 5000  # MLflow itself takes 8000
-MAX_LABELS = 30  # with metrics of their own
 PER_CALL = 100  # MLflow's limit for params and tags; metrics have a higher one
-ARTIFACTS = (
-    *("summary.json", "answers.jsonl", "records.jsonl", "report.html", "config.yaml", "correlation_ids.jsonl", "logs"),
-)
 CHANGED_TAG = "harness.config_changed"
 _PLAIN = (  # fields of the summary that are metrics under their own names
     *("accuracy", "accuracy_ci95", "n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored"),
@@ -49,11 +39,26 @@ class RunPage:
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
 
+    @classmethod
+    def build(
+        cls,
+        params: Mapping[str, str],
+        tags: Mapping[str, str],
+        metrics: Mapping[str, float],
+        redact: Callable[[str], str] = str,
+    ) -> Self:
+        """Return a page that MLflow accepts; `redact` takes secrets out of every param and tag."""
+        return cls(
+            {_name(name): truncate(redact(text), MAX_PARAM_CHARS) for name, text in params.items() if text},
+            {_name(name): truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items() if text},
+            {_name(name): value for name, value in metrics.items()},
+        )
+
 
 def build_page(
     info: RunInfo,
     summary: Summary | None = None,
-    numbers: Mapping[str, float] | None = None,
+    seconds: Sequence[float] = (),
     *,
     folder_name: str = "",
     redact: Callable[[str], str] = str,
@@ -63,17 +68,19 @@ def build_page(
     Args:
         info: facts about the run, from its store.
         summary: None while the run has not ended.
-        numbers: further metrics.
+        seconds: that each answer took.
         folder_name: name of the run's folder.
         redact: takes secrets out; every param and tag goes through it.
     """
     tags = {**info.origin, **_list_tags(info, summary), "run_folder": folder_name}
-    metrics = {**dict(_flatten_numbers(_select_numbers(summary)) if summary else ()), **(numbers or {})}
-    return RunPage(
-        params={name: truncate(redact(text), MAX_PARAM_CHARS) for name, text in flatten_params(info)},
-        tags={_name(name): truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items() if text},
-        metrics={_name(name): round(float(value), 6) for name, value in metrics.items()},
-    )
+    metrics = dict(flatten_numbers(_select_numbers(summary))) if summary else {}
+    if seconds:
+        import numpy as np
+
+        names = ("latency/question_p50_seconds", "latency/question_p95_seconds")
+        metrics |= dict(zip(names, np.quantile(seconds, (0.5, 0.95)).tolist(), strict=True))
+    rounded = {name: round(value, 6) for name, value in metrics.items()}
+    return RunPage.build(flatten_params(info), tags, rounded, redact)
 
 
 def build_run_name(info: RunInfo, folder_name: str) -> str:
@@ -87,11 +94,9 @@ def build_run_name(info: RunInfo, folder_name: str) -> str:
     return f"{name} (simulated)" if info.simulated else name
 
 
-def flatten_params(info: RunInfo) -> Iterator[tuple[str, str]]:
+def flatten_params(info: RunInfo) -> dict[str, str]:
     """Return the resolved configuration under dotted names, without model settings if no model of ours is called."""
-    shown = {**info.config, "model": {"name": "none"}} if info.model == "none" else info.config
-    for key, text in _flatten(shown):
-        yield _name(key), text
+    return dict(_flatten({**info.config, "model": {"name": "none"}} if info.model == "none" else info.config))
 
 
 def read_start_ms(info: RunInfo) -> int:
@@ -115,13 +120,11 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
 
     known = run.client.get_run(run.run_id).data
     params = [Param(name, text) for name, text in page.params.items() if name not in known.params]
-    other = {name: text for name, text in page.params.items() if known.params.get(name, text) != text}
-    wanted_tags = dict(page.tags)
-    if other:
-        wanted_tags[CHANGED_TAG] = truncate(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)
+    tags = [RunTag(name, text) for name, text in page.tags.items() if known.tags.get(name) != text]
+    if other := {name: text for name, text in page.params.items() if known.params.get(name, text) != text}:
+        tags.append(RunTag(CHANGED_TAG, truncate(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)))
     elif CHANGED_TAG in known.tags:  # it has returned to its first configuration
         run.client.delete_tag(run.run_id, CHANGED_TAG)
-    tags = [RunTag(name, text) for name, text in wanted_tags.items() if text and known.tags.get(name) != text]
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
     gone = [name for name in known.metrics if name.startswith(_MAY_VANISH)] if page.metrics else []
     wanted = {**dict.fromkeys(gone, math.nan), **page.metrics}  # MLflow cannot delete a metric
@@ -131,16 +134,6 @@ def write_page(run: TrackedRun, page: RunPage) -> None:
     for start in range(0, max(len(params), len(tags), len(metrics)), PER_CALL):
         part = slice(start, start + PER_CALL)
         run.client.log_batch(run.run_id, metrics=metrics[part], params=params[part], tags=tags[part])
-
-
-def write_artifacts(run: TrackedRun, folder: Path, prompts: Mapping[str, PromptSet]) -> None:
-    """Send the run's files that exist, and its prompts: folder in the run's → the set in it."""
-    for name in ARTIFACTS:
-        if (folder / name).exists():
-            run.client.log_artifact(run.run_id, str(folder / name))
-    for place, prompt_set in prompts.items():
-        for agent, text in prompt_set.texts.items():
-            run.client.log_text(run.run_id, f"{text}\n", f"{place}/{name_prompt_file(agent)}")
 
 
 def _list_tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
@@ -154,7 +147,6 @@ def _list_tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
         "prompts": Path(str(info.config.get("prompts") or "none")).name,
         "tools": ", ".join(sorted(system.get("tools") or {})),
         "harness.command": "" if info.command is None else json.dumps(info.command),
-        "harness.started_at": info.started_at,
     }
     if info.has_begun:
         found["simulated"] = json.dumps(info.simulated)
@@ -186,6 +178,9 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
     def select(group: Mapping[str, Any], value: str, *more: str) -> dict[str, Any]:
         return {"value": group[value], "ci95": group[f"{value}_ci95"], **{name: group[name] for name in more}}
 
+    def name_lost(kind: str, name: str, **_: object) -> str:
+        return name if kind in ("agent", "tool") else f"{kind}_{name}"
+
     def describe_overlap(overlap: Mapping[str, Any]) -> dict[str, Any]:
         return {"questions": overlap["n_questions"], "score_without": select(overlap, "score_without")}
 
@@ -199,18 +194,13 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
         "extra/": {name: select(extra, "score", "n_failed") for name, extra in found["extra_scorers"].items()},
         "errors/": summary.errors_by_class,
         "limits/": summary.limits,
-        "lost/": {
-            each["name"] if each["kind"] in ("agent", "tool") else f"{each['kind']}_{each['name']}": select(
-                each, "points"
-            )
-            for each in found["attribution"] or ()
-        },
+        "lost/": {name_lost(**each): select(each, "points") for each in found["attribution"] or ()},
         "agents/": {name: {"seconds": seconds} for name, seconds in summary.by_agent.items()},
         "critics/": found["critics"],
         "tools/": {
             name: {"calls": n, "errors": summary.tool_errors.get(name, 0)} for name, n in summary.calls_by_tool.items()
         },
-        "labels/": {**(by_label if len(by_label) <= MAX_LABELS else {}), **labels, "confusion": None},
+        "labels/": {**by_label, **labels, "confusion": None},
         "epochs/": found["by_epochs"] or {},
         "retried/": found["retried"],
         "judge/": found["scorer_usage"] if summary.scorer_usage.lm_calls else {},
@@ -219,16 +209,16 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _flatten_numbers(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+def flatten_numbers(tree: Mapping[str, Any], separator: str = "_", prefix: str = "") -> Iterator[tuple[str, float]]:
     """Yield the numbers of nested dictionaries, an interval as two; MLflow has no null."""
     for key, value in tree.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from _flatten_numbers(value, name if name.endswith("/") else f"{name}_")
+            yield from flatten_numbers(value, separator, name if name.endswith("/") else f"{name}{separator}")
         elif name.endswith("_ci95") and value is not None:
             yield from zip((f"{name}_low", f"{name}_high"), value, strict=True)
-        elif isinstance(value, int | float):
-            yield name.removesuffix("_value"), value
+        elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            yield name.removesuffix("_value"), float(value)
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -244,12 +234,3 @@ def _name(text: str) -> str:
     """Replace characters that MLflow does not allow in a name, and what makes it an unusual path."""
     parts = re.sub(r"[^\w\-. /]", "_", text, flags=re.ASCII).split("/")
     return "/".join(part for part in parts if part.strip(". "))[:250]
-
-
-def compute_latencies(records: Iterable[Record]) -> dict[str, float]:
-    """Return the median and the 95th percentile of the seconds that a question took, by the names of the metrics."""
-    seconds = [record.wall_seconds for record in records]
-    if not seconds:
-        return {}
-    cuts = statistics.quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
-    return {"latency/question_p50_seconds": cuts[49], "latency/question_p95_seconds": cuts[94]}

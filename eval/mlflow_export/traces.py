@@ -9,53 +9,67 @@ parts, the system prompt apart.
 
     to_chat_request({"system": "Be brief.", "messages": [{"role": "user", "parts": [{"type": "text", "text": "Hi"}]}]})
     # {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
+
+Ids are derived from run, sample, epoch and attempt of a record: sending it again meets the same rows.
 """
 
+import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mlflow.entities import Span, Trace, TraceData, TraceInfo, TraceState
+from mlflow.entities import Assessment, AssessmentSource, Expectation, Feedback, Span, Trace, TraceData, TraceInfo
 from mlflow.entities.trace_location import TraceLocation
+from mlflow.entities.trace_state import TraceState
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
-from eval.mlflow_export.assessments import build_assessments
-from eval.mlflow_export.values import (
-    ROOT,
-    clean_text,
-    derive_span_id,
-    derive_trace_id,
-    get_record_key,
-    to_json_text,
-    to_storable,
-    truncate,
-)
+from eval.execution.scoring import EXTRA
+from eval.mlflow_export.tracked_run import clean_text, truncate
 from eval.runs.record import Record
+from eval.scorers.score import read_value
 from mas.runtime.trace import Span as Step
 
 JsonObject = dict[str, Any]
 Message = Mapping[str, Any]  # {"role": …, "parts": […]}, whose parts are as DSPy has them: {"type": "text", "text": …}
 
+ROOT = 0  # the question's own span in a trajectory
 PREVIEW_CHARS = 1000  # the width of MLflow's column; pages pair the rows of two runs by the whole text
-_SPAN_TYPES = {
-    "question": "CHAIN",
-    "orchestrator": "CHAIN",
-    "agent": "AGENT",
-    "lm": "CHAT_MODEL",
-    "tool": "TOOL",
-    "scorer": "EVALUATOR",
-}
+_SPAN_TYPES = {"agent": "AGENT", "lm": "CHAT_MODEL", "tool": "TOOL", "scorer": "EVALUATOR"}  # of others: CHAIN
 _OF_RECORD = (  # its fields that are tags
     *("run_id", "level", "epoch", "attempt", "thread_id", "file", "score", "error_class", "error_component", "limit"),
 )
 _OF_USAGE = ("lm_calls", "retries", "tool_calls")
 _IN_OTHER_FIELDS = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd", "model")
+GOLD, CORRECT, ERROR_CLASS = "expected_response", "correct", "error_class"
+FORMAT_LOSS, FORMAT_OK = "format_loss", "format_ok"  # a part, and what MLflow shows: its pages paint False red
+_PICTURE_PARTS = ("image", "image_url", "input_image")  # types of parts of a message
 _RESOURCE = Resource({})
 _FLAGS = TraceFlags(TraceFlags.SAMPLED)
+
+
+def derive_trace_id(record: Record) -> str:
+    """Return `tr-` and 32 hex digits."""
+    return f"tr-{_digest(record)[:32]}"
+
+
+def derive_span_id(record: Record, number: int) -> str:
+    """Return 16 hex digits; `number` is the span's id in the record's trajectory."""
+    return _digest(record, "span", number)[:16]
+
+
+def derive_assessment_id(record: Record, name: str) -> str:
+    """Return `a-` and 32 hex digits."""
+    return f"a-{_digest(record, 'assessment', name)[:32]}"
+
+
+def _digest(record: Record, *parts: object) -> str:
+    key = (record.run_id, record.sample_id, record.epoch, record.attempt, *parts)
+    return hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def to_chat_request(inputs: JsonObject) -> JsonObject:
@@ -125,7 +139,7 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 def build_trace(record: Record, experiment_id: str, run_id: str) -> Trace:
     """Build the trace of one sample, epoch and attempt, with its assessments; `run_id` is MLflow's id of the run."""
-    trace_id, usage = derive_trace_id(get_record_key(record)), record.usage
+    trace_id, usage = derive_trace_id(record), record.usage
     # Nanoseconds since 1970, exact to the microsecond that `started_at` has.
     start_ns = round(datetime.fromisoformat(record.started_at).timestamp() * 1_000_000) * 1000
     response = f"error: {record.error}" if record.error else ""
@@ -199,7 +213,6 @@ class _SpanBuilder:
 
     def __init__(self, record: Record, trace_id: str, start_ns: int) -> None:
         self.record, self.trace_id, self.start_ns = record, trace_id, start_ns
-        self.key = get_record_key(record)
 
     def build(self, step: Step) -> ReadableSpan:
         is_root = step.id == ROOT
@@ -220,7 +233,7 @@ class _SpanBuilder:
         )
 
     def _context(self, number: int) -> SpanContext:
-        trace, span = int(self.trace_id[3:], 16), int(derive_span_id(self.key, number), 16)
+        trace, span = int(self.trace_id[3:], 16), int(derive_span_id(self.record, number), 16)
         return SpanContext(trace, span, is_remote=False, trace_flags=_FLAGS)
 
     def _ns(self, seconds: float) -> int:
@@ -228,24 +241,21 @@ class _SpanBuilder:
 
     def _attributes(self, step: Step) -> dict[str, str]:
         inputs, outputs, own, record = step.inputs, step.outputs, step.attributes, self.record
-        found: JsonObject = {
-            "mlflow.traceRequestId": self.trace_id,
-            "mlflow.spanType": _SPAN_TYPES.get(step.kind, "UNKNOWN"),
-        }
         if step.id == ROOT:
             inputs = {"question": record.question, **({"file": record.file} if record.file else {})}
             outputs = {"answer": record.answer, "reasoning_trace": record.reasoning_trace}
         elif step.kind == "lm":
             inputs, outputs = to_chat_request(inputs), to_chat_reply(outputs, own.get("finish_reason"))
-            found |= _model_attributes(step)
-        if inputs:
-            found["mlflow.spanInputs"] = inputs
-        if outputs:
-            found["mlflow.spanOutputs"] = outputs
-        if step.end_seconds is None:
-            found["cut_off"] = True
-        rest = {name: value for name, value in own.items() if value is not None and name not in _IN_OTHER_FIELDS}
-        return {name: to_json_text(value) for name, value in (found | rest).items()}
+        found: JsonObject = {
+            "mlflow.traceRequestId": self.trace_id,
+            "mlflow.spanType": _SPAN_TYPES.get(step.kind, "CHAIN"),
+            "mlflow.spanInputs": inputs or None,
+            "mlflow.spanOutputs": outputs or None,
+            "cut_off": True if step.end_seconds is None else None,
+            **(_model_attributes(step) if step.kind == "lm" else {}),
+            **{name: value for name, value in own.items() if name not in _IN_OTHER_FIELDS},
+        }
+        return {name: to_json_text(value) for name, value in found.items() if value is not None}
 
     def _events(self, step: Step, error: str | None, end: float) -> Iterator[Event]:
         if step.attributes.get("retry"):
@@ -279,20 +289,15 @@ def _split_model(step: Step) -> tuple[str, str]:
 
 def _model_attributes(step: Step) -> JsonObject:
     """Describe a call to a model. MLflow prices a span without a cost itself, so an unknown cost is 0, and marked."""
-    provider, model = _split_model(step)
-    cost_usd = step.attributes.get("cost_usd")
-    found: JsonObject = {
+    (provider, model), cost_usd = _split_model(step), step.attributes.get("cost_usd")
+    return {
         "mlflow.message.format": "openai",
         "mlflow.llm.model": model,
+        "mlflow.llm.provider": provider or None,
         "mlflow.llm.cost": _cost(cost_usd),
+        "mlflow.chat.tokenUsage": _tokens(step.attributes) if "input_tokens" in step.attributes else None,
+        "cost_unknown": True if cost_usd is None else None,
     }
-    if provider:
-        found["mlflow.llm.provider"] = provider
-    if "input_tokens" in step.attributes:
-        found["mlflow.chat.tokenUsage"] = _tokens(step.attributes)
-    if cost_usd is None:
-        found["cost_unknown"] = True
-    return found
 
 
 def _tokens(counts: JsonObject) -> dict[str, int]:
@@ -305,3 +310,67 @@ def _tokens(counts: JsonObject) -> dict[str, int]:
 def _cost(cost_usd: float | None) -> dict[str, float]:
     """Return the cost in US dollars. Records know a call's whole cost, not how it divides."""
     return {"input_cost": 0.0, "output_cost": 0.0, "total_cost": float(cost_usd or 0.0)}
+
+
+def to_storable(value: object) -> object:
+    """Return a copy that MLflow can store: the same structure, with texts repaired and cut."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        stored = {clean_text(str(key)): to_storable(item) for key, item in value.items()}
+        return stored | {"type": f"{stored['type']} (not shown)"} if stored.get("type") in _PICTURE_PARTS else stored
+    if isinstance(value, list | tuple):
+        return [to_storable(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_json_text(value: object) -> str:
+    """Return the value as MLflow keeps attributes of spans."""
+    return json.dumps(to_storable(value), ensure_ascii=False)
+
+
+# The assessments
+
+
+def build_assessments(record: Record, run_id: str, start_ns: int) -> Iterator[Assessment]:
+    """Build the assessments of a record; `run_id` is MLflow's.
+
+    They have the same names whatever the verdict: a new one replaces the old, but MLflow would keep one that is no
+    longer sent. A question in error is not correct, as in the accuracy.
+    """
+    done_ms = start_ns // 1_000_000 + round(record.wall_seconds * 1000)
+    for assessment in _list_assessments(record):
+        assessment.assessment_id = derive_assessment_id(record, assessment.name)
+        assessment.trace_id, assessment.span_id = derive_trace_id(record), derive_span_id(record, ROOT)
+        assessment.run_id, assessment.metadata = run_id, {"mlflow.assessment.sourceRunId": run_id}
+        assessment.create_time_ms = assessment.last_update_time_ms = done_ms
+        yield assessment
+
+
+def _list_assessments(record: Record) -> Iterator[Assessment]:
+    """Yield the assessments without ids and times. A judge leaves a span of its own, a rule leaves none."""
+    error = clean_text(record.error or "") or None
+    judges = [step["name"] for step in record.trajectory if step["kind"] == "scorer"]
+    judge = next((name for name in judges if not name.startswith(EXTRA)), None)
+    scorer = AssessmentSource("LLM_JUDGE", judge) if judge else AssessmentSource("CODE", "scorer")
+    if record.scored:
+        yield Expectation(GOLD, clean_text(record.target or ""), source=AssessmentSource("HUMAN", "dataset"))
+        why = clean_text(record.explanation) or (f"error: {error}" if error else None)
+        yield Feedback(CORRECT, record.correct, rationale=why, source=scorer)
+    for part, value in record.parts.items():
+        taken = part in (GOLD, CORRECT, ERROR_CLASS, FORMAT_OK)  # by a scorer of the user's own
+        name = FORMAT_OK if part == FORMAT_LOSS else f"part_{part}" if taken else part
+        yield Feedback(name, value == 0 if part == FORMAT_LOSS else to_storable(value), source=scorer)
+    for extra, found in record.extra_scores.items():
+        kind = "LLM_JUDGE" if f"{EXTRA}{extra}" in judges else "CODE"
+        why = clean_text(found.error or found.explanation) or None
+        source = AssessmentSource(kind, extra)
+        yield Feedback(f"extra_{extra}", to_storable(read_value(found.value)), rationale=why, source=source)
+    for verdict in record.human:
+        text = f"corrected to {verdict.target}" if verdict.target is not None else ""
+        why = clean_text(": ".join(filter(None, (text, verdict.note)))) or None
+        source = AssessmentSource("HUMAN", verdict.who or "unknown")
+        name = "human_review_question" if verdict.is_of_question else "human_review"
+        yield Feedback(name, verdict.label.replace("_", " "), rationale=why, source=source)
+    harness = AssessmentSource("CODE", "harness")
+    yield Feedback(ERROR_CLASS, record.error_class or "none", rationale=error, source=harness)

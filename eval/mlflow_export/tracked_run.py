@@ -1,31 +1,30 @@
-"""A run in MLflow: find or create it, send records to it as traces, and count what it has.
+"""A run in MLflow: find or create it, send traces to it, and count what it has.
 
 Sending the same again changes nothing. Whatever MLflow raises goes on to the caller (`mlflow.MlflowException`, mostly),
 who may call again: nothing is kept here that a failed call would spoil. A server that is down costs seconds, by the
 settings' `environment()`.
 
     run = open_run(LocalTracking(), "9c1f", name="gaia_gpt-4o-mini", start_ms=1_763_000_000_000, tags={"host": "box"})
-    run.send(records)          # Sent(traces=2, spans=61)
-    run.count()                # the same, of all that MLflow has of the run
-    run.finish("FINISHED", end_ms=1_763_000_060_000)
+    run.send([build_trace(record, run.experiment_id, run.run_id) for record in records])
+    run.count()                # Counter(traces=2, spans=61)
 """
 
 import logging
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from eval.config.tracking import LocalTracking, Tracking
-from eval.mlflow_export.values import clean_text
-from eval.runs.record import Record
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:  # MLflow is heavy, and reads its environment when it is imported: see `connect`
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Run, Trace
+    from mlflow.entities import Trace
     from mlflow.store.entities.paged_list import PagedList
     from mlflow.tracing.client import TracingClient
 
@@ -35,18 +34,9 @@ RUN_TAG = "harness.run_id"
 IN_MLFLOW_TAG = "harness.in_mlflow"
 COMPLETE = "complete"  # else the tag says what is missing
 PARENT_TAG = "mlflow.parentRunId"
+MAX_RESULTS = 50_000  # of a search, MLflow's limit; of traces it is 500
 _PAGE_TRACES = 500
 _LOCK_SECONDS = 60.0  # for another process that creates MLflow's tables
-
-
-class Sent(NamedTuple):
-    """Numbers of what MLflow has, or was sent."""
-
-    traces: int = 0
-    spans: int = 0
-
-    def plus(self, other: "Sent") -> "Sent":
-        return Sent(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 def connect(settings: Tracking) -> "tuple[MlflowClient, TracingClient]":
@@ -92,9 +82,9 @@ def open_run(
             stack.enter_context(FileLock(settings.path() / "mlflow.db.lock", timeout=_LOCK_SECONDS))
         client, tracing = connect(settings)
         own_id = _get_experiment_id(client, settings.experiment, settings.artifact_location())
-        experiments: Iterator[Experiment] = read_pages(lambda token: client.search_experiments(page_token=token))
-        names = {str(each.experiment_id): each.name for each in experiments} if has_traces else {}
-        found = list(search_runs(client, [*{own_id, *names}], f"tags.`{RUN_TAG}` = '{run_id}'"))
+        experiments = client.search_experiments(max_results=MAX_RESULTS) if has_traces else ()
+        names = {str(each.experiment_id): each.name for each in experiments}
+        found = client.search_runs([*{own_id, *names}], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=MAX_RESULTS)
         here = [each for each in found if str(each.info.experiment_id) == own_id]
         if not here and found:
             there = names[str(found[0].info.experiment_id)]
@@ -115,14 +105,6 @@ def read_pages(fetch: "Callable[[str | None], PagedList[T]]") -> Iterator[T]:
         yield from page
         if not (token := page.token):
             return
-
-
-def search_runs(
-    client: "MlflowClient", experiment_ids: Sequence[str], condition: str, order_by: Sequence[str] = ()
-) -> "Iterator[Run]":
-    """Search runs through all pages of the result."""
-    ids, order = list(experiment_ids), list(order_by) or None
-    return read_pages(lambda token: client.search_runs(ids, condition, order_by=order, page_token=token))
 
 
 def _get_experiment_id(client: "MlflowClient", name: str, location: str | None) -> str:
@@ -151,33 +133,22 @@ class TrackedRun:
     experiment_id: str
     run_id: str  # MLflow's
 
-    def begin(self) -> None:
-        """Show the run as running, also one that had ended and is resumed."""
-        self.client.update_run(self.run_id, status="RUNNING")
-
-    def finish(self, status: str, end_ms: int) -> None:
-        """Close the run: FINISHED, FAILED or KILLED."""
-        self.client.set_terminated(self.run_id, status, end_ms)
-
     def mark(self, text: str) -> None:
         """Say on the run's page whether all of the run is there."""
         self.client.set_tag(self.run_id, IN_MLFLOW_TAG, clean_text(text))
 
-    def send(self, records: Sequence[Record]) -> Sent:
-        """Send records as traces, in one call for their spans."""
-        from eval.mlflow_export.traces import build_trace
-
-        traces = [build_trace(record, self.experiment_id, self.run_id) for record in records]
+    def send(self, traces: "Sequence[Trace]") -> Counter[str]:
+        """Send traces, in one call for their spans."""
         for trace in traces:
             self.tracing.start_trace(trace.info)  # first: after log_spans it would have to merge into what is there
         spans = [span for trace in traces for span in trace.data.spans]
         if spans:
             self.tracing.log_spans(self.experiment_id, spans)
-        return Sent(len(traces), len(spans))
+        return Counter(traces=len(traces), spans=len(spans))
 
-    def count(self) -> Sent:
+    def count(self) -> Counter[str]:
         """Count inside of MLflow's database, as its own charts do, so that no trace is fetched."""
-        return Sent(self._sum("TRACES", "trace_count"), self._sum("SPANS", "span_count"))
+        return Counter(traces=self._sum("TRACES", "trace_count"), spans=self._sum("SPANS", "span_count"))
 
     def _sum(self, view: str, metric: str) -> int:
         from mlflow.entities.trace_metrics import AggregationType, MetricAggregation, MetricViewType
@@ -208,3 +179,35 @@ class TrackedRun:
 def to_ms(moment: str) -> int:
     """Convert a moment in ISO 8601 to milliseconds since 1970."""
     return round(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+# MLflow's pages render texts as Markdown, and descriptions as HTML too: a picture would be loaded from its host, which
+# then knows who reads the answer. An invisible character (zero width space) makes it a link, or plain text.
+_PICTURE = re.compile(
+    r"(?:!|\\u0021)(?=\[|\\u005b)|<(?=/?(?:img|image|picture|source|svg|video|audio|iframe|object|embed|link|style)\b)",
+    re.IGNORECASE,
+)
+MAX_TEXT_CHARS = 20_000  # of one text inside a span; the run's records.jsonl has it whole
+
+
+def clean_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    """Replace characters that no database stores, break pictures that a page would load, and cut the text."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    if "\x00" in text:
+        text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    if len(text) <= max_chars:
+        return break_pictures(text)
+    kept = break_pictures(text[:max_chars])
+    return f"{kept}\n[cut: the first {max_chars} of {len(text)} characters; records.jsonl has the whole]"
+
+
+def break_pictures(text: str) -> str:
+    """Return the text so that MLflow's pages load no picture for it."""
+    return _PICTURE.sub("\\g<0>\u200b", text)
+
+
+def truncate(text: str, max_chars: int) -> str:
+    """Cut the text to a column of fixed width, the mark of the cut included."""
+    cleaned = clean_text(text, max_chars=max(len(text), 1))
+    return cleaned if len(cleaned) <= max_chars else f"{cleaned[: max_chars - 1]}…"

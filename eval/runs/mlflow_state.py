@@ -4,7 +4,7 @@ Only messages depend on it: all ids in MLflow are derived, so a lost file costs 
 """
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from eval.runs.folder import write_lines
@@ -39,12 +39,6 @@ def read_state(folder: Path) -> ExportState | None:
 def write_state(folder: Path, state: ExportState) -> None:
     """Write the whole file or nothing."""
     write_lines(folder / STATE, [json.dumps(asdict(state), indent=2)])
-
-
-def reset_state(folder: Path) -> None:
-    """Mark the copy as incomplete: the run goes on, and its exporter may die before it writes a state."""
-    if (state := read_state(folder)) is not None:
-        write_state(folder, replace(state, complete=False, status="RUNNING", counts={}, warning=None))
 
 
 def read_link(folder: Path) -> dict[str, str] | None:

@@ -1,17 +1,15 @@
 """Send runs that have ended to MLflow, and count what is there: the workflow of `eval/sync.py` and `optimize/sync.py`.
 
-exit_code = run_sync(EVALUATIONS, ["latest", "tracking=local"], usage="python eval/sync.py RUN …")
+exit_code = run_sync(EVALUATION, ["latest", "tracking=local"], usage="python eval/sync.py RUN …")
 """
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dotenv import load_dotenv
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from eval.analysis.human_review import find_gold_folder
 from eval.cli.arguments import UserErrorParser
@@ -26,10 +24,10 @@ from eval.cli.command import (
 from eval.cli.hydra_compat import MISTAKES, compose_config
 from eval.cli.mistakes import describe_mistake
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.evaluation import EvalConfig, build_part, read_config
+from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
 from eval.mlflow_export.exporter_launcher import EVALUATION, ExportKind, ExportRequest, format_view_line
-from eval.runs.find import check_entries, find_run
+from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link
@@ -38,56 +36,26 @@ from eval.runs.store import open_run, read_run_info
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-if TYPE_CHECKING:
-    from eval.mlflow_export.exporter_process import Export, Redact
-
 EXPORTER_SECONDS = 60.0  # for an exporter to send its last batch and end
 
 
-@dataclass(frozen=True)
-class RunSource:
-    """A kind of run that can be sent to MLflow after its end."""
-
-    noun: str  # in messages
-    kind: ExportKind
-    find: Callable[[str], Path]  # the folder of the run of that name; UserError: there is none
-    open_export: "Callable[[Path, Tracking, Redact], Export]"
-    read_config: Callable[[DictConfig], EvalConfig]  # the part of its configuration that has secrets
-
-
-def _open_evaluation(folder: Path, settings: Tracking, redact: "Redact") -> "Export":
-    """Return the export of an evaluation, with the files that its process could not write if it was killed."""
-    from eval.mlflow_export.run_export import RunExport
-    from eval.reports.files import write_reports
-
-    if why := read_run_info(folder).describe_gold():
-        raise UserError(f"{folder.name} is not sent to MLflow: {why}.")
-    with open_run(folder) as store:
-        if store.read_state().finished is not True or not (folder / "summary.json").is_file():
-            write_reports(folder, store)
-    return RunExport(folder, settings, redact)
-
-
-EVALUATIONS = RunSource("one run", EVALUATION, find_run, _open_evaluation, read_config)
-
-
-def run_sync(source: RunSource, arguments: list[str], usage: str) -> int:
+def run_sync(kind: ExportKind, arguments: list[str], usage: str) -> int:
     """Run the command `sync.py RUN [tracking=…]`; return the exit code."""
-    name, overrides = _read_arguments(source, arguments, usage)
+    name, overrides = _read_arguments(kind, arguments, usage)
     load_dotenv(PROJECT_ROOT / ".env")
     try:
-        return sync_run(source, source.find(name), overrides)
+        return sync_run(kind, kind.load().find(name), overrides)
     except KeyboardInterrupt as interrupt:
         raise InterruptedRunError(
             f"stopped by {get_signal_name(interrupt)}; what was sent stays in MLflow; the same command sends the rest."
         ) from interrupt
 
 
-def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> tuple[str, list[str]]:
+def _read_arguments(kind: ExportKind, arguments: list[str], usage: str) -> tuple[str, list[str]]:
     """Return the name of a run, and the options of tracking."""
-    description = f"Send to MLflow what is missing there of {source.noun}, and count what is there."
+    description = f"Send to MLflow what is missing there of {kind.noun}, and count what is there."
     parser = UserErrorParser(usage=usage, description=description)
-    place = f"outputs/{source.kind.outputs}"
+    place = f"outputs/{kind.outputs}"
     parser.add_argument("words", nargs="*", metavar="RUN", help=f"latest, a name under {place}, or a run's folder")
     words = parser.parse_args(arguments).words
     overrides = [word for word in words if "=" in word]
@@ -95,7 +63,7 @@ def _read_arguments(source: RunSource, arguments: list[str], usage: str) -> tupl
         raise UserError(f"{other} is not an option here; give tracking=… and its options only.")
     names = [word for word in words if "=" not in word]
     if len(names) != 1:
-        raise UserError(f"name {source.noun}; {usage}.")
+        raise UserError(f"name {kind.noun}; {usage}.")
     return names[0], overrides
 
 
@@ -112,7 +80,7 @@ def send_labels(folders: Sequence[Path], gold: Path) -> None:
         if (folder / STATE).is_file() and find_gold_folder(folder.resolve()) == place:
             print_line(f"{folder.name}: sending its labels to MLflow …")
             try:
-                code = sync_run(EVALUATIONS, folder, [])
+                code = sync_run(EVALUATION, folder, [])
             except MISTAKES as error:
                 code = USER_ERROR
                 print_line(f"error: {folder.name}: {describe_mistake(error)}", error=True)
@@ -120,7 +88,7 @@ def send_labels(folders: Sequence[Path], gold: Path) -> None:
                 print_line(f"send them later with: {EVALUATION.format_sync_command(folder)}", error=True)
 
 
-def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
+def sync_run(kind: ExportKind, folder: Path, overrides: Sequence[str]) -> int:
     """Send one run; return the exit code.
 
     Raises:
@@ -135,7 +103,7 @@ def sync_run(source: RunSource, folder: Path, overrides: Sequence[str]) -> int:
     settings.check()
     with refuse_unreadable(folder), _lock_run(folder):
         try:
-            return _send(source, folder, settings, overrides)
+            return _send(kind, folder, settings, overrides)
         except OSError as error:
             print_line(f"stopped: the run's files cannot be written: {error}", error=True)
             return STOPPED
@@ -169,12 +137,12 @@ def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTrack
     return settings
 
 
-def _read_secrets(source: RunSource, folder: Path) -> Sequence[str]:
+def _read_secrets(kind: ExportKind, folder: Path) -> Sequence[str]:
     """Return the secrets of the configuration of a run that was made here."""
     if not is_own_folder(folder):
         return ()
     try:
-        return source.read_config(OmegaConf.create(read_run_info(folder).config)).secrets()
+        return kind.load().read_config(OmegaConf.create(read_run_info(folder).config)).secrets()
     except (*MISTAKES, ValueError):  # of another version of this program; what it wrote has no secrets
         return ()
 
@@ -203,16 +171,16 @@ def _lock_run(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _send(source: RunSource, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
-    from eval.mlflow_export.exporter_process import RunEnd
-
-    request = ExportRequest.build(settings, _read_secrets(source, folder))
+def _send(kind: ExportKind, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
+    request = ExportRequest.build(kind, settings, _read_secrets(kind, folder))
+    with open_run(folder) as store:
+        kind.load().prepare(folder, store)
     log = open_log(folder, "mlflow", request.secrets)
-    with closing(log), closing(source.open_export(folder, settings, request.redact)) as export:
-        command = shlex.join([*shlex.split(source.kind.format_sync_command(folder)), *overrides])
-        state = export.export(RunEnd(), log, command, is_live=False)
+    with closing(log), closing(request.open_export(folder)) as export:
+        state = export.export(None, log, shlex.join([*shlex.split(kind.format_sync_command(folder)), *overrides]))
         if export.is_open:
-            print_line(f"{folder.name}: {export.describe_sent()}")
+            sent = ", ".join(f"{number} {name}" for name, number in export.sent.items() if number)
+            print_line(f"{folder.name}: sent {sent or 'nothing new'}; {state.status}")
     if state.complete:
         print_line(f"in {state.uri}: " + ", ".join(f"{each['mlflow']} {name}" for name, each in state.counts.items()))
     if state.warning:

@@ -1,1 +1,7 @@
 """Export of tuning runs to MLflow: a parent run, one child per candidate, the published prompts."""
+
+from eval.mlflow_export.exporter_launcher import ExportKind
+
+TUNING = ExportKind(
+    "optimize.mlflow_export.tuning_export:TuningExport", "optimize/sync.py", "optimize", "one tuning run"
+)

@@ -1,9 +1,7 @@
-"""Export of a tuning run from its folder to MLflow; sending it again changes nothing, or adds what is new.
-
-    python -m optimize.mlflow_export.tuning_export FOLDER      started by ExporterLauncher
+"""What a tuning run sends to MLflow of its store; sending it again changes nothing, or adds what is new.
 
 Tuning runs have an experiment of their own: their proposals have no test results, and would bury the evaluations. A
-proposal is a child of the run, found by its `candidate_id`, with the diff to its parent's prompts. The folder has no
+proposal is a child of the run, found by its `candidate_id`, with the diff to its parent's prompts. The store has no
 times of proposals: in MLflow they begin in their order, a millisecond apart. Lists cut a name to a dozen characters, so
 it begins with what differs.
 
@@ -11,60 +9,50 @@ A run with a verdict, whatever that is, is FINISHED there; one that stopped befo
 """
 
 import json
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eval.config.tracking import Tracking
-from eval.mlflow_export.exporter_launcher import ExportKind
-from eval.mlflow_export.exporter_process import Counts, Export, Redact, run_exporter
+from eval.mlflow_export.exporter import Counts, Export, Redact
 from eval.mlflow_export.prompt_registry import name_owner, register_prompts
-from eval.mlflow_export.run_page import (
-    MAX_PARAM_CHARS,
-    MAX_TAG_CHARS,
-    RunPage,
-    flatten_params,
-    read_start_ms,
-    write_page,
-)
-from eval.mlflow_export.tracked_run import PARENT_TAG, TrackedRun, open_run, search_runs, to_ms
-from eval.mlflow_export.values import clean_text, truncate
+from eval.mlflow_export.run_page import RunPage, flatten_numbers, flatten_params, read_start_ms, write_page
+from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, clean_text, open_run, to_ms
 from eval.runs.folder import FACTS, REPORT, TUNING_FILE, VERDICT
-from eval.runs.run_info import RunInfo, dump_config
+from eval.runs.run_info import dump_config
 from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.publishing.prompt_diff import format_difference
 from optimize.reports.outcome import describe_outcome
 from optimize.search.optimizer import PARENT, Proposal
-from optimize.session.tuning_store import TuningSnapshot, read_tuning
+from optimize.session.config import read_config
+from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, take_snapshot
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-TUNING = ExportKind("optimize.mlflow_export.tuning_export", "optimize/sync.py", "optimize")
 EXPERIMENT_SUFFIX = "-tuning"  # after `tracking.experiment`
 CANDIDATE_TAG, KIND_TAG, KIND = "candidate_id", "harness.kind", "tuning"
 NOTE_TAG = "mlflow.note.content"  # the description on the run's page
-_MAX_NOTE_CHARS = 5000  # MLflow itself takes 8000
 _MAX_FILE_CHARS = 20_000_000
 
 
 class TuningExport(Export):
-    """The run with its proposals as children. One process at a time."""
+    """The run with its proposals as children."""
+
+    find = staticmethod(find_tuning_run)
+    read_config = staticmethod(lambda config: read_config(config).base)
 
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
         super().__init__(folder, replace(settings, experiment=settings.experiment + EXPERIMENT_SUFFIX), redact)
-        self._candidates: dict[str, object] = {}  # as they were sent
-        self._file_states: object = None  # of the folder, when it was sent last
-        self._files: dict[str, str] = {}  # as they were sent
+        self._n_sent = 0  # of the proposals
 
     def open_run(self) -> TrackedRun:
-        tuning = read_tuning(self.folder)
+        tuning = take_snapshot(self.store)
         return open_run(
             *(self.settings, tuning.info.run_id),
             name=tuning.name,
@@ -73,78 +61,65 @@ class TuningExport(Export):
             has_traces=False,  # sent to two experiments, it is in both
         )
 
+    def show(self) -> None:
+        write_page(self.run, build_tuning_page(take_snapshot(self.store)))
+
     def send_new(self) -> int:
-        """Send everything if a file has been written since; a file that is being written comes with the next call."""
-        places = [each for name in (FACTS, REPORT) if (each := self.folder / name).exists()]
-        states = [(each.stat().st_mtime_ns, each.stat().st_size) for each in places]
-        if states != self._file_states:
-            self._send()
-            self._file_states = states
-        return 0
+        """Send the proposals since the last call; what changes of one later, as its fresh score, is sent at the end."""
+        tuning = take_snapshot(self.store)
+        new = tuning.proposals[self._n_sent :]
+        if new:
+            self._send_proposals(tuning, new)
+            self.show()
+        self._n_sent += len(new)
+        return len(new)
 
-    def _send(self) -> TuningSnapshot:
-        tuning = read_tuning(self.folder)
-        write_page(self.run, build_tuning_page(tuning))
-        self._send_candidates(tuning)
-        for name, text in _build_files(tuning).items():
-            if self._files.get(name) != text:
-                self.run.client.log_text(self.run.run_id, self.redact(text), name)
-                self._files[name] = text
-        return tuning
-
-    def _send_candidates(self, tuning: TuningSnapshot) -> None:
-        """Bring every proposal up to what the folder has."""
+    def _send_proposals(self, tuning: TuningSnapshot, proposals: Sequence[Proposal]) -> None:
         there = find_children(self.run)
-        for number, proposal in enumerate(tuning.proposals, start=1):
-            candidate_id, page = proposal.candidate_id, _build_candidate_page(self.run, tuning, proposal)
-            name, diff = _name_candidate(tuning, proposal), _build_diff(tuning, proposal)
-            if self._candidates.get(candidate_id) == (name, page, diff):
-                continue
-            start_ms = read_start_ms(tuning.info) + number
-            child = there.get(candidate_id) or self.run.client.create_run(
+        for proposal in proposals:
+            start_ms = read_start_ms(tuning.info) + int(proposal.candidate_id.lstrip("c"))
+            name, page = _name_candidate(tuning, proposal), _build_candidate_page(self.run, tuning, proposal)
+            child = there.get(proposal.candidate_id) or self.run.client.create_run(
                 self.run.experiment_id, start_time=start_ms, tags=page.tags, run_name=name
             )
             sent = replace(self.run, run_id=str(child.info.run_id))
             if child.info.run_name != name:
                 sent.client.update_run(sent.run_id, name=name)
             write_page(sent, page)
-            if diff:
+            if diff := _build_diff(tuning, proposal):
                 sent.client.log_text(sent.run_id, diff, "prompt_diff.txt")
-            sent.finish("KILLED" if proposal.decision == "cut_off" else "FINISHED", start_ms)
-            self._candidates[candidate_id] = (name, page, diff)
+            status = "KILLED" if proposal.decision == "cut_off" else "FINISHED"
+            sent.client.set_terminated(sent.run_id, status, start_ms)
+            self.sent.update(proposals=proposal.candidate_id not in there)
 
     def end(self) -> None:
-        tuning = self._send()
+        tuning, run = take_snapshot(self.store), self.run
+        self._send_proposals(tuning, tuning.proposals)
+        self.show()
+        for name, text in _build_files(tuning).items():
+            run.client.log_text(run.run_id, self.redact(text), name)
         if tuning.published and tuning.winner and tuning.is_own:  # not of a run from elsewhere
             with suppress(UserError):  # somebody has changed the prompts
                 prompts = replace(tuning.get_prompts(tuning.winner), name=tuning.task.name)
-                register_prompts(self.run, name_owner(prompts, tuning.info.part("system")), is_now=True)
+                register_prompts(run, name_owner(prompts, tuning.info.part("system")), is_now=True)
         status = "FINISHED" if tuning.verdict else "KILLED"
         ended_at = tuning.state.last_session.ended_at
         written_ms = round((self.folder / FACTS).stat().st_mtime * 1000)  # of a run that was killed
-        self.run.finish(status, to_ms(ended_at) if ended_at else written_ms)
+        run.client.set_terminated(run.run_id, status, to_ms(ended_at) if ended_at else written_ms)
         self.state = replace(self.state, status=status)
 
     def count(self) -> Counts:
-        wanted = {each.candidate_id for each in read_tuning(self.folder).proposals}
+        wanted = {each.candidate_id for each in take_snapshot(self.store).proposals}
         return {"proposals": {"store": len(wanted), "mlflow": len(wanted & find_children(self.run).keys())}}
-
-    def describe_sent(self) -> str:
-        counts = self.state.counts.get("proposals", {"store": 0, "mlflow": 0})
-        return f"{self.state.status}, {counts['mlflow']} of {counts['store']} proposals in {self.settings.address()}"
-
-
-# A proposal
 
 
 def find_children(parent: TrackedRun) -> "dict[str, Run]":
     """Map each candidate to its run in MLflow, the oldest of several."""
-    found: dict[str, Run] = {}
     condition = f"tags.`{PARENT_TAG}` = '{parent.run_id}'"
-    for each in search_runs(parent.client, [parent.experiment_id], condition, ["attributes.start_time ASC"]):
-        if name := each.data.tags.get(CANDIDATE_TAG):
-            found.setdefault(name, each)
-    return found
+    found = parent.client.search_runs(
+        [parent.experiment_id], condition, max_results=MAX_RESULTS, order_by=["attributes.start_time DESC"]
+    )
+    return {each.data.tags[CANDIDATE_TAG]: each for each in found if CANDIDATE_TAG in each.data.tags}
 
 
 def _name_candidate(tuning: TuningSnapshot, proposal: Proposal) -> str:
@@ -171,9 +146,9 @@ def _build_candidate_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: 
         NOTE_TAG: "\n\n".join(filter(None, [_build_notice(tuning), proposal.reason])),
     }
     scores = ("val_score", "minibatch_before", "minibatch_after", "spend")
-    numbers = {name: getattr(proposal, name) for name in scores} | {"fresh_score": fresh.get("fresh_score")}
-    metrics = dict(_list_metrics(numbers | _name_interval("fresh_ci95", fresh.get("fresh_ci95"))))
-    return RunPage(tags=_cut(tags, MAX_TAG_CHARS), metrics=metrics)
+    numbers = {name: getattr(proposal, name) for name in scores}
+    numbers |= {name: fresh.get(name) for name in ("fresh_score", "fresh_ci95")}
+    return RunPage.build({}, tags, dict(flatten_numbers(numbers, ".")))
 
 
 def _build_diff(tuning: TuningSnapshot, proposal: Proposal) -> str:
@@ -185,14 +160,11 @@ def _build_diff(tuning: TuningSnapshot, proposal: Proposal) -> str:
         return ""
 
 
-# The run
-
-
 def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
+    """Build the page of the run itself."""
     info, task, verdict = tuning.info, tuning.task, tuning.verdict
     own = {"name": task.name, "system": info.system, "model": info.model, "reflection_model": task.reflection_model}
     own |= {"optimizer": task.optimizer, "seed": str(task.seed)}
-    params = {**dict(flatten_params(RunInfo(config=info.config))), **{name: text for name, text in own.items() if text}}
     tags = {  # user, machine, process and state of the code first
         name if name.startswith(("mlflow.", "harness.")) else f"origin.{name}": text
         for name, text in info.origin.items()
@@ -207,31 +179,33 @@ def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
         "model": info.model,
         "simulated": json.dumps(info.simulated),
         "run_folder": tuning.folder.name,
-        NOTE_TAG: truncate(_describe_tuning(tuning), _MAX_NOTE_CHARS),
+        NOTE_TAG: _describe_tuning(tuning),
     }
     if verdict:
         tags |= {"published": json.dumps(tuning.published), "finish_reason": verdict["finish_reason"]}
         tags["winner"] = tuning.winner or ""
-    return RunPage(_cut(params, MAX_PARAM_CHARS), _cut(tags, MAX_TAG_CHARS), _build_metrics(tuning))
+    return RunPage.build({**flatten_params(info), **own}, tags, dict(flatten_numbers(_select_numbers(tuning), ".")))
 
 
-def _build_metrics(tuning: TuningSnapshot) -> dict[str, float]:
+def _select_numbers(tuning: TuningSnapshot) -> dict[str, object]:
     verdict, fresh = tuning.verdict, tuning.shortlist.get(PARENT) or {}
     decisions = Counter(each.decision for each in tuning.proposals)
     scores = [each.val_score for each in tuning.proposals if each.val_score is not None]
-    numbers = {name: verdict.get(name) for name in ("gain", "gain_shrunken", "null_gain", "p", "sealed", "cost")}
-    numbers |= _name_interval("gain_ci95", verdict.get("gain_ci95"))
+    names = ("gain", "gain_ci95", "null_gain", "p", "sealed", "cost")
+    numbers = {name: verdict.get(name) for name in names}
     metric = str(verdict.get("metric", ACCURACY)).replace(" ", "_")
     for side in ("baseline", "winner"):
         result = verdict.get(side) or {}
         numbers |= {f"{side}_{metric}": result.get("score"), f"{side}_accuracy": result.get("accuracy")}
-        numbers |= _name_interval(f"{side}_{metric}_ci95", result.get("score_ci95"))
-        numbers |= _name_interval(f"{side}_accuracy_ci95", result.get("ci95"))
-    numbers |= {f"baseline_{name}": fresh.get(name) for name in ("val_score", "fresh_score")}
-    numbers |= {"spend": verdict.get("spend") or tuning.state.spend, "best_val_score": max(scores, default=None)}
-    numbers["sealed_opened_before"] = tuning.read_part("sealed").get("n_earlier")
-    numbers["proposals"] = {name: decisions[name] for name in ("accepted", "rejected", "cut_off")}
-    return dict(_list_metrics(numbers))
+        numbers |= {f"{side}_{metric}_ci95": result.get("score_ci95"), f"{side}_accuracy_ci95": result.get("ci95")}
+    return {
+        **numbers,
+        **{f"baseline_{name}": fresh.get(name) for name in ("val_score", "fresh_score")},
+        "spend": verdict.get("spend") or tuning.state.spend,
+        "best_val_score": max(scores, default=None),
+        "sealed_opened_before": tuning.read_part("sealed").get("n_earlier"),
+        "proposals": {name: decisions[name] for name in ("accepted", "rejected", "cut_off")},
+    }
 
 
 def _describe_tuning(tuning: TuningSnapshot) -> str:
@@ -257,24 +231,3 @@ def _build_files(tuning: TuningSnapshot) -> dict[str, str]:
 def _build_notice(tuning: TuningSnapshot) -> str:
     """Return the notice of a simulation; empty for a real model."""
     return f"**{SIMULATED_NOTICE}**" if tuning.info.simulated else ""
-
-
-def _cut(texts: Mapping[str, str], max_chars: int) -> dict[str, str]:
-    return {name: truncate(text, max_chars) for name, text in texts.items() if text}
-
-
-def _name_interval(name: str, bounds: Sequence[float] | None) -> dict[str, object]:
-    return dict(zip((f"{name}_low", f"{name}_high"), bounds or (), strict=False))
-
-
-def _list_metrics(tree: Mapping[str, object]) -> Iterator[tuple[str, float]]:
-    """Yield the finite numbers of nested objects under dotted names; MLflow has no null."""
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{name}.{key}", number) for key, number in _list_metrics(value))
-        elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            yield name, float(value)
-
-
-if __name__ == "__main__":
-    run_exporter(TuningExport)

@@ -26,7 +26,7 @@ from mas.prompt_sets.shelf import NameTakenError
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code
-from optimize.mlflow_export.tuning_export import TUNING
+from optimize.mlflow_export import TUNING
 from optimize.pipeline.preflight import (
     UNLIMITED,
     check_reflection_model,

@@ -23,7 +23,7 @@ def test_a_run_is_sent_where_it_belongs_as_often_as_one_likes(
     for _ in range(2):
         assert synced(folder) == FINISHED
         out = capsys.readouterr().out
-        assert f"run: FINISHED, 3 of 3 proposals in {local.address()}" in out
+        assert f"in {local.address()}: 3 proposals" in out
         assert "see it: " in out
     state = read_state(folder)
     assert state is not None

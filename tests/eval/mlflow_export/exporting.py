@@ -4,7 +4,9 @@ folder = a_run(tmp_path / "run", local, [a_record("q1")])
 state = exported(folder, local)                # its state.complete is True
 """
 
+import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -12,7 +14,6 @@ from typing import Any
 
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.exporter_launcher import EVALUATION
-from eval.mlflow_export.exporter_process import RunEnd
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
 from eval.reports.files import write_reports
@@ -48,11 +49,8 @@ def exported(
 ) -> ExportState:
     """What came of it."""
     export, log = RunExport(folder, settings, str), open_log(folder, "mlflow")
-    try:
-        return export.export(RunEnd(), log, EVALUATION.format_sync_command(folder))
-    finally:
-        export.close()
-        log.close()
+    with closing(export), closing(log), Path(os.devnull).open("rb") as run_end:
+        return export.export(run_end, log, EVALUATION.format_sync_command(folder))
 
 
 def in_mlflow(settings: LocalTracking, state: ExportState) -> TrackedRun:

@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -6,8 +7,8 @@ from typing import Any
 import pytest
 
 from eval.mlflow_export.run_page import CHANGED_TAG, RunPage, write_page
-from eval.mlflow_export.tracked_run import Sent, TrackedRun
-from eval.mlflow_export.values import derive_trace_id, get_record_key
+from eval.mlflow_export.traces import build_trace, derive_trace_id
+from eval.mlflow_export.tracked_run import TrackedRun
 from eval.runs.record import Record
 from tests.eval.mlflow_export import records
 
@@ -21,29 +22,33 @@ def a_record() -> Make:
     return partial(records.a_record, run_id=f"counted {next(_runs)}")
 
 
+def send(run: TrackedRun, *kept: Record) -> Counter[str]:
+    return run.send([build_trace(each, run.experiment_id, run.run_id) for each in kept])
+
+
 @pytest.mark.slow
 def test_mlflow_counts_what_one_run_was_sent(opened: Opened, a_record: Make) -> None:
     mine, other = opened("run-1"), opened("run-2")
-    assert mine.count() == Sent(0, 0)
-    sent = mine.send([a_record("q1"), a_record("q2", rounds=2), a_record("q1", attempt=2, error="it broke")])
-    other.send([records.a_record("q1", run_id="another")])
-    assert mine.count() == sent == Sent(3, 40)
+    assert mine.count() == Counter()
+    sent = send(mine, a_record("q1"), a_record("q2", rounds=2), a_record("q1", attempt=2, error="it broke"))
+    send(other, records.a_record("q1", run_id="another"))
+    assert mine.count() == sent == Counter(traces=3, spans=40)
     assert mine.read_trace_ids() == {
-        derive_trace_id(get_record_key(a_record(name, attempt=n))) for name, n in [("q1", 1), ("q2", 1), ("q1", 2)]
+        derive_trace_id(a_record(name, attempt=n)) for name, n in [("q1", 1), ("q2", 1), ("q1", 2)]
     }
 
 
 def test_a_trace_without_its_spans_is_seen(opened: Opened, a_record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     run = opened()
-    run.send([a_record("q1")])
+    send(run, a_record("q1"))
 
     def crash(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run.tracing, "log_spans", crash)
     with pytest.raises(KeyboardInterrupt):
-        run.send([a_record("q2")])
-    assert run.count() == Sent(2, 11)
+        send(run, a_record("q2"))
+    assert run.count() == Counter(traces=2, spans=11)
 
 
 def test_a_number_that_a_resumed_run_does_not_have_any_more_is_replaced(opened: Opened) -> None:

@@ -83,7 +83,7 @@ def test_what_was_complete_is_not_once_the_run_goes_on(
     monkeypatch.setattr(sys, "executable", "/bin/false")  # an exporter that dies before its first word
     with ExporterLauncher(settings, tmp_path, []) as following:
         following.finish(print)
-    assert (state_of(tmp_path).complete, state_of(tmp_path).run_id) == (False, "0f3a")
+    assert read_state(tmp_path) is None
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_a_killed_run_shows_as_killed_with_what_it_had(tmp_path: Path, local: Lo
     given = [*AGENT, *dataset(tmp_path / "data", *HELD), *tracked_in(local), "run.drain_seconds=0"]
     with started(folder, *given, cwd=tmp_path) as running:
         run = in_mlflow(local, until(lambda: read_state(folder)))
-        until(lambda: run.count().traces)
+        until(lambda: run.count()["traces"])
         running.process.kill()
         until(lambda: state_of(folder).status == "KILLED")
         until(lambda: not _is_sending(folder))

@@ -1,6 +1,7 @@
 """What an export leaves in MLflow when it is interrupted, refused or kept waiting on its way."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -8,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow.entities import Trace
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export import exporter_process
-from eval.mlflow_export.exporter_process import RunEnd
+from eval.mlflow_export import exporter
 from eval.mlflow_export.run_export import RunExport
-from eval.mlflow_export.tracked_run import IN_MLFLOW_TAG, Sent, TrackedRun
+from eval.mlflow_export.tracked_run import IN_MLFLOW_TAG, TrackedRun
 from eval.runs.logs import open_log
-from eval.runs.record import Record
 from tests.eval.mlflow_export.exporting import a_run, exported, in_mlflow, own_records
 
 
@@ -47,10 +47,10 @@ def test_a_record_that_mlflow_refuses_keeps_no_other_out(
 ) -> None:
     folder, send = a_run(tmp_path / "run", local, own_records("q1", "q2", "q3")), TrackedRun.send
 
-    def refuse(run: TrackedRun, records: Sequence[Record]) -> Sent:
-        if any(each.sample_id == "q2" for each in records):
+    def refuse(run: TrackedRun, traces: Sequence[Trace]) -> Counter[str]:
+        if any(each.info.tags["harness.question_id"] == "q2" for each in traces):
             raise MlflowException("too odd")
-        return send(run, records)
+        return send(run, traces)
 
     with monkeypatch.context() as patched:
         patched.setattr(TrackedRun, "send", refuse)
@@ -67,7 +67,8 @@ def test_a_record_that_mlflow_refuses_keeps_no_other_out(
 def test_failures_while_the_run_goes_on_leave_all_attempts_at_its_end(
     tmp_path: Path, local: LocalTracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporter_process, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(exporter, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(exporter, "PAUSE_SECONDS", 0.01)
     folder, (source, run) = a_run(tmp_path / "run", local, own_records("q1")), os.pipe()
 
     class Unreachable(RunExport):
@@ -75,13 +76,13 @@ def test_failures_while_the_run_goes_on_leave_all_attempts_at_its_end(
 
         def open_run(self) -> TrackedRun:
             self.calls += 1
-            if self.calls == exporter_process.ATTEMPTS:
+            if self.calls == exporter.ATTEMPTS:
                 os.close(run)
-            if self.calls < 2 * exporter_process.ATTEMPTS:
+            if self.calls < 2 * exporter.ATTEMPTS:
                 raise ConnectionError("down")
             return super().open_run()
 
     log = open_log(folder, "mlflow")
     with closing(log), os.fdopen(source, "rb") as said, closing(Unreachable(folder, local, str)) as export:
-        state = export.export(RunEnd(said), log)
+        state = export.export(said, log)
     assert (state.complete, state.warning) == (True, None)

@@ -4,11 +4,8 @@ import json
 
 import pytest
 
-from eval.mlflow_export.values import (
-    clean_text,
-    to_json_text,
-    truncate,
-)
+from eval.mlflow_export.traces import to_json_text
+from eval.mlflow_export.tracked_run import clean_text, truncate
 
 URL = "http://host.example/a.png"
 
