@@ -71,8 +71,8 @@ class TableDataset(ColumnSettings, Dataset):
         table, columns = self.open_table(split), AS_GAIA
         if table.columns is not None:
             columns = self.find_columns(table.columns, table.source, table.needs_target)
-        split = read_rows(table.rows, table.attachments, self.on_bad_row, columns)
-        return replace(split, notes=(*split.notes, *table.notes))
+        samples = read_rows(table.rows, table.attachments, self.on_bad_row, columns)
+        return replace(samples, notes=(*samples.notes, *table.notes))
 
     @abstractmethod
     def open_table(self, split: str) -> Table:
