@@ -1,4 +1,4 @@
-"""Write all files of a run again from its database, and print its summary, also while the run is going on.
+"""Write the page of a run and all its files from its database, and print its summary, also while the run is going on.
 
     python eval/report.py latest
     python eval/report.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample
@@ -23,7 +23,7 @@ from mas.runtime.terminal import print_line
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    description = "Make all files of a run again from its database, and print its summary."
+    description = "Write the page of a run and all its files from its database, and print its summary."
     parser = UserErrorParser(usage="python eval/report.py RUN", description=description)
     parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
     return parser.parse_args(arguments)
@@ -33,7 +33,7 @@ def task(arguments: list[str]) -> int:
     folder = find_run(read_arguments(arguments).run)
 
     from eval.execution.console import Console  # heavier, and only needed for a run that exists
-    from eval.reports.files import write_reports
+    from eval.reports.run_report.page import write_reports
     from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
     from eval.runs.own_runs import refuse_unreadable
     from eval.runs.store import open_run

@@ -28,6 +28,7 @@ import pytest
 from omegaconf import DictConfig
 
 from eval.cli.command import run_cli
+from eval.reports.run_report.page import write_reports
 from eval.runs.record import Record
 from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
@@ -76,6 +77,12 @@ class RunFolder:
     def records(self) -> dict[str, dict[str, Any]]:
         """Records by question."""
         return {record["sample_id"]: record for record in self.lines("records.jsonl")}
+
+    def write_report(self) -> Path:
+        """Write the page of an evaluation, as `eval/report.py` does."""
+        with open_run(self.folder) as store:
+            write_reports(self.folder, store)
+        return self.folder / "report.html"
 
     @property
     def system_log(self) -> list[dict[str, Any]]:

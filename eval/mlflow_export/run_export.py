@@ -13,9 +13,7 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.from_store import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.config.evaluation import read_config
 from eval.config.tracking import Tracking
@@ -23,6 +21,7 @@ from eval.mlflow_export.exporter import Counts, Export, Redact
 from eval.mlflow_export.prompt_registry import name_owner, register_prompts
 from eval.mlflow_export.run_page import build_page, build_run_name, read_end_ms, read_start_ms, write_page
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
+from eval.reports.run_report.page import write_reports
 from eval.runs.find import find_run
 from eval.runs.folder import read_kept_prompts
 from eval.runs.record import Record
@@ -49,13 +48,9 @@ class RunExport(Export):
 
     @staticmethod
     def prepare(folder: Path, store: RunStore) -> None:
-        """Write the files that a killed process could not write."""
-        from eval.reports.files import write_reports
-
+        """Refuse a run that measures no system."""
         if why := store.read_info().describe_gold():
             raise UserError(f"{folder.name} is not sent to MLflow: {why}.")
-        if store.read_state().finished is not True or not (folder / "summary.json").is_file():
-            write_reports(folder, store)
 
     def open_run(self) -> TrackedRun:
         info = self.store.read_info()
@@ -123,11 +118,11 @@ class RunExport(Export):
         return {name: {"store": self._read[name], "mlflow": n} for name, n in found.items()}
 
     def end(self) -> None:
-        """Write the whole page and the files, and close the run.
+        """Write the run's own page, send that in MLflow and the files, and close the run.
 
         It is KILLED if questions are left, or if its process died before it could say otherwise.
         """
-        summary, state = summarise_store(self.store, attribute_run(self.store)), self.store.read_state()
+        summary, state = write_reports(self.folder, self.store), self.store.read_state()
         self._write_page(summary)
         self._register_prompts(is_now=False)
         info = self.store.read_info()

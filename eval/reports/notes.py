@@ -1,18 +1,14 @@
-"""A run in words: its title, the facts at the head of its report, and the lines below its numbers.
+"""A run in words: its title, and the lines below its numbers.
 
-format_title(summary)                                    # "gaia · gpt-4o · sample/val · night"
-dict(describe_run(store.read_info(), summary))["questions"]   # "sample, split val: 25"
-dict(list_notes(summary))["errors"]                      # "limit 2, infrastructure 1"
+format_title(summary)                   # "gaia · gpt-4o · sample/val · night"
+dict(list_notes(summary))["errors"]     # "limit 2, infrastructure 1"
 """
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 
 from eval.analysis.attribution import CriticNumbers
 from eval.analysis.summary.summarise import MAX_TAG_VALUES
 from eval.analysis.summary.summary import EpochNumbers, LostPoints, RunFacts, Summary, TuningOverlap
-from eval.execution.projection import format_duration
 from eval.reports.formats import (
     MAX_NAME_CHARS,
     NOT_AVAILABLE,
@@ -22,7 +18,6 @@ from eval.reports.formats import (
     list_parts,
 )
 from eval.runs.record import NOT_RUN, Usage
-from eval.runs.run_info import NO_MEASUREMENT, RunInfo
 from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
@@ -33,7 +28,6 @@ MAX_ERROR_CHARS = 240
 MAX_LISTED_LOSSES = 6  # links in the line of lost points
 MAX_LISTED = 3  # sources or hosts in one line
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
-_DIGEST_CHARS = 12
 _ADVICE = {  # error class → what helps, where asking again does not
     "truncated": "give replies more room with model.max_tokens=…, or a thinking model less to think",
     "context_overflow": "a model or server with a longer context, fewer demos, smaller attachments",
@@ -55,50 +49,6 @@ def format_title(run: RunFacts) -> str:
     data = "/".join(filter(None, (run.data, run.split)))
     scorer = [f"scorer {run.scorer}"] if run.scorer and run.scorer != _DEFAULT_SCORER else []
     return " · ".join([*list_parts(run.system, run.model, data, run.prompts), *scorer, run.folder or run.run_id])
-
-
-def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
-    """Yield names and facts of a run; what it did not record is left out."""
-    yield "run", f"{summary.folder} (id {summary.run_id})" if summary.folder else summary.run_id
-    if summary.system:
-        target = info.part("system").get("target")
-        yield "system", f"{summary.system} ({target})" if target else summary.system
-    if summary.model:
-        yield "model", "; ".join([summary.model, *_list_agent_models(info)])
-    if summary.data:
-        yield "questions", _describe_data(info, summary)
-    if summary.scorer:
-        yield "scorer", summary.scorer
-    if summary.prompts:
-        digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
-        edited = ", edited since it was published" if info.prompts_edited else ""
-        yield "prompts", f"{summary.prompts}{digest}{edited}"
-    if info.rescored_from:
-        yield "answers", f"those of {info.rescored_from}, scored again"
-    if info.gold_informed:
-        yield NO_MEASUREMENT, info.describe_gold()
-    if info.started_at:
-        date = datetime.fromisoformat(info.started_at).strftime("%Y-%m-%d %H:%M UTC")
-        yield "date", f"{date}; it took {format_duration(summary.wall_seconds)}"
-    if commit := info.origin.get("mlflow.source.git.commit"):
-        changed = ", with uncommitted changes" if info.origin.get("mlflow.source.git.dirty") == "true" else ""
-        yield "harness", f"commit {commit[:_DIGEST_CHARS]}{changed}"
-    if summary.command:
-        yield "command", f"python eval/run.py {shlex.join(summary.command)}"
-
-
-def _describe_data(info: RunInfo, summary: Summary) -> str:
-    split = f", split {summary.split}" if summary.split else ""
-    revision = f", revision {info.task.data_revision[:_DIGEST_CHARS]}" if info.task.data_revision else ""
-    times = f", {summary.epochs} epochs" if summary.epochs > 1 else ""
-    return f"{summary.data}{split}{revision}: {summary.n_questions:,}{times}"
-
-
-def _list_agent_models(info: RunInfo) -> Iterator[str]:
-    """Yield the models of agents that have another than the run's."""
-    for agent, each in (info.part("system").get("agents") or {}).items():
-        if isinstance(each, dict) and each.get("model"):
-            yield f"{agent}: {each['model']}"
 
 
 def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:

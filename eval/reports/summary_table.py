@@ -16,7 +16,7 @@ from eval.execution.console import Console
 from eval.reports.formats import MAX_NAME_CHARS, format_floor, format_interval, format_percent
 from eval.reports.notes import format_title, list_notes, select_ks
 from eval.reports.tables import Table
-from eval.runs.folder import REPORT, format_path, format_resume_hint
+from eval.runs.folder import REPORT, format_path, format_report_command, format_resume_hint
 from eval.runs.record import Record
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
@@ -48,17 +48,19 @@ def print_results(summary: Summary, folder: Path, console: Console) -> None:
 
 
 def print_last_lines(summary: Summary, folder: Path, console: Console) -> None:
-    """Print where the run's page is and, if the run was stopped, the command that resumes it."""
+    """Print where the run's page is, or how it is made, and the command that resumes a run that was stopped."""
     print_report_path(folder, console)
     if summary.stopped not in (None, GOING_ON):
         _print_line(format_resume_hint(folder), console)
 
 
 def print_report_path(folder: Path, console: Console) -> None:
-    """Print where the run's page is; in a terminal the path is a link."""
+    """Print where the run's page is, in a terminal as a link; of an evaluation without one, the command for it."""
     path = (folder / REPORT).absolute()
     if path.is_file():
         console.print(Text.assemble("report: ", (str(path), Style(link=path.as_uri()))), soft_wrap=True)
+    else:
+        _print_line(f"report, with the points lost by agent: {format_report_command(folder)}", console)
 
 
 def print_wrong_answers(records: Sequence[Record], console: Console) -> None:

@@ -29,6 +29,7 @@ DATABASE = "run.db"
 TUNING_FILE = "splits.json"  # ids of its questions by split: the file by which a tuning run's folder is known
 VERDICT = "verdict.json"  # of a tuning run, to read
 REPORT = "report.html"  # the page of a run, also of a tuning run
+MLFLOW_STATE = "mlflow.json"  # what MLflow has of it
 FACTS, RECORDS = "run.jsonl", "records.jsonl"  # copies of what it holds: plan and facts about the run; rows
 FIRST = "prompts"  # folder of the first prompt set; one that was resumed with another also has prompts_2, and so on
 _PLACE = re.compile(rf"{FIRST}(_\d+)?")
@@ -57,7 +58,7 @@ def make_run_folder(kind: str, name: str, given: str | None, parent: Path | None
     return folder
 
 
-_LEFTOVERS = (f"{Path(DATABASE).stem}.", "config.yaml", FIRST, "logs", "mlflow.json")
+_LEFTOVERS = (f"{Path(DATABASE).stem}.", "config.yaml", FIRST, "logs", MLFLOW_STATE)
 
 
 def check_empty(folder: Path, leftovers: bool = False) -> None:
@@ -136,8 +137,16 @@ def format_path(path: Path) -> str:
 
 def format_resume_hint(folder: Path) -> str:
     """Return the command that resumes the run."""
-    name = folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder)
-    return f"continue with: python eval/run.py {shlex.quote(f'run.resume={name}')}"
+    return f"continue with: python eval/run.py {shlex.quote(f'run.resume={_name(folder)}')}"
+
+
+def format_report_command(folder: Path) -> str:
+    """Return the command that writes the page of the run."""
+    return f"python eval/report.py {shlex.quote(_name(folder))}"
+
+
+def _name(folder: Path) -> str:
+    return folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder)
 
 
 WAIT_SECONDS = 0.5  # a report looks in for an instant; and a holder needs one to write down who it is

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from eval.runs.folder import write_lines
+from eval.runs.folder import MLFLOW_STATE, write_lines
 
-STATE = "mlflow.json"
+STATE = MLFLOW_STATE
 
 
 @dataclass

@@ -19,13 +19,24 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from eval.analysis.human_review import find_gold_folder
-from eval.analysis.run_list.read_runs import EVALUATION, TUNING, RunEntry, find_run_folders, read_entry, read_runs
+from eval.analysis.run_list.read_runs import (
+    EVALUATION,
+    TUNING,
+    RunEntry,
+    find_run_folders,
+    is_current,
+    read_entry,
+    read_runs,
+)
 from eval.cli.command import FINISHED, handle_signals
 from eval.reports.html.rows import ROWS
 from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
 from eval.reports.run_list.page import render_index
-from eval.runs.folder import DATABASE, TUNING_FILE, format_path
-from eval.runs.store import StoreError
+from eval.reports.run_report.page import write_reports
+from eval.runs.find import check_entries
+from eval.runs.folder import DATABASE, REPORT, TUNING_FILE, format_path
+from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.store import StoreError, open_run
 from eval.viewer.live_run import LiveRun
 from eval.viewer.protection import HOST, Guard
 from eval.viewer.review_queue import ReviewQueue
@@ -99,13 +110,29 @@ def make_application(desk: "Desk") -> Starlette:
         Route("/", desk.show_start),
         Route("/runs/{run_id}", desk.show_run),  # a live evaluation; of other runs, where their pages are
         Route("/runs/{run_id}/state", desk.show_state),  # what changes on its page; it asks once a second
-        Route("/runs/{run_id}/pages/{name}", desk.show_page),  # that the run has written, in a sandbox
+        Route("/runs/{run_id}/pages/{name}", desk.show_page),  # of the run's folder, in a sandbox
         Route("/runs/{run_id}/review", desk.show_review),
         Route("/runs/{run_id}/answers/{row:int}", desk.show_answer),
         Route("/runs/{run_id}/labels", desk.save_label, methods=["POST"]),
         Route("/runs/{run_id}/withdrawals", desk.withdraw_label, methods=["POST"]),
     ]
     return Starlette(routes=routes, exception_handlers=dict.fromkeys(_REFUSALS, _describe_error))
+
+
+def _write_report(folder: Path) -> None:
+    """Write the page of an evaluation, unless there is one that nothing was written to the run since.
+
+    Raises:
+        HTTPException, UserError: the run cannot be read, or the page cannot be written.
+    """
+    if is_current(folder / REPORT):
+        return
+    check_entries(folder)
+    try:
+        with refuse_unreadable(folder), open_run(folder) as store:
+            write_reports(folder, store)
+    except OSError as error:
+        raise HTTPException(409, f"The report cannot be written: {error}") from error
 
 
 def _describe_error(request: Request, error: Exception) -> Response:
@@ -143,12 +170,13 @@ class Desk:
         entry = read_run(folder)
         is_live = entry.kind == EVALUATION and (folder / DATABASE).is_file()
         command = f"python optimize/report.py {folder.name} writes its page, also while it goes on"
+        pages = self.catalogue.list_pages(folder)
         return _render(
             "live.html.jinja",
             load_scripts(_HERE / "live.js"),
             data={"id": self.catalogue.name(folder), "run": folder.name, "live": is_live},
             notices=list_notices(entry),
-            pages=self.catalogue.list_pages(folder),
+            pages=[REPORT, *(each for each in pages if each != REPORT)] if is_live else pages,
             status="The run is read …" if is_live else "; ".join(filter(None, (entry.state, entry.remark, command))),
         )
 
@@ -164,7 +192,10 @@ class Desk:
         return Response(write_json(state), media_type="application/json")
 
     def show_page(self, request: Request) -> Response:
-        path = self.catalogue.find_page(self._find_run(request), request.path_params["name"])
+        folder, name = self._find_run(request), request.path_params["name"]
+        if name == REPORT and (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file():
+            _write_report(folder)
+        path = self.catalogue.find_page(folder, name)
         if path is None:
             raise HTTPException(404, "There is no such page; go back to the list.")
         policy = _SANDBOX.format(scripts=list_own_scripts())

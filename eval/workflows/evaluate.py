@@ -20,11 +20,10 @@ from eval.execution.executors.selection import create_executor
 from eval.execution.run_session import RunSession, SessionRecorder, begin_session, read_spent_usd
 from eval.execution.scoring import SCORER
 from eval.execution.termination import StopController
-from eval.reports.files import ANSWERS, write_reports, write_summary
+from eval.reports.files import ANSWERS, write_files
 from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
-from eval.runs.folder import DATABASE, format_resume_hint, make_run_folder, read_origin
+from eval.runs.folder import DATABASE, MLFLOW_STATE, REPORT, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts
-from eval.runs.mlflow_state import STATE as MLFLOW_STATE
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task, list_offered_tools, select_run_overrides
 from eval.runs.store import RunStore, StoreError, list_pending, read_run_info
@@ -310,13 +309,11 @@ class _Evaluation:
         recorder.end(stopped)
         wrong = (each for each in self.store.final_records() if each.error is None and each.scored and not each.correct)
         self.wrong = list(islice(wrong, _SHOWN_WRONG))
-        return write_reports(self.folder, self.store)
+        (self.folder / REPORT).unlink(missing_ok=True)  # of an earlier session
+        return write_files(self.folder, self.store)
 
     def show(self, summary: Summary, tracked: "ExportOutcome | None") -> Ended:
         """Show the results and where they are."""
-        if tracked and tracked.link:
-            summary = replace(summary, mlflow=tracked.link)
-            write_summary(self.folder, summary)
         if tracked and tracked.warning:
             self.output.print(f"warning: {tracked.warning}", error=True)
         if self.output.shows_results:

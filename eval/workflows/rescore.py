@@ -40,7 +40,7 @@ from eval.config.evaluation import RunSettings, build_part
 from eval.contamination.web_results import find_web_leaks
 from eval.execution.console import Console
 from eval.execution.scoring import SCORER, Scoring
-from eval.reports.files import write_reports
+from eval.reports.files import write_files
 from eval.reports.formats import format_percent
 from eval.reports.human_review import describe_changes
 from eval.reports.summary_table import choose_exit_code, print_report_path, print_summary
@@ -144,7 +144,7 @@ def rescore_and_report(
         with refuse_unreadable(original):
             folder = rescore_run(original, overrides, gold, command, parent=original.parent if is_one_of_many else None)
             with RunStore(folder / DATABASE) as store:
-                summary = write_reports(folder, store)
+                summary = write_files(folder, store)
                 is_tuned = store.read_info().tuning_use is not None and summary.human_review is not None
     except MISTAKES:  # some of Hydra's are OSErrors
         raise

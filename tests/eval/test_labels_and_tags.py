@@ -46,7 +46,7 @@ def test_they_are_in_the_table_the_summary_the_report_and_mlflow(eval_command: E
     assert "6 samples without a scored answer, counted as missed" in out
     assert "source mail" in out and "source web" in out
     assert "by title: the 30 values with the most questions are shown" in out
-    page = (finished.folder / "report.html").read_text("utf-8")
+    page = finished.write_report().read_text("utf-8")
     titles = ("<h2>Labels</h2>", "<h2>Confusion matrix</h2>", "<figcaption>Accuracy by source</figcaption>")
     assert all(title in page for title in titles)
     with RunStore(finished.folder / "run.db", read_only=True) as store:

@@ -1,5 +1,7 @@
 """`eval/run.py` from the command line to what a run leaves behind, with the simulated model or one over loopback."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,15 +26,13 @@ def test_a_run_leaves_its_files_and_says_what_came_out(finished_run: Finished) -
     names = {path.relative_to(finished.folder).as_posix() for path in finished.folder.rglob("*") if path.is_file()}
     assert read_prompt_set(str(finished.folder / "prompts"), AGENTS, "gaia", PROJECT_ROOT).texts.keys() == set(AGENTS)
     assert {name for name in names if not name.startswith("prompts/")} == {
-        "config.yaml", "run.db", "run.lock", "answers.jsonl", "records.jsonl", "summary.json", "report.html",
+        "config.yaml", "run.db", "run.lock", "answers.jsonl", "records.jsonl", "summary.json",
         "correlation_ids.jsonl", "run.jsonl",
         "logs/entry_point.log", "logs/multi_agent_system.log",
     }  # fmt: skip
     for text in ("5/5 done", "accuracy", "95% interval", "level 1", "tokens", "cost: $0.0000", str(finished.folder)):
         assert text in finished.out
-    assert {"run_id", *QUESTION_COUNTS, "simulated", "usage", "wall_seconds", "by_level", "mlflow"} <= set(
-        finished.summary
-    )
+    assert {"run_id", *QUESTION_COUNTS, "simulated", "usage", "wall_seconds", "by_level"} <= set(finished.summary)
     assert finished.summary["n"] == 5
     assert finished.summary["usage"]["lm_calls"] >= 25
     assert all(set(level) >= QUESTION_COUNTS for level in finished.summary["by_level"].values())
@@ -172,7 +172,12 @@ def test_relative_paths_hang_from_the_current_folder(eval_command: EvalCommand) 
     assert finished.code == 0
     assert Path("results/first/answers.jsonl").is_file()
     assert "results: results/first" in finished.out
-    assert finished.out.splitlines()[-1] == f"report: {Path('results/first/report.html').absolute()}"
+    report = finished.out.splitlines()[-1].partition(": ")[2]
+    assert report == "python eval/report.py results/first"
+    assert not Path("results/first/report.html").exists()
+    _, script, run = report.split()
+    subprocess.run([sys.executable, PROJECT_ROOT / script, run], check=True, capture_output=True)
+    assert Path("results/first/report.html").is_file()
 
 
 @pytest.mark.slow

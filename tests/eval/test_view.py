@@ -18,6 +18,7 @@ from eval.cli.command import USER_ERROR, run_cli
 from eval.runs.run_info import RunInfo, RunState, SessionInfo
 from eval.runs.store import RunStore
 from eval.view import task
+from tests.command import RunFolder
 from tests.eval.stored_run import CONFIG, answered, question, stored_run
 from tests.pages.browser import (
     VIEWS,
@@ -200,9 +201,10 @@ def test_twenty_failures_are_reviewed_in_the_browser_and_all_runs_scored_again(t
     review = read_summary(again / "summary.json").human_review
     assert review is not None
     assert (review.n_corrected, review.n_ambiguous, review.n_bad_questions) == (8, 2, 2)
-    assert "8 targets corrected" in (again / "report.html").read_text("utf-8")
+    report = RunFolder(again).write_report()
+    assert "8 targets corrected" in report.read_text("utf-8")
     with browser(width=1440) as page:
-        page.goto((again / "report.html").as_uri() + "#q00")
+        page.goto(report.as_uri() + "#q00")
         page.wait_for_function("() => document.body.innerText.includes('ada')")
         shown = " ".join(page.inner_text("details.row[open]").split())
     assert "wrong gold: ada" in shown and "who saw it in first; gold answer '17' corrected to '18'" in shown

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.reports.files import write_reports
-from eval.reports.run_report.page import write_report
+from eval.reports.run_report.page import write_report, write_reports
 from eval.runs.record import Record, Usage
 from eval.runs.store import RunStore
 from tests.eval.command_line import EvalCommand, dataset
@@ -147,12 +146,12 @@ def test_hostile_texts_execute_nothing(page: Any, tmp_path: Path) -> None:
 def test_the_report_is_readable_at_every_width_in_both_themes(
     eval_command: EvalCommand, page: Any, tmp_path: Path
 ) -> None:
-    folder = eval_command("experiment=offline", "run.epochs=2", "run.name=report", "tracking=off").folder
+    report = eval_command("experiment=offline", "run.epochs=2", "run.name=report", "tracking=off").write_report()
     errors = collect_errors(page)
-    open_file(page, folder / "report.html")
+    open_file(page, report)
     wrong = page.evaluate("document.querySelector('details.row:has(.mark.wrong)').dataset.id")
     pictures = find_pictures(tmp_path)
-    for width, theme in visit(page, folder / "report.html", tmp_path, "report", height=1300):
+    for width, theme in visit(page, report, tmp_path, "report", height=1300):
         if (name := NAMES.get((width, theme))) is not None:
             small_picture(page, pictures, name)
         open_row(page, wrong)
@@ -160,15 +159,15 @@ def test_the_report_is_readable_at_every_width_in_both_themes(
         if name is not None:
             small_picture(page, pictures, f"{name}-answer")
     set_view(page, 1440, "light", height=1300)
-    open_file(page, folder / "report.html")
+    open_file(page, report)
     text = page.inner_text("main")
     assert "Points lost: " in text and "critic_expert: it rejects in " in text
     orders = ("say 7", "say 8", "fail down", "say 7", "say seven", "say 7")
     own = dataset(tmp_path / "data", *(told(f"q{n}", f"sleep 0 {order}") for n, order in enumerate(orders)))
     others = {"bos": ("system=bos", "data=bos_sample", "model=offline", "limit=12"), "own": (*AGENT, *own)}
     for name, options in others.items():
-        folder = eval_command(*options, f"run.name={name}", "tracking=off").folder
-        for width, _ in visit(page, folder / "report.html", tmp_path, name, ((1000, "light"), (400, "dark")), 1300):
+        report = eval_command(*options, f"run.name={name}", "tracking=off").write_report()
+        for width, _ in visit(page, report, tmp_path, name, ((1000, "light"), (400, "dark")), 1300):
             page.locator("details.row summary").first.click()
             page.locator("details.row .facts").first.wait_for()
             check_readable(page, tmp_path, f"{name}-{width}-opened")

@@ -10,6 +10,7 @@ that goes on, from its records. A folder with a link, or with a store of another
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -142,14 +143,20 @@ def _read_evaluation(entry: RunEntry) -> RunEntry:
 def _read_summary(folder: Path) -> Summary:
     """Return the summary that the run has written, or a new one if something was written to the run since."""
     path = folder / _SUMMARY
-    try:
-        # each row and fact is copied as it is written
-        if path.stat().st_mtime_ns >= max((folder / name).stat().st_mtime_ns for name in (FACTS, RECORDS)):
+    with suppress(OSError, ValueError, RecursionError):
+        if is_current(path):
             return read_summary(path)
-    except (OSError, ValueError, RecursionError):
-        pass
     with refuse_unreadable(folder), open_run(folder) as store:
         return summarise_store(store)
+
+
+def is_current(path: Path) -> bool:
+    """Return whether a file that was made of a run is there, and nothing was written to the run since."""
+    try:  # each row and fact is copied as it is written
+        copied = [(path.parent / name).stat().st_mtime_ns for name in (FACTS, RECORDS)]
+        return path.stat().st_mtime_ns >= max(copied)
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)

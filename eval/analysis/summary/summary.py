@@ -256,7 +256,6 @@ class Summary(Counts, RunFacts):
     human_review: HumanReview | None = None  # None: nobody has labelled an answer of the run
     attribution: tuple[LostPoints, ...] | None = None  # the most points first; None: not computed
     critics: dict[str, CriticNumbers] = field(default_factory=dict)  # by name
-    mlflow: dict[str, str] | None = None  # URI, experiment and run, once it has been exported
 
     def to_dict(self) -> dict[str, object]:
         return asdict(self)

@@ -1,4 +1,4 @@
-"""A list of runs in the terminal, and as `outputs/index.html` with links to their pages.
+"""A list of runs in the terminal, and as `outputs/index.html` with links to the pages that were made of them.
 
 print_runs(selected, n_all=12, console=Console())
 write_index(OUTPUTS / "index.html", runs)
@@ -18,6 +18,7 @@ from eval.execution.projection import format_duration
 from eval.reports.formats import NOT_AVAILABLE, format_points, format_share, format_usd, list_parts
 from eval.reports.html.rows import ROWS, Column, Rows
 from eval.reports.html.templates import Scripts, load_scripts, load_template
+from eval.runs.folder import format_report_command
 from eval.runs.run_info import NO_MEASUREMENT
 from eval.scorers.score import ACCURACY
 from mas.runtime.security.private_file import write_atomically
@@ -65,6 +66,7 @@ _COLUMNS = (  # of a number that is sorted, `index.js` shows the hidden text
     Column("began", "began (UTC)", width="140px"),
     *(Column(name, name, kind="hidden", menu=True) for name in ("kind", "system", "model", "data", "prompts")),
     Column("remark", "why", kind="hidden"),
+    Column("page", "its page", kind="hidden", find=False),
     *(Column(name, name, kind="hidden", find=False) for name in ("result", "cost", "href")),
 )
 
@@ -80,6 +82,7 @@ def _build_row(run: RunEntry, folder: Path, href: str) -> dict[str, object]:
         "result": format_score(run) + ("" if run.n is None or run.score is None else f", n = {run.n:,}"),
         "cost": format_cost(run),
         "href": href,
+        "page": "" if href or run.kind == TUNING else f"made with: {format_report_command(run.folder)}",
     }
 
 

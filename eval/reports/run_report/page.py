@@ -1,12 +1,22 @@
-"""`report.html`: a run on one page that opens from the disk and loads nothing; it holds targets."""
+"""`report.html`: a run on one page that opens from the disk and loads nothing; it holds targets.
 
+`eval/report.py` writes it, the viewer when it is opened there, and the exporter for MLflow.
+"""
+
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
+from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
+from eval.analysis.human_review import attach_labels, find_gold_folder
+from eval.analysis.summary.from_store import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
+from eval.reports.files import write_files
 from eval.reports.formats import format_floor, format_interval, format_share, format_usd, shorten_number
 from eval.reports.html.blocks import Blocks
 from eval.reports.html.charts import CHARTS, Chart, Point, Tone, format_number, link
@@ -17,7 +27,10 @@ from eval.reports.run_report.answers import RIGHT, AnswerGatherer, Links, Row, l
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.reports.summary_table import PASS_LEGEND, build_counts, build_epochs
 from eval.reports.tables import Table
+from eval.runs.folder import REPORT
 from eval.runs.record import NOT_RUN, PlannedQuestion, Record
+from eval.runs.run_info import NO_MEASUREMENT, RunInfo
+from eval.runs.store import RunStore
 from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
 
@@ -25,12 +38,30 @@ MAX_CAUSES = 15
 MAX_VALUES = 15  # of a level, kind or tag in a chart
 MAX_ANSWERS = 10_000  # rows of (sample, epoch)
 MAX_LEAKS = 200  # web results
+_DIGEST_CHARS = 12
 CAVEATS = (  # what a reader must know before the number is believed
     *("tuned on", "benchmark leaks", "judged", "reviewed by people"),
     *("unscored", "left out", "skipped", "answers"),
 )
 _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPT = _HERE / "report.html.jinja", _HERE / "report.js"
+
+
+def write_reports(folder: Path, store: RunStore) -> Summary:
+    """Write all files and the page, also while the run is going on, and return the summary.
+
+    Raises:
+        StoreError: the store cannot be read.
+        OSError: the folder cannot be written; files already there stay as they were.
+    """
+    attribution = attribute_run(store)
+    summary, info, plan = write_files(folder, store, attribution), store.read_info(), store.read_plan()
+    shown = {each.id for each in plan[: limit_questions(info.epochs)]}
+    last = read_with_steps(store, lambda key: key[0] in shown and key[1] <= info.epochs)
+    gold = find_gold_folder(store.path.resolve().parent)
+    records = chain(attach_labels(last, info, gold), read_missing(store))
+    write_report(folder / REPORT, summary, records, plan, describe_run(info, summary), attribution.links)
+    return summary
 
 
 def write_report(
@@ -61,6 +92,50 @@ def write_report(
 
 def limit_questions(epochs: int) -> int:
     return max(MAX_ANSWERS // max(epochs, 1), 1)
+
+
+def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield names and facts of a run; what it did not record is left out."""
+    yield "run", f"{summary.folder} (id {summary.run_id})" if summary.folder else summary.run_id
+    if summary.system:
+        target = info.part("system").get("target")
+        yield "system", f"{summary.system} ({target})" if target else summary.system
+    if summary.model:
+        yield "model", "; ".join([summary.model, *_list_agent_models(info)])
+    if summary.data:
+        yield "questions", _describe_data(info, summary)
+    if summary.scorer:
+        yield "scorer", summary.scorer
+    if summary.prompts:
+        digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
+        edited = ", edited since it was published" if info.prompts_edited else ""
+        yield "prompts", f"{summary.prompts}{digest}{edited}"
+    if info.rescored_from:
+        yield "answers", f"those of {info.rescored_from}, scored again"
+    if info.gold_informed:
+        yield NO_MEASUREMENT, info.describe_gold()
+    if info.started_at:
+        date = datetime.fromisoformat(info.started_at).strftime("%Y-%m-%d %H:%M UTC")
+        yield "date", f"{date}; it took {format_duration(summary.wall_seconds)}"
+    if commit := info.origin.get("mlflow.source.git.commit"):
+        changed = ", with uncommitted changes" if info.origin.get("mlflow.source.git.dirty") == "true" else ""
+        yield "harness", f"commit {commit[:_DIGEST_CHARS]}{changed}"
+    if summary.command:
+        yield "command", f"python eval/run.py {shlex.join(summary.command)}"
+
+
+def _describe_data(info: RunInfo, summary: Summary) -> str:
+    split = f", split {summary.split}" if summary.split else ""
+    revision = f", revision {info.task.data_revision[:_DIGEST_CHARS]}" if info.task.data_revision else ""
+    times = f", {summary.epochs} epochs" if summary.epochs > 1 else ""
+    return f"{summary.data}{split}{revision}: {summary.n_questions:,}{times}"
+
+
+def _list_agent_models(info: RunInfo) -> Iterator[str]:
+    """Yield the models of agents that have another than the run's."""
+    for agent, each in (info.part("system").get("agents") or {}).items():
+        if isinstance(each, dict) and each.get("model"):
+            yield f"{agent}: {each['model']}"
 
 
 def _write_banner(summary: Summary) -> str:

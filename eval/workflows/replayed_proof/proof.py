@@ -27,8 +27,8 @@ from eval.execution.console import MissingServices, Output, RunProgress
 from eval.execution.executors.local import LocalExecutor
 from eval.execution.run_session import RunSession, begin_session, run_to_end
 from eval.execution.termination import StopController
-from eval.reports.files import write_reports
 from eval.reports.formats import format_percent
+from eval.reports.run_report.page import write_reports
 from eval.runs.find import get_run_name
 from eval.runs.folder import DATABASE, format_path, make_run_folder
 from eval.runs.logs import RunLogs, log_parts

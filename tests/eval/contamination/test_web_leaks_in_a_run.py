@@ -134,7 +134,7 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
     assert f"benchmark leaks: 4 questions met a page that gives the benchmark away: {site.base_url}/both; " in out
     assert "; accuracy without them: 25.0% of 4 (" in out
     assert "blocked pages: 2: huggingface.co 2" in out
-    html = (finished.folder / "report.html").read_text("utf-8")
+    html = finished.write_report().read_text("utf-8")
     section = html.partition("<summary>Pages that give the benchmark away</summary>")[2].partition("</details>")[0]
     cells = re.sub(r"<[^>]*>", " ", section).split()
     assert ["hidden", "1", "read_page", f"{site.base_url}/hidden"] in [cells[n : n + 4] for n in range(len(cells))]

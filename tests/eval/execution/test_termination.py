@@ -193,7 +193,7 @@ def test_a_run_whose_output_nobody_reads_goes_on_to_its_end(tmp_path: Path) -> N
         running.process.stdout.close()  # as `| head` and a pager that is quit do
         ended = running.end()
     assert (ended.code, len(ended.answers)) == (0, 5)
-    assert (tmp_path / "run" / "report.html").exists()
+    assert (tmp_path / "run" / "summary.json").exists()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from eval.config.tracking import LocalTracking
 from eval.mlflow_export.exporter_launcher import EVALUATION
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
-from eval.reports.files import write_reports
+from eval.reports.files import write_files
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import ExportState
 from eval.runs.record import Record
@@ -39,7 +39,7 @@ def a_run(folder: Path, settings: LocalTracking, kept: Sequence[Record], **meta:
     facts = {"run_id": kept[0].run_id, "started_at": SESSION["started_at"], "finished": True, "config": config}
     stored_run(folder, kept, **{**facts, **meta})
     with RunStore(folder / "run.db", read_only=True) as store:
-        write_reports(folder, store)
+        write_files(folder, store)
     return folder
 
 

@@ -137,7 +137,7 @@ def test_extra_scorers_are_reported_with_the_deciding_one_and_cost_no_sample(
     assert record["extra_scores"]["function"]["error"] == failed
     assert f"1 answer could not be scored and count as 0: {failed}" in " ".join(finished.out.split())
     assert summary["scorer_usage"]["lm_calls"] == 2, "the extra judge is paid for too"
-    page = (finished.folder / "report.html").read_text("utf-8")
+    page = finished.write_report().read_text("utf-8")
     assert "mean score" in page and "25.0%" in page and "[the reference answer]" in page
 
     capsys.readouterr()

@@ -134,6 +134,23 @@ def test_nothing_outside_of_the_runs_pages_is_served_and_no_link_is_followed(
         assert client.get(path).status_code == 404, path
 
 
+def test_a_report_is_written_when_it_is_opened_and_again_after_another_answer(
+    client: TestClient, outputs: Path
+) -> None:
+    folder = stored_run(outputs / "eval" / "fresh", [answered("q1", EVIL)], planned=["q1", "q2"])
+    path, report = "/runs/eval~fresh/pages/report.html", folder / "report.html"
+    assert path in client.get("/runs/eval~fresh").text and not report.exists()
+    assert "50.0%" not in client.get(path).text and report.is_file()
+    written = report.stat().st_mtime_ns
+    assert client.get(path).status_code == 200 and report.stat().st_mtime_ns == written
+    with RunStore(folder / "run.db") as store:
+        store.write(answered("q2", "17"))
+    assert "50.0%" in client.get(path).text
+    report.unlink()
+    report.symlink_to(outputs / "eval" / "night" / "report.html")
+    assert client.get(path).status_code in (404, 409), "nothing in a run's folder may be a link"
+
+
 def test_pages_of_a_run_get_a_sandbox_in_which_only_our_own_scripts_run(client: TestClient) -> None:
     answer = client.get("/runs/eval~night/pages/report.html")
     policy = answer.headers["content-security-policy"]

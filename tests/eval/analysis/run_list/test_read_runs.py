@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.run_list.read_runs import read_entry, read_runs
-from eval.reports.files import write_reports
+from eval.reports.run_report.page import write_reports
 from eval.runs.folder import DATABASE, RunLock
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
