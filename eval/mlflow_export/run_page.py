@@ -182,7 +182,7 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
         return name if kind in ("agent", "tool") else f"{kind}_{name}"
 
     def describe_overlap(overlap: Mapping[str, Any]) -> dict[str, Any]:
-        return {"questions": overlap["n_questions"], "score_without": select(overlap, "score_without")}
+        return {"questions": overlap["n_questions"], "score_without": {**overlap["without"], "n": None}}
 
     return {
         metric: summary.score,
@@ -190,11 +190,14 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
         **{name: found[name] for name in _PLAIN},
         **found["usage"],
         f"{metric}/": {name: select(counts, score, "n") for name, counts in groups.items()},
-        "part/": {name: select(part, "score", "n") for name, part in found["parts"].items()},
-        "extra/": {name: select(extra, "score", "n_failed") for name, extra in found["extra_scorers"].items()},
+        "part/": found["parts"],
+        "extra/": {
+            name: {**extra["score"], "n": None, "n_failed": extra["n_failed"]}
+            for name, extra in found["extra_scorers"].items()
+        },
         "errors/": summary.errors_by_class,
         "limits/": summary.limits,
-        "lost/": {name_lost(**each): select(each, "points") for each in found["attribution"] or ()},
+        "lost/": {name_lost(**each): {**each["points"], "n": None} for each in found["attribution"] or ()},
         "agents/": {name: {"seconds": seconds} for name, seconds in summary.by_agent.items()},
         "critics/": found["critics"],
         "tools/": {

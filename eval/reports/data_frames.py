@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.analysis.attribution.run_attribution import attribute_run
-from eval.analysis.summary.from_store import read_missing, summarise_store
-from eval.analysis.summary.summarise import is_planned
+from eval.analysis.summary.summarise import is_planned, read_missing, summarise_store
 from eval.runs.find import find_run, list_runs
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.record import Record

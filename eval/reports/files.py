@@ -8,8 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eval.analysis.summary.from_store import summarise_store
-from eval.analysis.summary.summarise import is_planned
+from eval.analysis.summary.summarise import is_planned, summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.runs.folder import RECORDS, write_lines
 from eval.runs.record import Record

@@ -4,7 +4,7 @@ format_percent(0.5), format_interval((0.3, 0.7)), format_usd(None)      # "50.0%
 """
 
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.summary.summary import ScoreWithout
+from eval.analysis.summary.summary import Estimate
 from mas.runtime.terminal import shorten_line
 
 NOT_AVAILABLE = "n/a"
@@ -56,7 +56,11 @@ def shorten_number(n: int) -> str:
     return f"{n / 1_000:,.1f} k" if n >= 10_000 else f"{n:,}"
 
 
-def describe_without(numbers: ScoreWithout, n: int, incomplete: bool, metric: str) -> str:
-    share = format_floor(numbers.score_without, incomplete)
-    bounds = format_bounds(numbers.score_without_ci95)
-    return f"{metric} without {'it' if n == 1 else 'them'}: {share} of {numbers.n_without}{bounds}"
+def format_estimate(found: Estimate, incomplete: bool = False) -> str:
+    return format_share(found.value, found.ci95, incomplete)
+
+
+def describe_without(others: Estimate, n: int, incomplete: bool, metric: str) -> str:
+    """Return the metric without so many samples that are left out."""
+    share = f"{format_floor(others.value, incomplete)} of {others.n}{format_bounds(others.ci95)}"
+    return f"{metric} without {'it' if n == 1 else 'them'}: {share}"

@@ -31,7 +31,7 @@ def describe_review(review: HumanReview, summary: Summary) -> str:
         parts.append(f"before, the {summary.metric} was {format_floor(review.score_before, summary.incomplete)}")
     if n := review.n_ambiguous + review.n_bad_questions:
         kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
-        parts.append(f"{kinds}, which count: {describe_without(review, n, summary.incomplete, summary.metric)}")
+        parts.append(f"{kinds}, which count: {describe_without(review.without, n, summary.incomplete, summary.metric)}")
     if review.n_pending:
         command = "python eval/rescore.py outputs gold=outputs/gold"
         pending = format_count(review.n_pending, "answer")

@@ -4,7 +4,7 @@ describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1
 """
 
 from eval.analysis.summary.summary import NO_ANSWER, OTHER, LabelSummary, Summary
-from eval.reports.formats import MAX_NAME_CHARS, format_bounds, format_interval, format_percent
+from eval.reports.formats import MAX_NAME_CHARS, format_estimate, format_interval, format_percent
 from eval.reports.tables import Table
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
@@ -17,16 +17,15 @@ def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
 
     While answers are missing, the macro F1 is no bound: wrong answers that still come make it fall.
     """
-    targets = {name: each for name, each in labels.by_label.items() if each.n}
-    if labels.macro_f1 is None or not targets:
+    targets = {name: each for name, each in labels.by_label.items() if each.recall.n}
+    if labels.macro_f1.value is None or not targets:
         return "no answer has one of the labels as its target"
-    bounds = format_bounds(labels.macro_f1_ci95)
-    name, lowest = min(targets.items(), key=lambda item: item[1].f1 or 0.0)
+    name, lowest = min(targets.items(), key=lambda item: item[1].f1.value or 0.0)
     parts = [
-        f"macro F1 {format_percent(labels.macro_f1)}{bounds}{' so far' if incomplete else ''} over "
+        f"macro F1 {format_estimate(labels.macro_f1)}{' so far' if incomplete else ''} over "
         f"{format_count(len(targets), 'label')}",
-        f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1)} "
-        f"(precision {format_percent(lowest.precision)}, recall {format_percent(lowest.recall)})",
+        f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1.value)} "
+        f"(precision {format_percent(lowest.precision.value)}, recall {format_percent(lowest.recall.value)})",
     ]
     if labels.n_other:
         parts.append(f"{format_count(labels.n_other, 'answer')} {'is' if labels.n_other == 1 else 'are'} no label")
@@ -40,9 +39,9 @@ def build_labels(summary: Summary, labels: LabelSummary) -> Table:
     headings = ("label", "precision", _INTERVAL, "recall", _INTERVAL, "F1", _INTERVAL, "targets", "answers")
     rows = []
     for name, each in labels.by_label.items():
-        shares = ((each.precision, each.precision_ci95), (each.recall, each.recall_ci95), (each.f1, each.f1_ci95))
-        cells = [text for share, bounds in shares for text in (format_percent(share), format_interval(bounds))]
-        rows.append([name, *cells, str(each.n), str(each.n_given)])
+        shares = (each.precision, each.recall, each.f1)
+        cells = [text for share in shares for text in (format_percent(share.value), format_interval(share.ci95))]
+        rows.append([name, *cells, str(each.recall.n), str(each.precision.n)])
     table = Table(headings, rows)
     return table.drop(_INTERVAL) if summary.incomplete else table
 

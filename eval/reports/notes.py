@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from eval.analysis.attribution import CriticNumbers
 from eval.analysis.summary.summarise import MAX_TAG_VALUES
-from eval.analysis.summary.summary import EpochNumbers, LostPoints, RunFacts, Summary, TuningOverlap
+from eval.analysis.summary.summary import EpochNumbers, LostPoints, Summary, TuningOverlap
 from eval.reports.formats import (
     MAX_NAME_CHARS,
     NOT_AVAILABLE,
     describe_without,
+    format_estimate,
     format_share,
     format_usd,
     list_parts,
@@ -44,7 +45,7 @@ def select_ks(by_epochs: EpochNumbers) -> list[str]:
     return [k for k in ks if int(k).bit_count() == 1 or k == ks[-1]]
 
 
-def format_title(run: RunFacts) -> str:
+def format_title(run: Summary) -> str:
     """Return one line that names what was run; the usual scorer and what is unknown are left out."""
     data = "/".join(filter(None, (run.data, run.split)))
     scorer = [f"scorer {run.scorer}"] if run.scorer and run.scorer != _DEFAULT_SCORER else []
@@ -59,7 +60,7 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     if lost := summary.attribution:
         parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
         if rest := lost[MAX_LISTED_LOSSES:]:
-            parts.append(f"{len(rest)} more {100 * sum(each.points for each in rest):.1f}")
+            parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
         yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
     for name, critic in summary.critics.items():
         yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
@@ -71,14 +72,17 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: str = ACCURACY) -> str:
     """Return how many samples the prompts were tuned on, and the metric without them."""
-    from eval.analysis.tuned_on import describe_unknown, describe_use
-
-    counts = (overlap.n_learnt_from, overlap.n_picked_by, overlap.n_all, overlap.n_unscored)
-    use, unknown, n = describe_use(overlap.prompts, *counts), describe_unknown(overlap.edited), overlap.n_questions
+    n, unknown = overlap.n_questions, overlap.describe_unknown()
+    gold = " with a gold answer" if overlap.n_unscored else ""
+    verb = "were" if n and n > 1 else "was"
+    use = f"{n or 'none'} of {format_count(overlap.n_all, 'question')}{gold} {verb} used to tune {overlap.prompts}"
     if not n:
         return unknown or use
-    without = describe_without(overlap, n, incomplete, metric) if n < overlap.n_all else None
-    return "; ".join(filter(None, [f"{use}, so the {metric} is inflated", without, unknown]))
+    roles = f" ({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
+    parts = [f"{use}{roles}, so the {metric} is inflated"]
+    if overlap.without and n < overlap.n_all:
+        parts.append(describe_without(overlap.without, n, incomplete, metric))
+    return "; ".join([*parts, *([unknown] if unknown else [])])
 
 
 def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -120,8 +124,9 @@ def describe_critic(critic: CriticNumbers) -> str:
 
 
 def _describe_loss(lost: LostPoints) -> str:
-    bounds = f" ({100 * lost.points_ci95[0]:.0f} to {100 * lost.points_ci95[1]:.0f})" if lost.points_ci95 else ""
-    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * lost.points:.1f}{bounds}"
+    points, ci95 = lost.points.value or 0.0, lost.points.ci95
+    bounds = f" ({100 * ci95[0]:.0f} to {100 * ci95[1]:.0f})" if ci95 else ""
+    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * points:.1f}{bounds}"
 
 
 def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -138,10 +143,9 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         if len(counts) == MAX_TAG_VALUES:
             yield f"by {tag}", f"the {MAX_TAG_VALUES} values with the most questions are shown"
     for name, part in summary.parts.items():
-        mean = format_share(part.score, part.score_ci95, summary.incomplete)
-        yield f"part {name}", f"{mean} of {format_count(part.n, 'answer')}"
+        yield f"part {name}", f"{format_estimate(part, summary.incomplete)} of {format_count(part.n or 0, 'answer')}"
     for name, extra in summary.extra_scorers.items():
-        result = f"{extra.metric} {format_share(extra.score, extra.score_ci95, summary.incomplete)}"
+        result = f"{extra.metric} {format_estimate(extra.score, summary.incomplete)}"
         failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
         error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
         yield f"scored by {name}", f"{result}; {failed}: {error}" if extra.n_failed else result
@@ -164,7 +168,7 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
 def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
     if n := summary.leaks.n_questions:
         sources = _cut_list(list(dict.fromkeys(each.source for each in summary.leaks.results)), "; ")
-        without = describe_without(summary.leaks, n, summary.incomplete, summary.metric)
+        without = describe_without(summary.leaks.without, n, summary.incomplete, summary.metric)
         met = f"{format_count(n, 'question')} met a page that gives the benchmark away"
         yield "benchmark leaks", f"{met}: {sources}; {without}"
     if blocked := summary.blocked_pages:
@@ -184,7 +188,7 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
         clustered = f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else later
         yield "epochs", f"{repeats}{clustered}"
         if found:
-            yield "majority vote", format_share(found.majority.value, found.majority.ci95)
+            yield "majority vote", format_estimate(found.majority)
     usage, judging = summary.usage, summary.scorer_usage
     of_lm_calls = _list_kinds(
         (usage.retries, "sent again"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.style import Style
 from rich.text import Text
 
-from eval.analysis.summary.from_store import GOING_ON
+from eval.analysis.summary.summarise import GOING_ON
 from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.execution.console import Console

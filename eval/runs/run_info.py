@@ -67,6 +67,10 @@ class TuningUse:
     picked_by: list[str]
     edited: dict[str, str]  # digest → name of each set whose list of tuning questions was edited or removed
 
+    @property
+    def ids(self) -> set[str]:
+        return {*self.learnt_from, *self.picked_by}
+
 
 @dataclass(frozen=True)
 class TuningTask:

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval.analysis.summary.from_store import WITHOUT_RECORD
+from eval.analysis.summary.summarise import WITHOUT_RECORD, measure_overlap
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.dataset import Sample, read_labels
 from eval.benchmarks.selection import select_samples
@@ -21,6 +21,7 @@ from eval.execution.run_session import RunSession, SessionRecorder, begin_sessio
 from eval.execution.scoring import SCORER
 from eval.execution.termination import StopController
 from eval.reports.files import ANSWERS, write_files
+from eval.reports.notes import describe_tuned_on
 from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, MLFLOW_STATE, REPORT, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts
@@ -264,13 +265,11 @@ class _Evaluation:
 
             estimate = format_estimate(config, n_pending)
             self.output.print(f"{estimate}; the first question shows it" if self.begin_alone(n_pending) else estimate)
-        if (info := self.store.read_info()).tuning_use:
-            from eval.analysis.tuned_on import read_tuning_use  # for prompts that were tuned
-
+        if use := self.store.read_info().tuning_use:
             scored = {each.id for each in self.samples.values() if each.target is not None}
-            used = read_tuning_use(info)
-            if used and (warning := used.among(scored).describe_warning(len(scored), len(self.samples) - len(scored))):
-                self.output.print(f"warning: {warning}")
+            overlap = measure_overlap(use, scored, len(self.samples) - len(scored))
+            if overlap.n_questions or overlap.edited:
+                self.output.print(f"warning: {describe_tuned_on(overlap)}")
 
     @property
     def is_paid(self) -> bool:

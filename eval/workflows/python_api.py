@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from omegaconf import OmegaConf
 
 from eval.analysis.attribution.run_attribution import attribute_run
-from eval.analysis.summary.from_store import summarise_store
+from eval.analysis.summary.summarise import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.columns import USUAL, normalise_column
 from eval.cli.command import InterruptedRunError, read_option_name

@@ -18,7 +18,7 @@ from eval.analysis.comparison.compare_runs import (
     compare_read_runs,
     read_run,
 )
-from eval.analysis.summary.from_store import summarise_store
+from eval.analysis.summary.summarise import summarise_store
 from eval.cli.command import STOPPED, get_signal_name
 from eval.execution.console import Console, Output
 from eval.reports.run_comparison.page import write_comparison

@@ -3,11 +3,14 @@
 folder = stored_run(tmp_path / "run-1", [answered("q1", "17", gold="17")], planned=["q1", "q2"])
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from eval.analysis.attribution.run_attribution import RunAttribution
+from eval.analysis.summary.summarise import summarise
+from eval.analysis.summary.summary import Summary
 from eval.runs.own_runs import note_run
 from eval.runs.record import PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, TaskInfo
@@ -40,6 +43,23 @@ def stored_run(
         for record in records:
             store.write(record)
     return folder
+
+
+def summarise_records(
+    records: Iterable[Record],
+    *,
+    tags: Mapping[str, Mapping[str, str]] | None = None,
+    planned: Sequence[str] | None = None,
+    attribution: RunAttribution | None = None,
+    stopped: str | None = None,
+    **facts: Any,
+) -> Summary:
+    """The summary of records without a store. `planned`: ids; None: those of the records; `facts`: as above."""
+    info, state = run_facts(**{"run_id": "run-1", **facts})
+    records = records if planned else list(records)
+    ids = planned or dict.fromkeys([each.sample_id for each in records] + [*(tags or {})])
+    plan = [PlannedQuestion(each, each, None, None, None, (tags or {}).get(each, {})) for each in ids]
+    return replace(summarise(records, info, state, plan, attribution), stopped=stopped)
 
 
 def run_facts(**facts: Any) -> tuple[RunInfo, RunState]:

@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
-from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.reports.run_report.page import write_report
 from eval.runs.record import Record
 from eval.runs.store import RunStore
+from tests.eval.stored_run import summarise_records
 
 
 def repeat_answers(folder: Path, n_questions: int, epochs: int) -> Iterator[Record]:
@@ -29,7 +29,7 @@ def repeat_answers(folder: Path, n_questions: int, epochs: int) -> Iterator[Reco
 
 
 def main(folder: Path, page: Path, n_questions: int, epochs: int) -> None:
-    summary = summarise(repeat_answers(folder, n_questions, epochs), RunDetails(run_id="many", epochs=epochs))
+    summary = summarise_records(repeat_answers(folder, n_questions, epochs), epochs=epochs)
     before, start = read_peak_memory(), time.process_time()
     write_report(page, summary, repeat_answers(folder, n_questions, epochs))
     seconds, memory = time.process_time() - start, read_peak_memory() - before

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.reports.run_report.page import write_report, write_reports
 from eval.runs.record import Record, Usage
 from eval.runs.store import RunStore
 from tests.eval.command_line import EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told
 from tests.eval.reports.run_report.test_page import attribute
-from tests.eval.stored_run import answered
+from tests.eval.stored_run import answered, summarise_records
 from tests.pages.browser import check_readable, collect_errors, find_pictures, open_file, set_view, small_picture, visit
 from tests.pages.hostile_run import ATTACKS, write_hostile_run
 
@@ -52,7 +51,7 @@ def test_questions_are_found_filtered_sorted_and_opened(page: Any, tmp_path: Pat
         record("b", question="Which ropes in June?", level="2", wall_seconds=10.0, answer=f"{'x ' * 200}latest"),
         record("c", score=None, answer=None, error="down", error_class="infrastructure", wall_seconds=1.0),
     ]
-    write_report(tmp_path / "report.html", summarise(records, RunDetails(run_id="r")), records)
+    write_report(tmp_path / "report.html", summarise_records(records), records)
     errors = collect_errors(page)
     open_file(page, tmp_path / "report.html")
     assert list_ids(page) == "abc"
@@ -88,9 +87,7 @@ HOST = """<!doctype html><meta charset="utf-8">
 
 def test_the_report_works_in_a_frame_without_an_address_as_mlflow_shows_it(page: Any, tmp_path: Path) -> None:
     records = [record("a", score=1.0), record("b"), record("c", score=None, answer=None, error="x", error_class="tool")]
-    write_report(
-        tmp_path / "report.html", summarise(records, RunDetails(run_id="r", attribution=attribute(records))), records
-    )
+    write_report(tmp_path / "report.html", summarise_records(records, attribution=attribute(records)), records)
     (tmp_path / "host.html").write_text(HOST)
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -19,9 +19,10 @@ from eval.analysis.comparison.answers import (
 )
 from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.analysis.statistics.paired_tests import adjust_p_values
-from eval.analysis.tuned_on import UsedToTune, describe_unknown, read_tuning_use
+from eval.analysis.summary.summarise import measure_overlap
 from eval.config.measured import find_changes
 from eval.runs.folder import format_path, format_resume_hint, read_kept_prompts
+from eval.runs.run_info import TuningUse
 from eval.runs.store import open_run
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -58,7 +59,7 @@ class ReadRun:
     prompt_set: PromptSet | None  # used last; None: none was kept
     n_prompt_sets: int  # more than one: it was resumed with others
     answers: Answers
-    used: UsedToTune | None  # samples that its prompts were tuned on; None: unknown
+    used: TuningUse | None  # samples that its prompts were tuned on; None: unknown
 
     def __str__(self) -> str:
         return f"{self.label} ({self.name})"
@@ -193,7 +194,7 @@ def read_run(label: str, folder: Path) -> ReadRun:
         prompt_set=kept[-1] if kept else None,
         n_prompt_sets=len(kept),
         answers=answers,
-        used=read_tuning_use(info),
+        used=info.tuning_use,
     )
 
 
@@ -235,15 +236,15 @@ def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunCom
 
 def list_untouched(first: ReadRun, second: ReadRun, ids: Sequence[str]) -> list[str]:
     """Return the samples that the prompts of neither run were tuned on, as far as that is known."""
-    known = frozenset[str]().union(*(run.used.ids for run in (first, second) if run.used))
+    known = set[str]().union(*(run.used.ids for run in (first, second) if run.used))
     return [each for each in ids if each not in known]
 
 
 def _list_tuning_notes(
     first: ReadRun, second: ReadRun, questions: Sequence[str], untouched: Sequence[str]
 ) -> Iterator[str]:
-    used = {run.label: run.used.among(questions) for run in (first, second) if run.used}
-    sets = " and ".join(f"of {label}, {each.description}" for label, each in used.items() if each.ids)
+    used = {run.label: measure_overlap(run.used, questions) for run in (first, second) if run.used}
+    sets = " and ".join(f"of {label}, {each.describe_sets()}" for label, each in used.items() if each.n_questions)
     n, n_tuned_on = len(questions), len(questions) - len(untouched)
     if n_tuned_on == n:
         too_high = "nothing is known of new questions, and p and the difference are too optimistic"
@@ -312,7 +313,7 @@ def _list_price_notes(first: ReadRun, second: ReadRun, comparison: Comparison) -
 
 
 def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
-    if run.used and (unknown := describe_unknown(run.used.edited)):
+    if run.used and (unknown := measure_overlap(run.used, ids).describe_unknown()):
         yield f"warning: {run.label}: {unknown}"
     if n_leaked := sum(any(each.leaked for each in run.answers.list_given(id)) for id in ids):
         met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.summary.from_store import GOING_ON, summarise_store
+from eval.analysis.summary.summarise import GOING_ON, summarise_store
 from eval.analysis.summary.summary import Summary, build_from_json, read_summary
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, TUNING_FILE, is_in_use

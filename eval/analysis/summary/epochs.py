@@ -36,7 +36,7 @@ def summarise_epochs(final: Iterable[Row], epochs: int) -> EpochNumbers | None:
         pass_at={str(k): _estimate(k, tallies, estimate_pass_at) for k in range(1, epochs + 1)},
         pass_hat={str(k): _estimate(k, tallies, estimate_pass_hat) for k in range(1, epochs + 1)},
         # One vote a sample, however many epochs.
-        majority=Estimate(value=fmean(votes), ci95=compute_mean_interval(votes, max_n=len(votes))),
+        majority=Estimate(fmean(votes), compute_mean_interval(votes, max_n=len(votes))),
     )
 
 
@@ -64,6 +64,6 @@ def score_majority(rows: Sequence[Row]) -> float:
 def _estimate(k: int, tallies: Sequence[Tally], estimator: Callable[[int, int, int], float]) -> Estimate:
     values = [estimator(correct, n, k) for correct, n in tallies]
     if k == 1:  # the accuracy itself
-        return Estimate(value=fmean(values), ci95=compute_clustered_interval(tallies))
+        return Estimate(fmean(values), compute_clustered_interval(tallies))
     max_n = sum(n for _, n in tallies) / k
-    return Estimate(value=fmean(values), ci95=compute_mean_interval(values, max_n=max_n))
+    return Estimate(fmean(values), compute_mean_interval(values, max_n=max_n))

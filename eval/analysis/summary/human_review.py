@@ -33,7 +33,7 @@ def summarise_review(final: Sequence[Row], incomplete: bool) -> HumanReview | No
         n_bad_questions=len(_select_ids(applied, BAD_QUESTION)),
         n_pending=len(reviewed) - len(applied),
         score_before=sum(before) / len(before) if before and applied else None,
-        **vars(measure_without(final, unfair, incomplete)),
+        without=measure_without(final, unfair, incomplete),
     )
 
 

@@ -23,7 +23,7 @@ from eval.analysis.statistics.intervals import (
     compute_share_interval,
 )
 from eval.analysis.summary.rows import Row, group_by_sample, measure_share
-from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET, LabelNumbers, LabelSummary
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET, Estimate, LabelNumbers, LabelSummary
 
 _EXTRA_ANSWERS = 0.5
 
@@ -50,10 +50,10 @@ def summarise_labels(final: Sequence[Row], names: Sequence[str], incomplete: boo
         for target in (*names, OTHER_TARGET)
     }
     by_label = {name: _summarise_label(name, samples, incomplete) for name in names}
-    found = [each.f1 or 0.0 for each in by_label.values() if each.n]
+    found = [each.f1.value or 0.0 for each in by_label.values() if each.recall.n]
+    bounds = None if incomplete or not found else compute_macro_interval(samples, names)
     return LabelSummary(
-        macro_f1=sum(found) / len(found) if found else None,
-        macro_f1_ci95=None if incomplete or not found else compute_macro_interval(samples, names),
+        macro_f1=Estimate(sum(found) / len(found) if found else None, bounds),
         n_other=sum(count for (_, answer), count in cells.items() if answer == OTHER),
         n_no_answer=sum(count for (_, answer), count in cells.items() if answer == NO_ANSWER),
         by_label=by_label,
@@ -64,24 +64,12 @@ def summarise_labels(final: Sequence[Row], names: Sequence[str], incomplete: boo
 def _summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
     given = _tally(name, samples, lambda cell: cell[1] == name)
     targets = _tally(name, samples, lambda cell: cell[0] == name)
-    precision, recall = measure_share(given, incomplete), measure_share(targets, incomplete)
-    overlap, _ = measure_share(_tally(name, samples, lambda cell: name in cell), incomplete)
+    overlap = measure_share(_tally(name, samples, lambda cell: name in cell), incomplete)
+    f1 = None if overlap.value is None else _convert_to_f1(overlap.value)
+    bounds = overlap.ci95 and (_convert_to_f1(overlap.ci95[0]), _convert_to_f1(overlap.ci95[1]))
     return LabelNumbers(
-        n=sum(n for _, n in targets),
-        n_given=sum(n for _, n in given),
-        precision=precision[0],
-        precision_ci95=precision[1],
-        recall=recall[0],
-        recall_ci95=recall[1],
-        f1=None if overlap is None else _convert_to_f1(overlap),
-        f1_ci95=None if incomplete else compute_f1_interval(name, samples),
+        precision=measure_share(given, incomplete), recall=measure_share(targets, incomplete), f1=Estimate(f1, bounds)
     )
-
-
-def compute_f1_interval(name: str, samples: Sequence[Sequence[_Cell]]) -> Interval | None:
-    """Return the bounds of a label's F1; None if the label is neither a target nor an answer."""
-    bounds = compute_clustered_interval(_tally(name, samples, lambda cell: name in cell))
-    return bounds and (_convert_to_f1(bounds[0]), _convert_to_f1(bounds[1]))
 
 
 def _tally(name: str, samples: _Samples, is_counted: Callable[[_Cell], bool]) -> list[Tally]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from sys import intern
 
-from eval.analysis.statistics.intervals import Interval, Tally, compute_clustered_interval, compute_metric_interval
-from eval.analysis.summary.summary import NO_ANSWER, OTHER, ScoreWithout
+from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_metric_interval
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, Estimate
 from eval.runs.record import HumanVerdict, Record, Usage
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import normalise_answer
@@ -102,10 +102,8 @@ def group_by_sample(rows: Iterable[Row]) -> list[list[Row]]:
     return list(samples.values())
 
 
-def measure(
-    rows: Iterable[Row], incomplete: bool, read: Callable[[Row], float] = lambda row: row.value
-) -> tuple[float | None, Interval | None]:
-    """Return the mean over answers and its interval, clustered by sample; None without answers.
+def measure(rows: Iterable[Row], incomplete: bool, read: Callable[[Row], float] = lambda row: row.value) -> Estimate:
+    """Return the mean over answers and its interval, clustered by sample.
 
     Args:
         rows: of answers with a target.
@@ -114,19 +112,20 @@ def measure(
     """
     values = [[read(each) for each in answers] for answers in group_by_sample(rows)]
     n = sum(map(len, values))
-    return sum(map(sum, values)) / n if n else None, None if incomplete else compute_metric_interval(values)
+    ci95 = None if incomplete else compute_metric_interval(values)
+    return Estimate(sum(map(sum, values)) / n if n else None, ci95, n)
 
 
-def measure_share(tallies: Iterable[Tally], incomplete: bool) -> tuple[float | None, Interval | None]:
+def measure_share(tallies: Iterable[Tally], incomplete: bool) -> Estimate:
     """Return the share of hits over each sample's (hits, all), and its interval, clustered by sample."""
     counted = [each for each in tallies if each[1]]
     n = sum(size for _, size in counted)
     share = sum(hits for hits, _ in counted) / n if n else None
-    return share, None if incomplete else compute_clustered_interval(counted)
+    return Estimate(share, None if incomplete else compute_clustered_interval(counted), n)
 
 
-def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> ScoreWithout:
-    """Return the metric without some of the samples.
+def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete: bool) -> Estimate:
+    """Return the metric without some of the samples; of no value if none is left out.
 
     Args:
         final: the last attempt at each (sample, epoch).
@@ -134,8 +133,7 @@ def measure_without(final: Sequence[Row], left_out: Collection[str], incomplete:
         incomplete: True if answers are missing: there are no intervals then.
     """
     others = [each for each in final if each.scored and each.sample_id not in left_out]
-    score, interval = measure(others if left_out else [], incomplete)
-    return ScoreWithout(score_without=score, score_without_ci95=interval, n_without=len(others))
+    return measure(others, incomplete) if left_out else Estimate(None, None, len(others))
 
 
 _COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)

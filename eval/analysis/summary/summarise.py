@@ -1,109 +1,134 @@
-"""Build a run's summary from a stream of its records, of which only `Row`s are kept.
+"""Build a run's summary from its store alone, also while it is going on; of each record only a `Row` is kept.
 
-details = RunDetails(run_id="run-1", simulated=False, wall_seconds=63.1)
-summarise(store.records(without_trajectory=True), details).accuracy      # 0.3774
+with open_run(folder) as store:
+    summarise_store(store).accuracy      # 0.3774
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval.analysis.summary.rows import (
-    NO_LABELS,
-    Key,
-    Row,
-    Spending,
-    build_row,
-    measure,
-    measure_without,
-)
+from eval.analysis.human_review import attach_labels, find_gold_folder
+from eval.analysis.summary.rows import Key, Row, Spending, build_row, measure, measure_without
 from eval.analysis.summary.summary import (
     Counts,
+    Estimate,
     ExtraNumbers,
     LeakedResult,
     Leaks,
     LostPoints,
-    PartNumbers,
     Retried,
-    RunFacts,
     Summary,
     TuningOverlap,
 )
 from eval.benchmarks.dataset import EXPECTED
-from eval.runs.record import NOT_RUN, Record
-from eval.runs.store import UNFINISHED
+from eval.runs.folder import is_in_use
+from eval.runs.record import NOT_RUN, PlannedQuestion, Record, Usage, build_missing_record
+from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, TuningUse
+from eval.runs.store import UNFINISHED, RunStore
 from eval.scorers.labels import LabelSet
-from eval.scorers.score import name_metric, read_value
+from eval.scorers.score import name_metric, read_scorer_name, read_value
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
     from eval.analysis.attribution.broken_link import BrokenLink
     from eval.analysis.attribution.run_attribution import RunAttribution
-    from eval.analysis.tuned_on import UsedToTune
 
+GOING_ON = "it is still going on"
+WITHOUT_RECORD = "some questions ended without a record"
 MAX_TAG_VALUES = 30  # of one tag: those with the most questions
 MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
 MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming runs, or runs again
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunDetails(RunFacts):
-    """Everything a summary says of a run that its records do not hold, and what is needed to read them."""
+def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None) -> Summary:
+    """Return the numbers of the run as far as it has come; samples that it has not run count as wrong.
 
-    labels: LabelSet = NO_LABELS  # that the targets are
-    tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # sample id → tag → value
-    shown_tags: tuple[str, ...] = ()  # as `data.tags` names them
-    extra_scorers: Mapping[str, str | None] = field(default_factory=dict)  # name → scorer
-    epochs: int | None = None  # as planned; None: as many as the records have
-    sample_ids: Collection[str] | None = None  # as planned; None: all that have a record
-    attribution: "RunAttribution | None" = None  # None: not computed
-    agents_with_tools: tuple[str, ...] = ()
-    used: "UsedToTune | None" = None  # samples that the run's prompts were tuned on; None: unknown
+    Args:
+        store: of the run.
+        attribution: of its answers (`attribute_run`), which needs their steps; None: the summary has none.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    info, state, folder = store.read_info(), store.read_state(), store.path.resolve().parent
+    state = replace(state, wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store))
+    records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(folder))
+    summary = summarise(chain(records, read_missing(store)), info, state, store.read_plan(), attribution)
+    return replace(summary, folder=folder.name, stopped=_find_stop_reason(state.sessions, store))
 
 
-def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
-    """Return the summary of a run.
+def summarise(
+    records: Iterable[Record],
+    info: RunInfo,
+    state: RunState,
+    plan: Sequence[PlannedQuestion],
+    attribution: "RunAttribution | None" = None,
+) -> Summary:
+    """Return the summary of a run, without its folder and why it stopped.
 
     Args:
         records: each attempt; for a (sample, epoch) that was not run, a record with the error class `not_run`. Attempts
             outside the plan count only towards the usage.
-        run: everything else about the run.
+        info: of the run.
+        state: of the run.
+        plan: its questions.
+        attribution: of its answers; None: not computed.
     """
     spending, attempts, n_outside = Spending(), list[Row](), 0
+    labels, ids, config = LabelSet(tuple(info.task.labels)), {each.id for each in plan}, info.config
     for record in records:
         spending.add(record)
-        if is_planned(record, run.epochs, run.sample_ids):
-            attempts.append(build_row(record, run.labels))
+        if is_planned(record, info.epochs, ids):
+            attempts.append(build_row(record, labels))
         else:
             n_outside += 1
     final = select_final_attempts(attempts)
     scored = [each for each in final if each.scored]
-    epochs = run.epochs or len({each.epoch for each in final})
     incomplete = any(each.error_class in MISSING for each in final)
-    facts: dict[str, Any] = {each.name: getattr(run, each.name) for each in fields(RunFacts)}
-    facts |= {"incomplete": incomplete, "wall_seconds": round(run.wall_seconds, 3)}
-    facts["notice"] = SIMULATED_NOTICE if run.simulated else None
+    prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
+    scorer, tools = read_scorer_name(info.part("scorer")), (info.tools or {}).items()
+    idle = tuple(agent for agent, names in tools if names and agent in spending.seconds_by_agent)
     return Summary(
-        **facts,
         **vars(count_answers(final, incomplete)),
-        **_summarise_rest(final, run, epochs, incomplete),
-        metric=name_metric(run.scorer, [each.value for each in final]),
+        **_summarise_rest(final, info, labels, incomplete),
+        run_id=info.run_id,
+        system=info.system or info.part("system").get("name"),
+        model=info.model or None,
+        data=info.part("data").get("name"),
+        split=config.get("split"),
+        prompts=info.prompts_name or prompts,  # the arms of a tuning run use others than their configuration names
+        scorer=scorer,
+        simulated=info.simulated,
+        notice=SIMULATED_NOTICE if info.simulated else None,
+        no_measurement=info.describe_gold(),
+        incomplete=incomplete,
+        wall_seconds=round(state.wall_seconds, 3),
+        bad_rows=tuple(info.bad_rows),
+        command=tuple(info.command or ()),
+        sessions=tuple(state.sessions),
+        unfinished=Usage(**state.unfinished) if state.unfinished else None,
+        metric=name_metric(scorer, [each.value for each in final]),
         n_unscored=len(final) - len(scored),
         n_questions=len({each.sample_id for each in final}),
-        epochs=epochs,
+        epochs=info.epochs,
         n_outside_plan=n_outside,
         by_level=_count_groups(final, lambda row: row.level, incomplete),
-        by_tag=_count_by_tag(final, run.tags, incomplete),
-        tags=run.shown_tags,
+        by_tag=_count_by_tag(final, {each.id: each.tags for each in plan}, incomplete),
+        tags=tuple(map(str, info.part("data").get("tags") or ())),
         errors_by_class=_tally(each.error_class for each in final),
         first_errors=_find_first_errors(final),
         limits=_tally(each.limit for each in final),
         retried=_summarise_retried(attempts, final),
         format_loss=sum(each.format_loss for each in final),
         extra_scorers={
-            name: _summarise_extra(name, scorer, scored, incomplete) for name, scorer in run.extra_scorers.items()
+            name: _summarise_extra(name, read_scorer_name(node), scored, incomplete)
+            for name, node in info.part("extra_scorers").items()
         },
         parts=_summarise_parts(scored, incomplete),
         leaks=_summarise_leaks(final, incomplete),
@@ -112,42 +137,41 @@ def summarise(records: Iterable[Record], run: RunDetails) -> Summary:
         scorer_usage=spending.scorer_usage,
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
         calls_by_tool=dict(spending.calls_by_tool.most_common()),
-        agents_without_calls=()
-        if spending.calls_by_tool
-        else tuple(each for each in run.agents_with_tools if each in spending.seconds_by_agent),
+        agents_without_calls=() if spending.calls_by_tool else idle,
         tool_errors=dict(spending.tool_errors.most_common()),
         first_tool_errors=spending.first_tool_errors,
         waited_seconds=round(spending.waited_seconds, 3),
-        peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in run.sessions), default=0.0) or None,
+        peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in state.sessions), default=0.0) or None,
+        attribution=tuple(_count_lost_points(final, attribution.links, incomplete)) if attribution else None,
+        critics=dict(sorted(attribution.critics.items())) if attribution else {},
     )
 
 
-def _summarise_rest(final: Sequence[Row], run: RunDetails, epochs: int, incomplete: bool) -> dict[str, Any]:
+def _summarise_rest(final: Sequence[Row], info: RunInfo, labels: LabelSet, incomplete: bool) -> dict[str, Any]:
     """Return what few runs have; it is loaded where a run has it."""
     found: dict[str, Any] = {}
-    if run.labels:
+    if labels:
         from eval.analysis.summary.label_metrics import summarise_labels
 
-        found["labels"] = summarise_labels(final, run.labels.names, incomplete)
-    if epochs > 1 and not incomplete:
+        found["labels"] = summarise_labels(final, labels.names, incomplete)
+    if info.epochs > 1 and not incomplete:
         from eval.analysis.summary.epochs import summarise_epochs
 
-        found["by_epochs"] = summarise_epochs(final, epochs)
+        found["by_epochs"] = summarise_epochs(final, info.epochs)
     if any(each.human for each in final):
         from eval.analysis.summary.human_review import summarise_review
 
         found["human_review"] = summarise_review(final, incomplete)
-    if run.attribution:
-        found["attribution"] = tuple(_count_lost_points(final, run.attribution.links, incomplete))
-        found["critics"] = dict(sorted(run.attribution.critics.items()))
-    if run.used:
-        found["used_to_tune"] = _summarise_tuning(final, run.used, incomplete)
+    ids = {each.sample_id for each in final if each.scored}
+    if info.tuning_use and ids:
+        overlap = measure_overlap(info.tuning_use, ids, len({each.sample_id for each in final} - ids))
+        found["used_to_tune"] = replace(overlap, without=measure_without(final, info.tuning_use.ids & ids, incomplete))
     return found
 
 
-def is_planned(attempt: Record | Row, epochs: int | None, sample_ids: Collection[str] | None) -> bool:
+def is_planned(attempt: Record, epochs: int, sample_ids: Collection[str]) -> bool:
     """Return whether the plan has this (sample, epoch): it may have shrunk (`run.allow_config_change`)."""
-    return (epochs is None or attempt.epoch <= epochs) and (sample_ids is None or attempt.sample_id in sample_ids)
+    return attempt.epoch <= epochs and attempt.sample_id in sample_ids
 
 
 def select_final_attempts(attempts: Iterable[Row]) -> list[Row]:
@@ -162,17 +186,16 @@ def select_final_attempts(attempts: Iterable[Row]) -> list[Row]:
 def count_answers(rows: Sequence[Row], incomplete: bool) -> Counts:
     """Return the counts of some answers; `incomplete`: answers are missing, and so are intervals."""
     scored = [each for each in rows if each.scored]
-    accuracy, accuracy_ci95 = measure(scored, incomplete, lambda row: float(row.correct))
-    score, score_ci95 = measure(scored, incomplete)
+    accuracy, score = measure(scored, incomplete, lambda row: float(row.correct)), measure(scored, incomplete)
     return Counts(
         n=len(rows),
         n_scored=len(scored),
         n_correct=sum(each.correct for each in scored),
         n_wrong=sum(not each.correct and each.error_class is None for each in scored),
-        accuracy=accuracy,
-        accuracy_ci95=accuracy_ci95,
-        score=score,
-        score_ci95=score_ci95,
+        accuracy=accuracy.value,
+        accuracy_ci95=accuracy.ci95,
+        score=score.value,
+        score_ci95=score.ci95,
         n_error=sum(each.error_class is not None for each in rows),
         n_infrastructure=sum(each.error_class == INFRASTRUCTURE for each in rows),
         n_not_run=sum(each.error_class == NOT_RUN for each in rows),
@@ -223,19 +246,16 @@ def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried
 def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Row], incomplete: bool) -> ExtraNumbers:
     """Return an extra scorer's mean over all answers with a target; what has no value from it counts as 0."""
     values = {id(row): read_value(value) for row in scored for of, value, _ in row.extra if of == name}
-    score, score_ci95 = measure(scored, incomplete, lambda row: values.get(id(row), 0.0))
     errors = [error for row in scored for of, _, error in row.extra if of == name and error]
     return ExtraNumbers(
         metric=name_metric(scorer, [values.get(id(row), 0.0) for row in scored]),
-        score=score,
-        score_ci95=score_ci95,
-        n_scored=len(scored),
+        score=measure(scored, incomplete, lambda row: values.get(id(row), 0.0)),
         n_failed=len(errors),
         first_error=errors[0] if errors else None,
     )
 
 
-def _summarise_parts(scored: Sequence[Row], incomplete: bool) -> dict[str, PartNumbers]:
+def _summarise_parts(scored: Sequence[Row], incomplete: bool) -> dict[str, Estimate]:
     """Return the mean of each part; none if the score has one or very many, or parts that are no shares."""
     values = [part for each in scored for part in each.parts]
     names = dict.fromkeys(name for name, _ in values)
@@ -244,8 +264,7 @@ def _summarise_parts(scored: Sequence[Row], incomplete: bool) -> dict[str, PartN
     found = {}
     for name in names:
         having = [each for each in scored if each.error_class or name in dict(each.parts)]
-        score, interval = measure(having, incomplete, lambda row: dict(row.parts).get(name, 0.0))  # noqa: B023
-        found[name] = PartNumbers(score=score or 0.0, score_ci95=interval, n=len(having))
+        found[name] = measure(having, incomplete, lambda row: dict(row.parts).get(name, 0.0))  # noqa: B023
     return found
 
 
@@ -259,9 +278,9 @@ def _count_lost_points(final: Sequence[Row], links: "Mapping[Key, BrokenLink]", 
             lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)].add(each.key)
     found = []
     for (kind, name), keys in lost.items():
-        points, interval = measure(scored, incomplete, lambda row: 1.0 - row.value if row.key in keys else 0.0)  # noqa: B023
-        found.append(LostPoints(kind=kind, name=name, n=len(keys), points=points or 0.0, points_ci95=interval))
-    return sorted(found, key=lambda each: (-each.points, each.kind, each.name))
+        points = measure(scored, incomplete, lambda row: 1.0 - row.value if row.key in keys else 0.0)  # noqa: B023
+        found.append(LostPoints(kind=kind, name=name, points=replace(points, n=len(keys))))
+    return sorted(found, key=lambda each: (-(each.points.value or 0.0), each.kind, each.name))
 
 
 def _summarise_leaks(final: Sequence[Row], incomplete: bool) -> Leaks:
@@ -273,23 +292,49 @@ def _summarise_leaks(final: Sequence[Row], incomplete: bool) -> Leaks:
             LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=tool, source=source)
             for each, tool, source in results
         ),
-        **vars(measure_without(final, sample_ids, incomplete)),
+        without=measure_without(final, sample_ids, incomplete),
     )
 
 
-def _summarise_tuning(final: Sequence[Row], used: "UsedToTune", incomplete: bool) -> TuningOverlap | None:
-    """Return the overlap with the samples that have a target: no other is in the accuracy."""
-    sample_ids = {each.sample_id for each in final if each.scored}
-    if not sample_ids:
-        return None
-    overlap = used.among(sample_ids)
+def measure_overlap(use: TuningUse, sample_ids: Collection[str], n_unscored: int = 0) -> TuningOverlap:
+    """Return how many samples with a target the prompts were tuned on: no other sample is in the accuracy."""
+    used, learnt_from = use.ids & set(sample_ids), set(use.learnt_from) & set(sample_ids)
+    edited = tuple(dict.fromkeys(use.edited.values()))
     return TuningOverlap(
-        prompts=overlap.prompts,
-        n_questions=len(overlap.ids) or (None if overlap.edited else 0),
+        prompts=use.prompts,
+        n_questions=len(used) or (None if edited else 0),
         n_all=len(sample_ids),
-        n_unscored=len({each.sample_id for each in final} - sample_ids),
-        edited=overlap.edited,
-        n_learnt_from=len(overlap.learnt_from),
-        n_picked_by=len(overlap.picked_by),
-        **vars(measure_without(final, overlap.ids, incomplete)),
+        n_unscored=n_unscored,
+        edited=edited,
+        n_learnt_from=len(learnt_from),
+        n_picked_by=len(used - learnt_from),
     )
+
+
+def read_missing(store: RunStore) -> Iterator[Record]:
+    """Yield a record in error for each (sample, epoch) of the plan that has not been run."""
+    info = store.read_info()
+    for epoch in range(1, info.epochs + 1):
+        for planned in store.list_missing(epoch):
+            yield build_missing_record(info.run_id, planned, epoch)
+
+
+def _find_stop_reason(sessions: Sequence[SessionInfo], store: RunStore) -> str | None:
+    """Return why the run ended before its last sample, or has not ended yet; None if every sample has a record."""
+    ended = bool(sessions) and sessions[-1].ended_at is not None
+    if ended and sessions[-1].stopped:
+        return sessions[-1].stopped
+    if next(read_missing(store), None) is None:
+        return None
+    if ended or not store.read_only:
+        return WITHOUT_RECORD
+    return GOING_ON if is_in_use(store.path) else SILENT
+
+
+def _measure_open_session(sessions: Sequence[SessionInfo], store: RunStore) -> float:
+    """Return the seconds of a session that has not ended, or was killed: until its last answer."""
+    finished_at = store.last_finished_at()
+    if not sessions or sessions[-1].ended_at or finished_at is None:
+        return 0.0
+    began, ended = (datetime.fromisoformat(text) for text in (sessions[-1].started_at, finished_at))
+    return max(0.0, (ended.replace(tzinfo=UTC) - began.replace(tzinfo=UTC)).total_seconds())

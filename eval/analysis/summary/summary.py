@@ -19,12 +19,13 @@ from eval.analysis.statistics.intervals import Interval
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import SessionInfo
 from eval.scorers.score import ACCURACY
+from mas.prompt_sets.provenance import TUNED_ON_FILE
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 OTHER, NO_ANSWER, OTHER_TARGET = "(another answer)", "(no answer)", "(another target)"  # keys of the confusion
-SUMMARY_VERSION = 3  # increased whenever a field changes its name or its meaning
+SUMMARY_VERSION = 4  # increased whenever a field changes its name or its meaning
 
 T = TypeVar("T")
 
@@ -46,12 +47,13 @@ class Counts:
     n_not_run: int  # of the errors
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Estimate:
-    """A share with its interval."""
+    """A mean over answers, 0 to 1, with its interval."""
 
-    value: float
-    ci95: Interval | None
+    value: float | None  # None: over no answer
+    ci95: Interval | None  # None: answers are missing, or there are too few
+    n: int | None = None  # answers; None: as many as elsewhere
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,42 +80,25 @@ class ExtraNumbers:
     """Result of a scorer that does not decide, over the same answers as the metric."""
 
     metric: str  # name of what `score` is
-    score: float | None  # mean of its values; answers in error, and those that it could not score, count as 0
-    score_ci95: Interval | None
-    n_scored: int  # answers with a target
+    score: Estimate  # answers in error, and those that it could not score, count as 0
     n_failed: int  # that it could not score
     first_error: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartNumbers:
-    """One part of the score, such as the tables of an answer, over the answers that are expected to have it."""
-
-    score: float  # mean; an answer in error is expected to have every part, and counts as 0
-    score_ci95: Interval | None
-    n: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelNumbers:
     """Precision, recall and F1 of one label; see `eval.analysis.summary.label_metrics`."""
 
-    n: int  # answers whose target it is, failures included
-    n_given: int  # answers that are it
-    precision: float | None  # None: no answer is it
-    precision_ci95: Interval | None
-    recall: float | None  # None: it is no target
-    recall_ci95: Interval | None
-    f1: float | None
-    f1_ci95: Interval | None
+    precision: Estimate  # of the answers that are it
+    recall: Estimate  # of the answers whose target it is, failures included
+    f1: Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSummary:
     """Numbers of a run whose targets are labels."""
 
-    macro_f1: float | None  # mean over the labels that are a target
-    macro_f1_ci95: Interval | None
+    macro_f1: Estimate  # mean over the labels that are a target
     n_other: int  # answers that are no label
     n_no_answer: int  # in error, not run, or empty
     by_label: dict[str, LabelNumbers]
@@ -121,16 +106,7 @@ class LabelSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreWithout:
-    """The metric without some of the samples; None if none is left out, or all are."""
-
-    score_without: float | None
-    score_without_ci95: Interval | None
-    n_without: int  # answers
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningOverlap(ScoreWithout):
+class TuningOverlap:
     """Samples of the run that its prompts were tuned on, of those with a target."""
 
     prompts: str
@@ -140,6 +116,19 @@ class TuningOverlap(ScoreWithout):
     edited: tuple[str, ...]  # prompt sets whose tuned_on.json was edited or removed
     n_learnt_from: int
     n_picked_by: int
+    without: Estimate | None = None  # the metric on the others, as below; None: it is not known yet
+
+    def describe_sets(self) -> str:
+        """Return `owned (20 for training, 20 for validation)`."""
+        counts = ((self.n_learnt_from, "training"), (self.n_picked_by, "validation"))
+        return f"{self.prompts} ({', '.join(f'{n} for {role}' for n, role in counts if n)})"
+
+    def describe_unknown(self) -> str:
+        """Return the sentence about prompt sets whose tuned_on.json was edited; empty if there are none."""
+        if not self.edited:
+            return ""
+        sets, they = " and ".join(self.edited), "it was" if len(self.edited) == 1 else "they were"
+        return f"{TUNED_ON_FILE} of {sets} was edited or removed: which questions {they} tuned on is not known"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +142,17 @@ class LeakedResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leaks(ScoreWithout):
-    """Samples that met such results in any epoch; they are left out of `score_without`."""
+class Leaks:
+    """Samples that met such results in any epoch."""
 
     n_questions: int
     results: tuple[LeakedResult, ...]
+    without: Estimate  # the metric without these samples; without a value if there are none, or no others
 
 
 @dataclass(frozen=True, kw_only=True)
-class HumanReview(ScoreWithout):
-    """Labels of people on a run. Ambiguous and bad questions stay in the metric; `score_without` leaves them out."""
+class HumanReview:
+    """Labels of people on a run. Ambiguous and bad questions stay in the metric; `without` leaves them out."""
 
     n_corrected: int  # questions with a corrected target
     n_accepted: int  # answers that the scorer rejected and a person accepted
@@ -171,6 +161,7 @@ class HumanReview(ScoreWithout):
     n_bad_questions: int
     n_pending: int  # answers with a label that was not applied: `eval/rescore.py` applies it
     score_before: float | None  # the metric as the run was scored without people
+    without: Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +170,7 @@ class LostPoints:
 
     kind: str  # agent, tool, limit, format, error
     name: str
-    n: int  # answers
-    points: float  # 0 to 1: what the metric would gain if none had been lost there
-    points_ci95: Interval | None
+    points: Estimate  # 0 to 1: what the metric would gain if none had been lost there; `n`: answers that lost some
 
     @property
     def title(self) -> str:
@@ -196,34 +185,28 @@ def name_link(kind: str, name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFacts:
-    """Everything in a summary that its records do not hold; None for what the run did not record."""
+class Summary(Counts):
+    """The numbers of a run; None for what it did not record."""
 
     run_id: str
     folder: str | None = None  # name
-    system: str | None = None
-    model: str | None = None
-    data: str | None = None
-    split: str | None = None
-    prompts: str | None = None
-    scorer: str | None = None
-    simulated: bool = False
-    notice: str | None = None
-    no_measurement: str = ""  # why the run measures no system (`eval/attribute.py`); empty: it does
+    system: str | None
+    model: str | None
+    data: str | None
+    split: str | None
+    prompts: str | None
+    scorer: str | None
+    simulated: bool
+    notice: str | None
+    no_measurement: str  # why the run measures no system (`eval/attribute.py`); empty: it does
     stopped: str | None = None  # why the run ended before all its samples did
-    incomplete: bool = False  # True: the accuracies are floors, without intervals
+    incomplete: bool  # True: the accuracies are floors, without intervals
     version: int = SUMMARY_VERSION
-    wall_seconds: float = 0.0  # of all sessions
-    bad_rows: tuple[str, ...] = ()  # of the dataset, that were skipped
-    command: tuple[str, ...] = ()  # overrides as typed
-    sessions: tuple[SessionInfo, ...] = ()
-    unfinished: Usage | None = None  # of samples that were interrupted; outside `usage` until they have a record
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary(Counts, RunFacts):
-    """The numbers of a run."""
-
+    wall_seconds: float  # of all sessions
+    bad_rows: tuple[str, ...]  # of the dataset, that were skipped
+    command: tuple[str, ...]  # overrides as typed
+    sessions: tuple[SessionInfo, ...]
+    unfinished: Usage | None  # of samples that were interrupted; outside `usage` until they have a record
     metric: str = ACCURACY  # name of what `score` is: see `eval.scorers.score`
     n_unscored: int
     n_questions: int
@@ -252,7 +235,8 @@ class Summary(Counts, RunFacts):
     by_tag: dict[str, dict[str, Counts]] = field(default_factory=dict)  # tag → value → counts; tags with several values
     tags: tuple[str, ...] = ()  # that `data.tags` names
     extra_scorers: dict[str, ExtraNumbers] = field(default_factory=dict)  # by name
-    parts: dict[str, PartNumbers] = field(default_factory=dict)  # of the score, by name; empty: it has none, or one
+    # Of the score, by name, over the answers that should have it, those in error too; empty: it has one or none.
+    parts: dict[str, Estimate] = field(default_factory=dict)
     human_review: HumanReview | None = None  # None: nobody has labelled an answer of the run
     attribution: tuple[LostPoints, ...] | None = None  # the most points first; None: not computed
     critics: dict[str, CriticNumbers] = field(default_factory=dict)  # by name

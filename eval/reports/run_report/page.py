@@ -13,11 +13,11 @@ from statistics import median
 
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.from_store import read_missing
+from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
 from eval.reports.files import write_files
-from eval.reports.formats import format_floor, format_interval, format_share, format_usd, shorten_number
+from eval.reports.formats import format_estimate, format_floor, format_interval, format_usd, shorten_number
 from eval.reports.html.blocks import Blocks
 from eval.reports.html.charts import CHARTS, Chart, Point, Tone, format_number, link
 from eval.reports.html.rows import ROWS, STEPS, Column, Rows
@@ -183,7 +183,7 @@ def _build_page(
     if (labels := summary.labels) is not None:
         from eval.reports.labels import build_confusion, build_labels
 
-        page["macro_f1"] = format_share(labels.macro_f1, labels.macro_f1_ci95, summary.incomplete)
+        page["macro_f1"] = format_estimate(labels.macro_f1, summary.incomplete)
         page |= {"labels": build_labels(summary, labels), "confusion": build_confusion(labels)}
     return page
 
@@ -303,7 +303,8 @@ def _build_loss_charts(summary: Summary) -> Iterator[Chart]:
 
 
 def _build_loss(lost: LostPoints) -> Point:
-    low, high = (round(100 * bound, 2) for bound in lost.points_ci95) if lost.points_ci95 else (None, None)
+    points = lost.points
+    low, high = (round(100 * bound, 2) for bound in points.ci95) if points.ci95 else (None, None)
     tone: Tone = "error" if lost.kind == "error" else "wrong"
-    note, href = format_count(lost.n, "answer"), link(lost=lost.title)
-    return Point(lost.title, round(100 * lost.points, 2), low=low, high=high, tone=tone, note=note, href=href)
+    note, href = format_count(points.n or 0, "answer"), link(lost=lost.title)
+    return Point(lost.title, round(100 * (points.value or 0.0), 2), low=low, high=high, tone=tone, note=note, href=href)

@@ -124,8 +124,8 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
     summary = finished.summary
     assert (summary["accuracy"], summary["n_scored"]) == (pytest.approx(4 / 8), 8), "the accuracy is over all"
     found = summary["leaks"]
-    assert (found["n_questions"], found["score_without"], found["n_without"]) == (4, pytest.approx(1 / 4), 4)
-    assert found["score_without_ci95"][0] < 1 / 4 < found["score_without_ci95"][1]
+    assert (found["n_questions"], found["without"]["value"], found["without"]["n"]) == (4, pytest.approx(1 / 4), 4)
+    assert found["without"]["ci95"][0] < 1 / 4 < found["without"]["ci95"][1]
     first = {"sample_id": "both", "epoch": 1, "tool": "read_page", "source": f"{site.base_url}/both"}
     assert (found["results"][0], len(found["results"])) == (first, 4)
     assert summary["blocked_pages"] == {"huggingface.co": 2}

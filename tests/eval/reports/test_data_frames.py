@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.analysis.summary.from_store import summarise_store
+from eval.analysis.summary.summarise import summarise_store
 from eval.reports.data_frames import (
     CALL_COLUMNS,
     SAMPLE_COLUMNS,

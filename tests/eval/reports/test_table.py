@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.console import Console
 
-from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.reports.summary_table import print_report_path, print_summary, print_wrong_answers
 from eval.runs.record import Record, Usage
+from tests.eval.stored_run import summarise_records
 
 Make = Callable[..., Record]
 
@@ -22,9 +22,7 @@ def read(console: Console) -> str:
 
 def shown(records: list[Record], simulated: bool = False, width: int = 100, **facts: Any) -> str:
     console = Console(file=io.StringIO(), width=width)
-    print_summary(
-        summarise(records, RunDetails(run_id="run-1", simulated=simulated, wall_seconds=12.34, **facts)), console
-    )
+    print_summary(summarise_records(records, simulated=simulated, wall_seconds=12.34, **facts), console)
     return read(console)
 
 
@@ -79,7 +77,7 @@ def test_epochs_have_a_table_of_their_own(record: Make) -> None:
     assert "epochs: 2 of each of 3 questions; the interval is clustered by question (ICC 1.00)" in text
     assert row(text, "2") == ["2", "33.3%", "1.7% to 93.7%", "33.3%", "1.7% to 93.7%"]
     assert "majority vote: 33.3%" in text
-    many = shown([record("a", epoch=epoch) for epoch in range(1, 101)])
+    many = shown([record("a", epoch=epoch) for epoch in range(1, 101)], epochs=100)
     assert row(many, "64")[0] == "64"
     assert row(many, "100")[0] == "100"
     assert " 65 " not in many

@@ -128,10 +128,10 @@ def test_extra_scorers_are_reported_with_the_deciding_one_and_cost_no_sample(
     summary, record = finished.summary, finished.records["007"]
     assert (finished.code, summary["metric"], summary["score"], summary["n_error"]) == (0, "accuracy", 1.0, 0)
     extra = summary["extra_scorers"]
-    assert {name: (each["metric"], each["score"], each["n_failed"]) for name, each in extra.items()} == {
+    assert {name: (each["metric"], each["score"]["value"], each["n_failed"]) for name, each in extra.items()} == {
         "contains": ("accuracy", 1.0, 0), "function": ("mean score", 0.25, 1), "graded": ("accuracy", 1.0, 0)
     }  # fmt: skip
-    assert all(each["score_ci95"] and each["n_scored"] == 2 for each in extra.values())
+    assert all(each["score"]["ci95"] and each["score"]["n"] == 2 for each in extra.values())
     assert (record["score"], record["error"], record["extra_scores"]["function"]["value"]) == (1.0, None, None)
     failed = "the scorer failed (ValueError: cannot compare with [the reference answer])"
     assert record["extra_scores"]["function"]["error"] == failed
@@ -158,7 +158,7 @@ def test_a_refused_extra_judge_neither_stops_the_run_nor_costs_an_answer(
         )
     assert (finished.code, finished.summary["accuracy"], finished.summary["stopped"]) == (0, 1.0, None)
     graded = finished.summary["extra_scorers"]["graded"]
-    assert (graded["score"], graded["n_failed"]) == (0.0, 2)
+    assert (graded["score"]["value"], graded["n_failed"]) == (0.0, 2)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, read_config
 from eval.runs.folder import DATABASE
@@ -23,6 +22,7 @@ from eval.workflows.estimate import (
     is_measured,
 )
 from mas.system import read_program_digest
+from tests.eval.stored_run import summarise_records
 
 LOCAL = ("model=openai_compatible", "model.base_url=http://127.0.0.1:9/v1", "model.name=mine")
 
@@ -40,7 +40,7 @@ def config(*overrides: str) -> EvalConfig:
 def run(parent: Path, name: str, lm_calls: int, **changes: Any) -> None:
     usage = Usage(lm_calls=lm_calls, input_tokens=1000 * lm_calls, output_tokens=10 * lm_calls)
     target, digest = changes.pop("target", None), changes.pop("digest", "")
-    summary = replace(summarise([], RunDetails(run_id=name)), **{"n": 10, "usage": usage, "model": "mine", **changes})
+    summary = replace(summarise_records([], run_id=name), **{"n": 10, "usage": usage, "model": "mine", **changes})
     (parent / name).mkdir(parents=True)
     (parent / name / "summary.json").write_text(json.dumps(summary.to_dict()))
     system = {"name": changes.get("system", "gaia"), "target": target}

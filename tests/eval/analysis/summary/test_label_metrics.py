@@ -10,11 +10,10 @@ from eval.analysis.summary.label_metrics import (
     OTHER,
     OTHER_TARGET,
 )
-from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import LabelSummary
 from eval.reports.labels import describe_labels
 from eval.runs.record import Record
-from eval.scorers.labels import LabelSet
+from tests.eval.stored_run import summarise_records
 
 Make = Callable[..., Record]
 NAMES = ("billing", "login", "refund")
@@ -31,7 +30,7 @@ def labels_of(record: Make) -> Callable[..., LabelSummary]:
                 right = answer is not None and answer.lower() == target
                 facts = FAILED if answer is None else {"answer": answer, "score": float(right)}
                 records.append(record(f"q{number}", epoch=epoch, target=target, **facts))
-        found = summarise(records, RunDetails(run_id="r", labels=LabelSet(NAMES), epochs=epochs)).labels
+        found = summarise_records(records, labels=list(NAMES), epochs=epochs).labels
         assert found
         return found
 
@@ -51,19 +50,21 @@ def test_failures_are_a_column_of_their_own_and_count_in_the_recall(labels_of: C
     }
     assert (found.n_other, found.n_no_answer) == (1, 2)
     numbers = {
-        name: (each.n, each.n_given, each.precision, each.recall, each.f1) for name, each in found.by_label.items()
+        name: (each.recall.n, each.precision.n, *(share.value for share in (each.precision, each.recall, each.f1)))
+        for name, each in found.by_label.items()
     }
     assert numbers == {
         "billing": (4, 2, 1.0, 0.5, pytest.approx(2 / 3)),
         "login": (2, 3, pytest.approx(1 / 3), 0.5, pytest.approx(0.4)),
         "refund": (1, 0, None, 0.0, 0.0),
     }
-    assert found.macro_f1 == pytest.approx((2 / 3 + 0.4 + 0) / 3)
-    low, high = found.macro_f1_ci95 or (1.0, 0.0)
-    assert 0 <= low < found.macro_f1 < high < 1
+    assert found.macro_f1.value == pytest.approx((2 / 3 + 0.4 + 0) / 3)
+    low, high = found.macro_f1.ci95 or (1.0, 0.0)
+    assert 0 <= low < found.macro_f1.value < high < 1
     for each in found.by_label.values():
-        for value, bounds in ((each.recall, each.recall_ci95), (each.f1, each.f1_ci95)):
-            assert bounds and bounds[0] <= (value or 0.0) <= bounds[1] and bounds[0] < bounds[1]
+        for share in (each.recall, each.f1):
+            low, high = share.ci95 or (1.0, 0.0)
+            assert low <= (share.value or 0.0) <= high and low < high
 
 
 def test_an_answer_that_the_scorer_accepts_is_the_target(record: Make) -> None:
@@ -71,7 +72,7 @@ def test_an_answer_that_the_scorer_accepts_is_the_target(record: Make) -> None:
         record("a", target="login", answer="It is login.", score=1.0),
         record("b", target="billing", answer="login"),
     ]
-    found = summarise(kept, RunDetails(run_id="r", labels=LabelSet(NAMES))).labels
+    found = summarise_records(kept, labels=list(NAMES)).labels
     assert found and found.confusion == {"login": {"login": 1}, "billing": {"login": 1}}
 
 
@@ -85,15 +86,15 @@ def test_the_figures_are_those_of_the_textbook(labels_of: Callable[..., LabelSum
         precision = right / sum(answer == name for _, answer in pairs)
         recall = right / sum(target == name for target, _ in pairs)
         expected.append(2 * precision * recall / (precision + recall))
-        assert found.by_label[name].f1 == pytest.approx(expected[-1])
-    assert found.macro_f1 == pytest.approx(sum(expected) / 3)
+        assert found.by_label[name].f1.value == pytest.approx(expected[-1])
+    assert found.macro_f1.value == pytest.approx(sum(expected) / 3)
 
 
 def test_without_labels_or_before_the_end_there_is_less_to_say(record: Make) -> None:
-    assert summarise([record("a")], RunDetails(run_id="r")).labels is None
+    assert summarise_records([record("a")]).labels is None
     missing = record("b", target="login", **{**FAILED, "error_class": "not_run"})
-    found = summarise([record("a", target="login"), missing], RunDetails(run_id="r", labels=LabelSet(NAMES))).labels
-    assert found and (found.macro_f1_ci95, found.by_label["login"].recall_ci95) == (None, None)
+    found = summarise_records([record("a", target="login"), missing], labels=list(NAMES)).labels
+    assert found and (found.macro_f1.ci95, found.by_label["login"].recall.ci95) == (None, None)
     assert found.confusion["login"][NO_ANSWER] == 1
 
 
@@ -101,7 +102,7 @@ def test_the_macro_f1_of_an_incomplete_run_is_no_bound(labels_of: Callable[..., 
     """What is wrong and comes later takes precision from the labels that it is given."""
     early = labels_of(("billing", "billing"), ("login", None), ("login", None))
     late = labels_of(("billing", "billing"), ("login", "billing"), ("login", "billing"))
-    assert (early.macro_f1, late.macro_f1) == (0.5, 0.25)
+    assert (early.macro_f1.value, late.macro_f1.value) == (0.5, 0.25)
     assert describe_labels(early, incomplete=True).startswith("macro F1 50.0% (")
     assert " so far over 2 labels; " in describe_labels(early, incomplete=True)
     assert " so far" not in describe_labels(late, incomplete=False)

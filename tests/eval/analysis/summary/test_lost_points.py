@@ -6,11 +6,10 @@ import pytest
 
 from eval.analysis.attribution.broken_link import BrokenLink, Evidence
 from eval.analysis.attribution.run_attribution import RunAttribution
-from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.analysis.summary.summary import CriticNumbers, Summary
 from eval.reports.notes import list_notes
 from eval.runs.record import Record
-from tests.eval.stored_run import answered
+from tests.eval.stored_run import answered, summarise_records
 
 
 def link(name: str, kind: str = "agent") -> BrokenLink:
@@ -31,27 +30,27 @@ LINKS = {
 
 
 def summarised(records: list[Record], **found: Any) -> Summary:
-    return summarise(records, RunDetails(run_id="r", attribution=RunAttribution(**{"links": LINKS, **found})))
+    return summarise_records(records, epochs=2, attribution=RunAttribution(**{"links": LINKS, **found}))
 
 
 def test_together_the_points_are_what_the_metric_lacks_to_1() -> None:
     lost = summarised(RECORDS).attribution or ()
-    assert [(each.kind, each.name, each.n) for each in lost] == [
+    assert [(each.kind, each.name, each.points.n) for each in lost] == [
         ("agent", "expert", 3),
         ("error", "lm", 1),
         ("tool", "web", 1),
     ]
-    assert [each.points for each in lost] == pytest.approx([3 / 8, 1 / 8, 1 / 8])
-    assert sum(each.points for each in lost) == pytest.approx(1 - 3 / 8)
+    assert [each.points.value for each in lost] == pytest.approx([3 / 8, 1 / 8, 1 / 8])
+    assert sum(each.points.value or 0.0 for each in lost) == pytest.approx(1 - 3 / 8)
     for each in lost:
-        assert each.points_ci95 and each.points_ci95[0] < each.points < each.points_ci95[1]
+        assert each.points.ci95 and each.points.ci95[0] < (each.points.value or 0.0) < each.points.ci95[1]
     assert summarised([answered("q1", "17")]).attribution == ()
 
 
 def test_without_all_answers_there_is_no_interval() -> None:
     missing = answered("q6", None, error="stopped", error_class="not_run", score=None)
     summary = summarised([*RECORDS, missing])
-    assert summary.attribution and all(each.points_ci95 is None for each in summary.attribution)
+    assert summary.attribution and all(each.points.ci95 is None for each in summary.attribution)
 
 
 def test_a_critic_is_described_by_what_it_found() -> None:

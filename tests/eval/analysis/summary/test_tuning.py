@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.summary.summarise import RunDetails, summarise
-from eval.analysis.summary.summary import Summary
-from eval.analysis.tuned_on import UsedToTune
+from eval.analysis.summary.summary import Estimate, Summary
 from eval.mlflow_export.run_page import build_page
 from eval.reports.notes import list_notes
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo
+from eval.runs.run_info import RunInfo, TuningUse
+from tests.eval.stored_run import summarise_records
 
 Make = Callable[..., Record]
 
 
 def summary_of(*records: Record, learnt_from: str = "", picked_by: str = "", **facts: Any) -> Summary:
-    used = UsedToTune("mine", frozenset(learnt_from), frozenset(picked_by))
-    return summarise(records, RunDetails(run_id="run-1", **{"used": used, **facts}))
+    use = TuningUse("mine", list(learnt_from), list(picked_by), {})
+    return summarise_records(records, **{"tuning_use": use, **facts})
 
 
 def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_count(record: Make) -> None:
@@ -29,8 +28,8 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
     assert summary.used_to_tune is not None
     assert asdict(summary.used_to_tune) == {
         "prompts": "mine", "n_questions": 2, "n_all": 4, "n_learnt_from": 1, "n_picked_by": 1,
-        "n_unscored": 0, "edited": (), "n_without": 4, "score_without": 0.5,
-        "score_without_ci95": (pytest.approx(0.003, abs=1e-3), pytest.approx(0.997, abs=1e-3)),
+        "n_unscored": 0, "edited": (),
+        "without": {"value": 0.5, "n": 4, "ci95": (pytest.approx(0.003, abs=1e-3), pytest.approx(0.997, abs=1e-3))},
     }  # fmt: skip
     name, line = next(list_notes(summary))
     assert (name, line) == (
@@ -42,7 +41,7 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
 
 def test_where_all_were_used_nothing_is_left_to_count(record: Make) -> None:
     summary = summary_of(record("a", score=1.0), picked_by="a")
-    assert summary.used_to_tune and summary.used_to_tune.score_without is None
+    assert summary.used_to_tune and summary.used_to_tune.without == Estimate(None, None, 0)
     assert dict(list_notes(summary))["tuned on"] == (
         "1 of 1 question was used to tune mine (0 for training, 1 for validation), so the accuracy is inflated"
     )
@@ -61,18 +60,18 @@ def test_only_questions_with_a_gold_answer_count(record: Make) -> None:
 
 def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
     told = "tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
-    nothing_left = UsedToTune("mine", frozenset(), frozenset(), ("mine",))
-    summary = summary_of(record("a"), record("b"), used=nothing_left)
+    nothing_left = TuningUse("mine", [], [], {"0f3a": "mine"})
+    summary = summary_of(record("a"), record("b"), tuning_use=nothing_left)
     assert dict(list_notes(summary))["tuned on"] == told
     assert "tuned_on/questions" not in build_page(RunInfo(), summary).metrics
-    some_left = summary_of(record("a"), record("b"), used=replace(nothing_left, learnt_from=frozenset("a")))
+    some_left = summary_of(record("a"), record("b"), tuning_use=replace(nothing_left, learnt_from=["a"]))
     line = dict(list_notes(some_left))["tuned on"]
     assert line.startswith("1 of 2 questions was used")
     assert line.endswith(f"; {told}")
 
 
 def test_what_is_not_known_is_not_told(record: Make) -> None:
-    summary = summary_of(record("a"), used=None)
+    summary = summary_of(record("a"), tuning_use=None)
     assert summary.used_to_tune is None
     assert "tuned on" not in dict(list_notes(summary))
 
@@ -86,5 +85,5 @@ def test_mlflow_gets_the_numbers(record: Make) -> None:
         "tuned_on/score_without_ci95_high": pytest.approx(0.975, abs=1e-3),
     }
     assert not [
-        name for name in build_page(RunInfo(), summary_of(record("a"), used=None)).metrics if "tuned_on" in name
+        name for name in build_page(RunInfo(), summary_of(record("a"), tuning_use=None)).metrics if "tuned_on" in name
     ]

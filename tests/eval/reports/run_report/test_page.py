@@ -8,10 +8,9 @@ from typing import Any
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.attribution.critics import CriticTally
 from eval.analysis.attribution.run_attribution import RunAttribution
-from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.reports.run_report.page import write_report
 from eval.runs.record import ErrorDetails, PlannedQuestion, Record
-from eval.runs.run_info import SessionInfo
+from tests.eval.stored_run import summarise_records
 from tests.report_file import ReportFile
 
 Make = Callable[..., Record]
@@ -60,7 +59,7 @@ def page(
 ) -> Page:
     write_report(
         folder / "report.html",
-        summarise(records, RunDetails(run_id="run-1", **facts)),
+        summarise_records(records, **facts),
         iter(records),
         plan,
         about,
@@ -103,7 +102,7 @@ def test_data_stays_text(tmp_path: Path, record: Make) -> None:
         records,
         about=[(evil, evil)],
         **facts,
-        sessions=[SessionInfo("", stopped=evil, changes={evil: evil})] * 2,
+        sessions=[{"started_at": "", "stopped": evil, "changes": {evil: evil}}] * 2,
     )
     assert html.scripts == page(tmp_path, []).scripts
     assert evil not in html.html and html.text.count(evil) >= 9

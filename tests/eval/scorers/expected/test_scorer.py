@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from eval.analysis.summary.summarise import RunDetails, summarise
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.record import Record
 from eval.scorers.expected.scorer import ExpectedScorer
 from eval.scorers.score import AnsweredSample, ScorerError
 from mas.runtime.errors import UserError
+from tests.eval.stored_run import summarise_records
 
 ALL: dict[str, object] = {
     "answer": {"type": "number", "value": 2},
@@ -132,5 +132,4 @@ def test_a_missing_folder_is_found_before_anything_is_spent() -> None:
 def test_the_column_is_no_category_with_numbers_of_its_own() -> None:
     records = [Record("run", name, 1, 1, name, name, None, None, "2", "2", score=1.0) for name in ("a", "b")]
     tags = {"a": {"kind": "sql", EXPECTED: "{}"}, "b": {"kind": "api", EXPECTED: '{"agents": []}'}}
-    details = RunDetails(run_id="run", simulated=False, wall_seconds=1.0, tags=tags)
-    assert set(summarise(records, details).by_tag) == {"kind"}
+    assert set(summarise_records(records, tags=tags).by_tag) == {"kind"}
