@@ -29,8 +29,7 @@ from eval.analysis.run_list.read_runs import (
     read_runs,
 )
 from eval.cli.command import FINISHED, handle_signals
-from eval.reports.html.rows import ROWS
-from eval.reports.html.templates import FOLDER, Scripts, load_scripts, load_template, write_json
+from eval.reports.html.page import FOLDER, ROWS, Scripts, load_scripts, load_template, write_json
 from eval.reports.run_list.page import render_index
 from eval.reports.run_report.page import write_reports
 from eval.runs.find import check_entries

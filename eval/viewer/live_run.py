@@ -19,7 +19,7 @@ from eval.analysis.summary.rows import Row, build_row
 from eval.analysis.summary.summarise import count_answers
 from eval.execution.projection import Progress, format_duration, project
 from eval.reports.formats import format_interval, format_percent, list_parts
-from eval.reports.html.templates import load_template
+from eval.reports.html.page import load_template
 from eval.reports.step_tree import mark_answer
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.record import Record

@@ -17,8 +17,7 @@ from markupsafe import Markup
 from eval.execution.console import Console
 from eval.execution.projection import format_duration
 from eval.reports.formats import format_percent, format_points
-from eval.reports.html.charts import CHARTS, Chart, Point, Tone
-from eval.reports.html.templates import load_scripts, load_template
+from eval.reports.html.page import CHARTS, Chart, Point, Tone, load_scripts, load_template
 from eval.reports.summary_table import print_report_path
 from eval.runs.find import check_entries
 from eval.runs.folder import REPORT

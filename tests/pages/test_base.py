@@ -5,10 +5,18 @@ from typing import Any
 
 import pytest
 
-from eval.reports.html.blocks import BlockWriter
-from eval.reports.html.charts import CHARTS, Chart, Point
-from eval.reports.html.rows import ROWS, STEPS, Column, Rows
-from eval.reports.html.templates import load_scripts, load_template
+from eval.reports.html.page import (
+    CHARTS,
+    ROWS,
+    STEPS,
+    BlockWriter,
+    Chart,
+    Column,
+    Point,
+    Rows,
+    load_scripts,
+    load_template,
+)
 from tests.pages.browser import collect_errors, open_file, set_view
 
 pytestmark = pytest.mark.slow

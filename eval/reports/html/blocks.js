@@ -1,5 +1,5 @@
 "use strict";
-// Compressed blocks of data in the page (blocks.py): `await Blocks.get("prompts", 17)` is the value, or undefined.
+// Compressed blocks of data in the page (page.py): `await Blocks.get("prompts", 17)` is the value, or undefined.
 const Blocks = (() => {
   const MOST_OPEN = 6; // blocks that are kept as they were read
   const TEXT = "\u0000";

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the charts of a page from their data blocks (charts.py) with Observable Plot. Colours are CSS variables, so that
+// Draws the charts of a page from their data blocks (page.py) with Observable Plot. Colours are CSS variables, so that
 // they follow the theme; a change of width draws again. Texts reach the page as text: Plot sets no HTML.
 (() => {
   const TONES = new Set(["right", "wrong", "error", "quiet", "accent"]);

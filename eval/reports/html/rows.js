@@ -1,5 +1,5 @@
 "use strict";
-// Rows of a page (rows.py): find, filter, sort, page, open, next and previous, deep links. Only one page of rows is
+// Rows of a page (page.py): find, filter, sort, page, open, next and previous, deep links. Only one page of rows is
 // in the document, so that 10,000 rows are filtered at once. A page's own script, after this one, may say how a row looks:
 //
 //   RowTables.mount({ cell(row, column) → Node | string, open(row, box) (may be async) });

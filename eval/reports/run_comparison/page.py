@@ -16,10 +16,20 @@ from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, Run
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.formats import format_p_value, format_points
-from eval.reports.html.blocks import Blocks
-from eval.reports.html.charts import CHARTS, Chart, Point, Tone, link
-from eval.reports.html.rows import ROWS, STEPS, Column, Rows
-from eval.reports.html.templates import load_scripts, write_page
+from eval.reports.html.page import (
+    CHARTS,
+    ROWS,
+    STEPS,
+    Blocks,
+    Chart,
+    Column,
+    Point,
+    Rows,
+    Tone,
+    link,
+    load_scripts,
+    write_page,
+)
 from eval.reports.run_report.answers import AnswerGatherer, Row, list_values
 from eval.runs.store import open_run
 from mas.runtime.text import format_count

@@ -16,8 +16,7 @@ from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING
 from eval.execution.console import Console
 from eval.execution.projection import format_duration
 from eval.reports.formats import NOT_AVAILABLE, format_points, format_share, format_usd, list_parts
-from eval.reports.html.rows import ROWS, Column, Rows
-from eval.reports.html.templates import Scripts, load_scripts, load_template
+from eval.reports.html.page import ROWS, Column, Rows, Scripts, load_scripts, load_template
 from eval.runs.folder import format_report_command
 from eval.runs.run_info import NO_MEASUREMENT
 from eval.scorers.score import ACCURACY

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval.analysis.summary.summary import name_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
-from eval.reports.html.blocks import BlockWriter
+from eval.reports.html.page import BlockWriter
 from eval.reports.step_tree import build_calls, build_steps, cut_text, format_cost, mark_answer
 from eval.runs.record import PlannedQuestion, Record
 from mas.runtime.terminal import shorten_line

@@ -18,10 +18,21 @@ from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
 from eval.reports.files import write_files
 from eval.reports.formats import format_estimate, format_floor, format_interval, format_usd, shorten_number
-from eval.reports.html.blocks import Blocks
-from eval.reports.html.charts import CHARTS, Chart, Point, Tone, format_number, link
-from eval.reports.html.rows import ROWS, STEPS, Column, Rows
-from eval.reports.html.templates import load_scripts, write_page
+from eval.reports.html.page import (
+    CHARTS,
+    ROWS,
+    STEPS,
+    Blocks,
+    Chart,
+    Column,
+    Point,
+    Rows,
+    Tone,
+    format_number,
+    link,
+    load_scripts,
+    write_page,
+)
 from eval.reports.notes import describe_critic, format_title, list_notes
 from eval.reports.run_report.answers import RIGHT, AnswerGatherer, Links, Row, list_values
 from eval.reports.step_tree import MAX_TEXT_CHARS

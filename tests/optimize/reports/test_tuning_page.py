@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.reports.html.charts import Point
+from eval.reports.html.page import Point
 from mas.runtime.errors import UserError
 from optimize.reports.outcome import describe_outcome
 from optimize.reports.tuning_page import _build_page, write_tuning_page

@@ -1,0 +1,314 @@
+"""What every page is made of: a template of this folder's, scripts, charts, rows, and compressed blocks of data.
+
+columns = [Column("question", "question", width="3fr"), Column("cause", "lost at", menu=True)]
+lost = Chart("bars", "Points lost", [Point("expert", 12, low=7, high=19, tone="wrong", href="#?cause=expert")])
+writer = BlockWriter(max_bytes=8_000_000)
+writer.add("prompts", 17, {"messages": […]}, rank=1)     # on the page: await Blocks.get("prompts", 17)
+rows = Rows("questions", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
+values = {"charts": [lost], "rows": rows, "blocks": writer.close(), "scripts": load_scripts(*CHARTS, *ROWS)}
+write_page(path, Path("report.html.jinja"), values)      # which draws them with `parts.html.jinja`
+"""
+
+import base64
+import functools
+import gzip
+import hashlib
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import urlencode
+
+from mas.runtime.security.private_file import write_atomically
+from mas.runtime.terminal import escape_controls
+from mas.runtime.text import format_count
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+    from markupsafe import Markup
+
+Format = Literal["number", "percent", "points", "seconds"]  # points: percentage points with their sign
+Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
+Kind = Literal["text", "number", "usd", "seconds", "hidden"]
+
+FOLDER = Path(__file__).parent
+CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js", FOLDER / "charts.js")
+ROWS = (FOLDER / "blocks.js", FOLDER / "rows.js")
+STEPS = (FOLDER / "steps.js", FOLDER / "answers.js")  # after the rows: what opens in them
+MAX_PLAIN_CHARS = 300_000  # of the rows as JSON; more are compressed
+BLOCK_BYTES = 300_000  # of JSON, before it is compressed
+_SHARED_CHARS = 120  # texts of this length are written once in a block
+_TEXT = "\u0000"  # key of a reference to a text
+_PIECE = 64  # template events that are joined before they are written
+_UNSAFE = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scripts:
+    """Scripts of a page, and the source list of its Content-Security-Policy that lets no other script run."""
+
+    texts: "tuple[Markup, ...]"
+    policy: str  # "'sha256-…' 'sha256-…'"
+
+
+def load_template(path: Path) -> "Template":
+    """Return a template in which values are escaped and a missing value is an error.
+
+    It may extend and import the templates of this folder; `embed` writes a value as JSON into a data block.
+    """
+    return _make_environment(path.parent).get_template(path.name)
+
+
+@functools.cache  # it keeps the templates that it has compiled
+def _make_environment(folder: Path) -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader([folder, FOLDER])
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["embed"] = _embed_json
+    return environment
+
+
+def write_page(path: Path, template: Path, values: Mapping[str, object]) -> None:
+    """Write a page from its template; a reader sees the old one or the whole new one.
+
+    Raises:
+        OSError: the page cannot be written; one that is already there stays as it was.
+    """
+    stream = load_template(template).stream(values)
+    stream.enable_buffering(_PIECE)
+    with write_atomically(path) as file:
+        file.writelines(map(escape_controls, stream))
+
+
+def load_scripts(*paths: Path) -> Scripts:
+    """Return scripts as they are, in this order; each is listed once."""
+    from markupsafe import Markup
+
+    texts = [path.read_text(encoding="utf-8") for path in dict.fromkeys(paths)]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    return Scripts(tuple(map(Markup, texts)), " ".join(f"'sha256-{digest}'" for digest in digests))
+
+
+def _embed_json(value: object) -> "Markup":
+    """Return a value as JSON that can stand in a `<script type="application/json">`: no text in it ends the block."""
+    from markupsafe import Markup
+
+    return Markup(write_json(value).translate(_UNSAFE))
+
+
+def write_json(value: object) -> str:
+    """Return a value as short JSON; characters that cannot be seen, or that turn text around, are spelt out in it."""
+    return json.dumps(map_texts(value, str), ensure_ascii=False, separators=(",", ":"))
+
+
+def map_texts(value: object, change: Callable[[str], object]) -> object:
+    """Return a copy with every text in it, without such characters, changed; keys are kept."""
+    if isinstance(value, str):
+        return change(escape_controls(value))
+    if isinstance(value, Mapping):
+        return {escape_controls(str(name)): map_texts(each, change) for name, each in value.items()}
+    return [map_texts(each, change) for each in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class Point:
+    """One bar or dot; `low` and `high` bound it."""
+
+    label: str
+    x: float
+    low: float | None = None
+    high: float | None = None
+    group: str = ""  # those of one label are below each other
+    tone: Tone = ""  # colour by meaning; empty: by group
+    note: str = ""  # shown behind the bar, and when the pointer is over it
+    href: str = ""  # "#id" opens a row, "#?cause=expert" filters the rows
+
+
+@dataclass(frozen=True)
+class Chart:
+    kind: Literal["bars", "dots"]
+    title: str  # the sentence that the chart answers
+    points: Sequence[Point]
+    x_label: str = ""
+    x_format: Format = "number"
+    x_domain: tuple[float, float] | None = None  # None: from the data
+    x_mark: float | None = None  # a line across the chart: no difference, the run's own mean
+
+    @property
+    def data(self) -> dict[str, object]:
+        return _drop_empty({**vars(self), "points": [_drop_empty(vars(each)) for each in self.points]})
+
+    @property
+    def table(self) -> tuple[list[tuple[str, str]], list[list[str]]]:
+        """Return columns and rows of the chart as a table, as `parts.table` takes them; empty columns are left out."""
+        titles = ["name", "group", self.x_label or "value", "95% interval", "note"]
+        rows = []
+        for each in self.points:
+            value, low, high = (format_number(number, self.x_format) for number in (each.x, each.low, each.high))
+            rows.append([each.label, each.group, value, "" if each.low is None else f"{low} to {high}", each.note])
+        filled = [at for at in range(len(titles)) if any(row[at] for row in rows)]
+        return [(titles[at], "") for at in filled], [[row[at] for at in filled] for row in rows]
+
+
+def link(**filters: str) -> str:
+    return f"#?{urlencode(filters)}"
+
+
+def _drop_empty(values: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+def format_number(value: float | None, form: Format) -> str:
+    if value is None:
+        return "n/a"
+    match form:
+        case "percent":
+            return f"{value:.1%}"
+        case "points":
+            return f"{100 * value:+.1f}"
+        case "seconds":
+            return f"{value:.2g} s" if value < 1 else f"{value:,.1f} s"
+    return f"{value:,.4g}" if value != int(value) else f"{value:,.0f}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. A value is text, a number, None, or a list of texts (a row of several answers, or tags).
+
+    `hidden` is not drawn, but is filtered by and searched.
+    """
+
+    key: str
+    title: str
+    kind: Kind = "text"
+    width: str = "1fr"  # of CSS grid
+    menu: bool = False  # filtered by a menu of its values
+    find: bool = True  # texts are searched
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table of rows; each has an `id` that is unique on the page: `page.html#id` opens it."""
+
+    name: str
+    columns: Sequence[Column]
+    values: Iterable[Mapping[str, object]]
+    noun: str = "question"
+
+    @cached_property
+    def compressed(self) -> str:
+        text = write_json(self.data)
+        return encode_data(text) if len(text) > MAX_PLAIN_CHARS else ""
+
+    @cached_property
+    def data(self) -> dict[str, object]:
+        keys = ["id", *(each.key for each in self.columns)]
+        rows = [[row[key] for key in keys] for row in self.values]
+        return {
+            "name": self.name,
+            "noun": self.noun,
+            "columns": list(map(vars, self.columns)),
+            "keys": keys,
+            "rows": rows,
+        }
+
+
+class Block(NamedTuple):
+    name: str
+    keys: Sequence[int]
+    text: str  # base64 of gzip of JSON: {"texts": […], "values": {key: value}}
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of a page; `parts.blocks` writes them."""
+
+    blocks: Sequence[Block]
+    left_out: Mapping[str, int]  # name → values for which there was no room
+
+    @property
+    def index(self) -> dict[str, list[tuple[int, Sequence[int]]]]:
+        """Return, for each name, the place of each of its blocks and the keys of the values in it."""
+        index: defaultdict[str, list[tuple[int, Sequence[int]]]] = defaultdict(list)
+        for place, each in enumerate(self.blocks):
+            index[each.name].append((place, each.keys))
+        return dict(index)
+
+    @property
+    def notes(self) -> list[str]:
+        where = "right ones first; they are in records.jsonl of the run."
+        left_out = sorted(self.left_out.items(), reverse=True)
+        return [f"There was no room for the {name} of {format_count(n, 'answer')}, {where}" for name, n in left_out]
+
+
+class _Open:
+    """A block that is being filled."""
+
+    def __init__(self) -> None:
+        self.texts, self.values, self.n_chars = dict[str, int](), dict[int, str](), 0  # values as JSON
+
+    def share(self, text: str) -> object:
+        if len(text) < _SHARED_CHARS:
+            return text
+        if text not in self.texts:
+            self.n_chars += len(text)
+        return {_TEXT: self.texts.setdefault(text, len(self.texts))}
+
+
+class BlockWriter:
+    """Gathers values into compressed blocks, in each of which a long text is written once.
+
+    Of one name and key, the value that was added last is kept. Where there is no room for all, values of a higher rank
+    are left out first.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        """`max_bytes`: of all blocks together, as they are written."""
+        self._max_bytes = max_bytes
+        self._n_bytes = 0
+        self._open: defaultdict[tuple[int, str], _Open] = defaultdict(_Open)
+        self._closed: dict[int, list[Block]] = defaultdict(list)  # by rank
+        self._full_from = math.inf  # lowest rank of which something was left out
+        self._left_out: Counter[str] = Counter()
+
+    def add(self, name: str, key: int, value: object, rank: int = 0) -> None:
+        """Add a value, which JSON must be able to hold; the lowest ranks are kept the longest."""
+        if rank >= self._full_from:
+            self._left_out[name] += 1
+            return
+        block = self._open[rank, name]
+        block.values[key] = json.dumps(map_texts(value, block.share), ensure_ascii=False, separators=(",", ":"))
+        block.n_chars += len(block.values[key])
+        if block.n_chars > BLOCK_BYTES:
+            self._close(rank, name)
+
+    def close(self) -> Blocks:
+        """Return the blocks, the lowest rank first."""
+        for rank, name in sorted(self._open):
+            self._close(rank, name)
+        return Blocks([each for rank in sorted(self._closed) for each in self._closed[rank]], dict(self._left_out))
+
+    def _close(self, rank: int, name: str) -> None:
+        block = self._open.pop((rank, name))
+        values = ",".join(f'"{key}":{value}' for key, value in block.values.items())
+        texts = json.dumps(list(block.texts), ensure_ascii=False)
+        text = encode_data(f'{{"texts":{texts},"values":{{{values}}}}}')
+        self._closed[rank].append(Block(name, list(block.values), text))
+        self._n_bytes += len(text)
+        while self._n_bytes > self._max_bytes:
+            last = max(each for each, blocks in self._closed.items() if blocks)
+            dropped = self._closed[last].pop()
+            self._n_bytes -= len(dropped.text)
+            self._left_out[dropped.name] += len(dropped.keys)
+            self._full_from = min(self._full_from, last)
+
+
+def encode_data(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
