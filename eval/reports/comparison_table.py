@@ -13,8 +13,7 @@ from eval.analysis.comparison.comparison import Side
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_tests import MeanDifference, PairedResult
 from eval.execution.console import Console
-from eval.reports.formats import NOT_AVAILABLE, format_p_value, format_percent, format_points, format_usd
-from eval.reports.tables import Table
+from eval.reports.formats import NOT_AVAILABLE, Table, format_p_value, format_percent, format_points, format_usd
 from eval.runs.record import NOT_RUN
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line

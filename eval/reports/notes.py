@@ -6,9 +6,8 @@ dict(list_notes(summary))["errors"]     # "limit 2, infrastructure 1"
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from eval.analysis.attribution import CriticNumbers
 from eval.analysis.summary.summarise import MAX_TAG_VALUES
-from eval.analysis.summary.summary import EpochNumbers, LostPoints, Summary, TuningOverlap
+from eval.analysis.summary.summary import EpochNumbers, Summary, TuningOverlap
 from eval.reports.formats import (
     MAX_NAME_CHARS,
     NOT_AVAILABLE,
@@ -26,7 +25,6 @@ from mas.runtime.text import format_count
 MAX_LINES_OF_K = 6
 MAX_SOURCE_CHARS = 120
 MAX_ERROR_CHARS = 240
-MAX_LISTED_LOSSES = 6  # links in the line of lost points
 MAX_LISTED = 3  # sources or hosts in one line
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
 _ADVICE = {  # error class → what helps, where asking again does not
@@ -58,11 +56,12 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete, summary.metric)
     yield from _list_failures(summary)
     if lost := summary.attribution:
-        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
-        if rest := lost[MAX_LISTED_LOSSES:]:
-            parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
-        yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
+        from eval.reports.rare_notes import describe_losses
+
+        yield "points lost", describe_losses(lost)
     for name, critic in summary.critics.items():
+        from eval.reports.rare_notes import describe_critic
+
         yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
     yield from _list_answers(summary)
     yield from _list_leaks(summary)
@@ -109,26 +108,6 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now"
 
 
-def describe_critic(critic: CriticNumbers) -> str:
-    """Return what a critic found, and whether it recites its prompt."""
-    n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
-    parts = [f"it rejects in {critic.n_rejections:,} of {format_count(critic.n_reviews, 'review')}"]
-    if critic.n_quoting:
-        parts.append(f"{critic.n_quoting:,} of these quote its instructions")
-    if n_wrong or n_right:
-        right = f"{critic.false_alarms:,} of {n_right:,} of right work"
-        parts.append(f"it rejected {critic.hits:,} of {n_wrong:,} of wrong work, {right}")
-    if critic.n_rejecting:
-        parts.append(f"{critic.n_recovered:,} of {critic.n_rejecting:,} answers right in the end after a rejection")
-    return "; ".join(parts)
-
-
-def _describe_loss(lost: LostPoints) -> str:
-    points, ci95 = lost.points.value or 0.0, lost.points.ci95
-    bounds = f" ({100 * ci95[0]:.0f} to {100 * ci95[1]:.0f})" if ci95 else ""
-    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * points:.1f}{bounds}"
-
-
 def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.format_loss:
         yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
@@ -136,7 +115,7 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
         share = format_share(summary.accuracy, summary.accuracy_ci95, summary.incomplete)
         yield "fully right", f"{share} of the answers; the {summary.metric} counts partly right ones in part"
     if labels := summary.labels:
-        from eval.reports.labels import describe_labels
+        from eval.reports.rare_notes import describe_labels
 
         yield "labels", describe_labels(labels, summary.incomplete)
     for tag, counts in summary.by_tag.items():
@@ -152,7 +131,7 @@ def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.scorer == JUDGE:
         yield "judged", "by a model, whose verdicts are opinions; python eval/view.py has a queue for people's"
     if review := summary.human_review:
-        from eval.reports.human_review import describe_review
+        from eval.reports.rare_notes import describe_review
 
         yield "reviewed by people", describe_review(review, summary)
     if summary.n_unscored:

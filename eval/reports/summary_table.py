@@ -13,9 +13,8 @@ from eval.analysis.summary.summarise import GOING_ON
 from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.execution.console import Console
-from eval.reports.formats import MAX_NAME_CHARS, format_floor, format_interval, format_percent
+from eval.reports.formats import MAX_NAME_CHARS, Table, format_floor, format_interval, format_percent
 from eval.reports.notes import format_title, list_notes, select_ks
-from eval.reports.tables import Table
 from eval.runs.folder import REPORT, format_path, format_report_command, format_resume_hint
 from eval.runs.record import Record
 from eval.scorers.score import ACCURACY

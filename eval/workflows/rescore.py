@@ -42,7 +42,7 @@ from eval.execution.console import Console
 from eval.execution.scoring import SCORER, Scoring
 from eval.reports.files import write_files
 from eval.reports.formats import format_percent
-from eval.reports.human_review import describe_changes
+from eval.reports.rare_notes import describe_changes
 from eval.reports.summary_table import choose_exit_code, print_report_path, print_summary
 from eval.runs.find import get_run_name, list_runs
 from eval.runs.folder import DATABASE, format_path, is_in_use, make_run_folder, read_kept_prompts

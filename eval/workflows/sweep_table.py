@@ -25,11 +25,18 @@ from eval.analysis.summary.summarise import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.cli.command import STOPPED, get_signal_name
 from eval.execution.console import Console, Output
-from eval.reports.formats import NOT_AVAILABLE, format_floor, format_interval, format_p_value, format_points, format_usd
+from eval.reports.formats import (
+    NOT_AVAILABLE,
+    Table,
+    format_floor,
+    format_interval,
+    format_p_value,
+    format_points,
+    format_usd,
+)
 from eval.reports.notes import describe_tuned_on
 from eval.reports.run_comparison.page import write_comparison
 from eval.reports.summary_table import choose_exit_code
-from eval.reports.tables import Table
 from eval.runs.folder import DATABASE, format_path, format_resume_hint, write_lines
 from eval.runs.mlflow_state import read_link
 from eval.runs.store import open_run

@@ -17,8 +17,7 @@ from rich.text import Text
 from eval.analysis.comparison.regression_gate import COST, GateResult, JudgedMetric
 from eval.analysis.statistics.regression import FAIL, INCONCLUSIVE, PASS
 from eval.execution.console import Console
-from eval.reports.formats import format_percent, format_points
-from eval.reports.tables import Table
+from eval.reports.formats import Table, format_percent, format_points
 from eval.runs.folder import write_lines
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import shorten_line

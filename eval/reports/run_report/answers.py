@@ -148,7 +148,7 @@ def _list_details(record: Record, answer: Row, link: "BrokenLink | None") -> dic
 def _describe_people(record: Record) -> str:
     if not record.human:
         return ""
-    from eval.reports.human_review import describe_verdict
+    from eval.reports.rare_notes import describe_verdict
 
     return "\n".join(map(describe_verdict, record.human))
 

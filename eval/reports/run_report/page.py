@@ -17,7 +17,7 @@ from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
 from eval.reports.files import write_files
-from eval.reports.formats import format_estimate, format_floor, format_interval, format_usd, shorten_number
+from eval.reports.formats import Table, format_estimate, format_floor, format_interval, format_usd, shorten_number
 from eval.reports.html.page import (
     CHARTS,
     ROWS,
@@ -33,11 +33,11 @@ from eval.reports.html.page import (
     load_scripts,
     write_page,
 )
-from eval.reports.notes import describe_critic, format_title, list_notes
+from eval.reports.notes import format_title, list_notes
+from eval.reports.rare_notes import describe_critic
 from eval.reports.run_report.answers import RIGHT, AnswerGatherer, Links, Row, list_values
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.reports.summary_table import PASS_LEGEND, build_counts, build_epochs
-from eval.reports.tables import Table
 from eval.runs.folder import REPORT
 from eval.runs.record import NOT_RUN, PlannedQuestion, Record
 from eval.runs.run_info import NO_MEASUREMENT, RunInfo
@@ -192,7 +192,7 @@ def _build_page(
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
     if (labels := summary.labels) is not None:
-        from eval.reports.labels import build_confusion, build_labels
+        from eval.reports.rare_notes import build_confusion, build_labels
 
         page["macro_f1"] = format_estimate(labels.macro_f1, summary.incomplete)
         page |= {"labels": build_labels(summary, labels), "confusion": build_confusion(labels)}

@@ -11,7 +11,7 @@ from eval.analysis.summary.label_metrics import (
     OTHER_TARGET,
 )
 from eval.analysis.summary.summary import LabelSummary
-from eval.reports.labels import describe_labels
+from eval.reports.rare_notes import describe_labels
 from eval.runs.record import Record
 from tests.eval.stored_run import summarise_records
 

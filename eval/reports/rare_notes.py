@@ -1,0 +1,127 @@
+"""Notes that few runs have: lost points and critics, labels, and what people said; loaded where there are such.
+
+describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1% to 80.3%) over 4 labels; lowest: …"
+"""
+
+from collections.abc import Sequence
+
+from eval.analysis.attribution import CriticNumbers
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, HumanReview, LabelSummary, LostPoints, Summary
+from eval.reports.formats import (
+    MAX_NAME_CHARS,
+    Table,
+    describe_without,
+    format_estimate,
+    format_floor,
+    format_interval,
+    format_percent,
+)
+from eval.runs.record import HumanVerdict
+from mas.runtime.terminal import shorten_line
+from mas.runtime.text import format_count
+
+MAX_LISTED_LOSSES = 6  # links in the line of lost points
+_INTERVAL = "95% interval"
+
+
+def describe_critic(critic: CriticNumbers) -> str:
+    """Return what a critic found, and whether it recites its prompt."""
+    n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
+    parts = [f"it rejects in {critic.n_rejections:,} of {format_count(critic.n_reviews, 'review')}"]
+    if critic.n_quoting:
+        parts.append(f"{critic.n_quoting:,} of these quote its instructions")
+    if n_wrong or n_right:
+        right = f"{critic.false_alarms:,} of {n_right:,} of right work"
+        parts.append(f"it rejected {critic.hits:,} of {n_wrong:,} of wrong work, {right}")
+    if critic.n_rejecting:
+        parts.append(f"{critic.n_recovered:,} of {critic.n_rejecting:,} answers right in the end after a rejection")
+    return "; ".join(parts)
+
+
+def describe_losses(lost: Sequence[LostPoints]) -> str:
+    """Return the links at which most points were lost."""
+    parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
+    if rest := lost[MAX_LISTED_LOSSES:]:
+        parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
+    return f"{', '.join(parts)}; of 100, by the first broken link"
+
+
+def _describe_loss(lost: LostPoints) -> str:
+    points, ci95 = lost.points.value or 0.0, lost.points.ci95
+    bounds = f" ({100 * ci95[0]:.0f} to {100 * ci95[1]:.0f})" if ci95 else ""
+    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * points:.1f}{bounds}"
+
+
+def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
+    """Return the macro F1, the label with the lowest F1, and the answers that are no label.
+
+    While answers are missing, the macro F1 is no bound: wrong answers that still come make it fall.
+    """
+    targets = {name: each for name, each in labels.by_label.items() if each.recall.n}
+    if labels.macro_f1.value is None or not targets:
+        return "no answer has one of the labels as its target"
+    name, lowest = min(targets.items(), key=lambda item: item[1].f1.value or 0.0)
+    parts = [
+        f"macro F1 {format_estimate(labels.macro_f1)}{' so far' if incomplete else ''} over "
+        f"{format_count(len(targets), 'label')}",
+        f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1.value)} "
+        f"(precision {format_percent(lowest.precision.value)}, recall {format_percent(lowest.recall.value)})",
+    ]
+    if labels.n_other:
+        parts.append(f"{format_count(labels.n_other, 'answer')} {'is' if labels.n_other == 1 else 'are'} no label")
+    if labels.n_no_answer:
+        parts.append(f"{format_count(labels.n_no_answer, 'sample')} without a scored answer, counted as missed")
+    return "; ".join(parts)
+
+
+def build_labels(summary: Summary, labels: LabelSummary) -> Table:
+    """Return a row for each label; without intervals if answers are missing: what comes may be of another kind."""
+    headings = ("label", "precision", _INTERVAL, "recall", _INTERVAL, "F1", _INTERVAL, "targets", "answers")
+    rows = []
+    for name, each in labels.by_label.items():
+        shares = (each.precision, each.recall, each.f1)
+        cells = [text for share in shares for text in (format_percent(share.value), format_interval(share.ci95))]
+        rows.append([name, *cells, str(each.recall.n), str(each.precision.n)])
+    table = Table(headings, rows)
+    return table.drop(_INTERVAL) if summary.incomplete else table
+
+
+def build_confusion(labels: LabelSummary) -> Table:
+    """Return targets and answers."""
+    answers = [*labels.by_label, OTHER, NO_ANSWER]
+    confusion = labels.confusion.items()
+    rows = [[target, *(str(row.get(answer) or "·") for answer in answers)] for target, row in confusion]
+    return Table(["target ↓ answer →", *answers], rows)
+
+
+def describe_changes(review: HumanReview) -> str:
+    """Return the numbers of corrected targets and overruled verdicts."""
+    answers = f"{format_count(review.n_accepted, 'answer')} accepted, {review.n_rejected} rejected"
+    return f"{format_count(review.n_corrected, 'target')} corrected, {answers}"
+
+
+def describe_verdict(verdict: HumanVerdict) -> str:
+    """Return what a person said of an answer or its question, who, when and where, and what it changed."""
+    name = verdict.label.replace("_", " ")
+    parts = [f"{name}: {verdict.who}, {verdict.when[:16].replace('T', ' ')} UTC, who saw it in {verdict.run}"]
+    if verdict.target is not None:
+        parts.append(f"gold answer {verdict.target_before!r} corrected to {verdict.target!r}")
+    before = "no score" if verdict.score_before is None else f"a score of {verdict.score_before:g}"
+    parts.append(f"the scorer had given {before}" if verdict.is_applied else "not applied yet")
+    return "; ".join([*parts, *([f"note: {verdict.note}"] if verdict.note else [])])
+
+
+def describe_review(review: HumanReview, summary: Summary) -> str:
+    """Return what people's labels have changed, and the metric without the questions that they call unfair."""
+    parts = []
+    if review.score_before is not None:
+        parts.append(describe_changes(review))
+        parts.append(f"before, the {summary.metric} was {format_floor(review.score_before, summary.incomplete)}")
+    if n := review.n_ambiguous + review.n_bad_questions:
+        kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
+        parts.append(f"{kinds}, which count: {describe_without(review.without, n, summary.incomplete, summary.metric)}")
+    if review.n_pending:
+        command = "python eval/rescore.py outputs gold=outputs/gold"
+        pending = format_count(review.n_pending, "answer")
+        parts.append(f"{pending} with a label that is not applied yet; apply all with {command}")
+    return "; ".join(parts)
