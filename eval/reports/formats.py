@@ -2,7 +2,7 @@
 
 format_percent(0.5), format_interval((0.3, 0.7)), format_usd(None)      # "50.0%", "30.0% to 70.0%", "n/a"
 table = Table(("job", "cost"), [("0", "$0.12")])
-table.build(title="sweep"), table.render_markdown()                     # on a page: parts.table(table.columns, table.rows)
+table.build(title="sweep"), table.render_markdown()     # on a page: parts.table(table.columns, table.rows)
 """
 
 from collections.abc import Collection, Sequence

@@ -7,7 +7,7 @@ dict(list_notes(summary))["errors"]     # "limit 2, infrastructure 1"
 from collections.abc import Iterator, Mapping, Sequence
 
 from eval.analysis.summary.summarise import MAX_TAG_VALUES
-from eval.analysis.summary.summary import EpochNumbers, Summary, TuningOverlap
+from eval.analysis.summary.summary import Summary, TuningOverlap
 from eval.reports.formats import (
     MAX_NAME_CHARS,
     NOT_AVAILABLE,
@@ -22,7 +22,6 @@ from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
-MAX_LINES_OF_K = 6
 MAX_SOURCE_CHARS = 120
 MAX_ERROR_CHARS = 240
 MAX_LISTED = 3  # sources or hosts in one line
@@ -33,14 +32,6 @@ _ADVICE = {  # error class → what helps, where asking again does not
     "malformed": "the model misses the form asked for: a larger model, or prompts tuned for this one",
     "refused": "the provider or the model declined; the question or the prompt may have caused it",
 }
-
-
-def select_ks(by_epochs: EpochNumbers) -> list[str]:
-    """Return the k whose pass@k is shown: all of a few, else the powers of two and the last."""
-    ks = list(by_epochs.pass_at)
-    if len(ks) <= MAX_LINES_OF_K:
-        return ks
-    return [k for k in ks if int(k).bit_count() == 1 or k == ks[-1]]
 
 
 def format_title(run: Summary) -> str:

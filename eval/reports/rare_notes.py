@@ -1,4 +1,4 @@
-"""Notes that few runs have: lost points and critics, labels, and what people said; loaded where there are such.
+"""Notes and tables that few runs have: lost points, critics, epochs, labels, what people said; loaded where they are.
 
 describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1% to 80.3%) over 4 labels; lowest: …"
 """
@@ -6,7 +6,7 @@ describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1
 from collections.abc import Sequence
 
 from eval.analysis.attribution import CriticNumbers
-from eval.analysis.summary.summary import NO_ANSWER, OTHER, HumanReview, LabelSummary, LostPoints, Summary
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, EpochNumbers, HumanReview, LabelSummary, LostPoints, Summary
 from eval.reports.formats import (
     MAX_NAME_CHARS,
     Table,
@@ -20,6 +20,8 @@ from eval.runs.record import HumanVerdict
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
+PASS_LEGEND = "pass@k: one of k answers right; pass^k: all k right"
+MAX_LINES_OF_K = 6
 MAX_LISTED_LOSSES = 6  # links in the line of lost points
 _INTERVAL = "95% interval"
 
@@ -125,3 +127,15 @@ def describe_review(review: HumanReview, summary: Summary) -> str:
         pending = format_count(review.n_pending, "answer")
         parts.append(f"{pending} with a label that is not applied yet; apply all with {command}")
     return "; ".join(parts)
+
+
+def build_epochs(by_epochs: EpochNumbers) -> Table:
+    """Return the shares of questions of which one of k answers, or all k, are right, of very many k for some."""
+    ks, rows = list(by_epochs.pass_at), []
+    if len(ks) > MAX_LINES_OF_K:  # the powers of two and the last
+        ks = [k for k in ks if int(k).bit_count() == 1 or k == ks[-1]]
+    for k in ks:
+        estimates = (by_epochs.pass_at[k], by_epochs.pass_hat[k])
+        cells = (cell for each in estimates for cell in (format_percent(each.value), format_interval(each.ci95)))
+        rows.append([k, *cells])
+    return Table(("k", "pass@k", "95% interval", "pass^k", "95% interval"), rows)

@@ -10,17 +10,16 @@ from rich.style import Style
 from rich.text import Text
 
 from eval.analysis.summary.summarise import GOING_ON
-from eval.analysis.summary.summary import Counts, EpochNumbers, Summary
+from eval.analysis.summary.summary import Counts, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.execution.console import Console
-from eval.reports.formats import MAX_NAME_CHARS, Table, format_floor, format_interval, format_percent
-from eval.reports.notes import format_title, list_notes, select_ks
+from eval.reports.formats import MAX_NAME_CHARS, Table, format_floor, format_interval
+from eval.reports.notes import format_title, list_notes
 from eval.runs.folder import REPORT, format_path, format_report_command, format_resume_hint
 from eval.runs.record import Record
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
 
-PASS_LEGEND = "pass@k: one of k answers right; pass^k: all k right"
 _ID_CHARS, _QUESTION_CHARS, _ANSWER_CHARS = 40, 60, 60  # of a wrong answer's line
 
 
@@ -35,6 +34,8 @@ def print_summary(summary: Summary, console: Console) -> None:
     console.print(Text(format_title(summary), style="bold"))
     console.print(build_counts(summary, summary.tags).drop("wrong", "not fully", "n").build())
     if summary.by_epochs:
+        from eval.reports.rare_notes import PASS_LEGEND, build_epochs
+
         console.print(build_epochs(summary.by_epochs).build(caption=PASS_LEGEND))
     for name, value in list_notes(summary):
         console.print(Text.assemble((f"{name}: ", "bold"), value), soft_wrap=True)
@@ -104,17 +105,6 @@ def build_counts(summary: Summary, tags: Iterable[str]) -> Table:
     verdicts = ("right", "wrong") if summary.metric == ACCURACY else ("fully right", "not fully")
     table = Table(("part", summary.metric, "95% interval", *verdicts, "not run", "errors", "n"), rows)
     return table.drop("95% interval" if summary.incomplete else "not run")
-
-
-def build_epochs(by_epochs: EpochNumbers) -> Table:
-    """Return the shares of questions of which one of k answers, or all k, are right."""
-    rows = []
-    for k in select_ks(by_epochs):
-        estimates = (by_epochs.pass_at[k], by_epochs.pass_hat[k])
-        rows.append(
-            [k, *(cell for each in estimates for cell in (format_percent(each.value), format_interval(each.ci95)))]
-        )
-    return Table(("k", "pass@k", "95% interval", "pass^k", "95% interval"), rows)
 
 
 def _print_line(text: str, console: Console) -> None:

@@ -2,25 +2,24 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.analysis.summary.summary import name_link
 from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.reports.html.page import BlockWriter
+from eval.reports.rare_notes import describe_verdict
 from eval.reports.step_tree import build_calls, build_steps, cut_text, format_cost, mark_answer
 from eval.runs.record import PlannedQuestion, Record
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
-
-if TYPE_CHECKING:
-    from eval.analysis.attribution.broken_link import BrokenLink
 
 MAX_BLOCK_BYTES = 6_500_000  # of steps and prompts of all answers, as they are written
 MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away
 RIGHT = "right"
 STEPS, PROMPTS = "steps", "prompts"  # names of blocks
 
-Links = Mapping[tuple[str, int], "BrokenLink"]  # by sample id and epoch
+Links = Mapping[tuple[str, int], BrokenLink]  # by sample id and epoch
 Row = dict[str, Any]  # a question with its answers by epoch, or an answer, as the scripts of a page draw it
 
 
@@ -53,21 +52,13 @@ class AnswerGatherer:
             if before is not None and before["attempt"] >= record.attempt:
                 continue
             self._key += 1
-            link = (links or {}).get((record.sample_id, record.epoch)) or _find_link(record)
+            link = (links or {}).get((record.sample_id, record.epoch)) or find_broken_link(record)
             answers[at][record.epoch] = answer = _build_answer(record, self._key, link)
             rank = 0 if answer["mark"] != RIGHT or record.sample_id in self._kept_first else 2
             self.writer.add(STEPS, self._key, _list_details(record, answer, link), rank)
             if calls := build_calls(record.trajectory):
                 self.writer.add(PROMPTS, self._key, calls, rank + 1)
         return [rows[at] | {"answers": [each for _, each in sorted(answers[at].items())]} for at in sorted(rows)]
-
-
-def _find_link(record: Record) -> "BrokenLink | None":
-    if record.correct or (record.error is None and not record.scored):
-        return None
-    from eval.analysis.attribution.broken_link import find_broken_link  # for an answer that lost points
-
-    return find_broken_link(record)
 
 
 def _build_question(record: Record, tags: Mapping[str, str]) -> Row:
@@ -82,7 +73,7 @@ def _build_question(record: Record, tags: Mapping[str, str]) -> Row:
     }
 
 
-def _build_answer(record: Record, key: int, link: "BrokenLink | None") -> Row:
+def _build_answer(record: Record, key: int, link: BrokenLink | None) -> Row:
     usage = record.usage
     return {
         "key": key,  # of its blocks
@@ -107,7 +98,7 @@ def list_values(answers: Iterable[Row], name: str) -> list[str]:
     return list(dict.fromkeys(filter(None, (each[name] for each in answers))))
 
 
-def _list_details(record: Record, answer: Row, link: "BrokenLink | None") -> dict[str, object]:
+def _list_details(record: Record, answer: Row, link: BrokenLink | None) -> dict[str, object]:
     usage, failure = record.usage, record.error_details
     rejected = ", ".join(f"{agent} {n}" for agent, n in (failure.retry_counts if failure else {}).items() if n)
     place = [record.error_component, failure and failure.step and f"step {failure.step}"]
@@ -124,7 +115,7 @@ def _list_details(record: Record, answer: Row, link: "BrokenLink | None") -> dic
         "target": record.target,
         "answer": None if record.answer is None else str(record.answer),
         "scorer": _describe_score(record),
-        "people": _describe_people(record),
+        "people": "\n".join(map(describe_verdict, record.human)),
         "extra": [
             (f"scorer {name}", cut_text(f"{value}: {each.error or each.explanation}"))
             for name, each in record.extra_scores.items()
@@ -143,14 +134,6 @@ def _list_details(record: Record, answer: Row, link: "BrokenLink | None") -> dic
     }
     cut = {name: cut_text(value) if isinstance(value, str) else value for name, value in details.items()}
     return {name: value for name, value in cut.items() if value not in ("", None, [])}
-
-
-def _describe_people(record: Record) -> str:
-    if not record.human:
-        return ""
-    from eval.reports.rare_notes import describe_verdict
-
-    return "\n".join(map(describe_verdict, record.human))
 
 
 def _describe_error(record: Record) -> str:

@@ -34,10 +34,10 @@ from eval.reports.html.page import (
     write_page,
 )
 from eval.reports.notes import format_title, list_notes
-from eval.reports.rare_notes import describe_critic
+from eval.reports.rare_notes import PASS_LEGEND, build_confusion, build_epochs, build_labels, describe_critic
 from eval.reports.run_report.answers import RIGHT, AnswerGatherer, Links, Row, list_values
 from eval.reports.step_tree import MAX_TEXT_CHARS
-from eval.reports.summary_table import PASS_LEGEND, build_counts, build_epochs
+from eval.reports.summary_table import build_counts
 from eval.runs.folder import REPORT
 from eval.runs.record import NOT_RUN, PlannedQuestion, Record
 from eval.runs.run_info import NO_MEASUREMENT, RunInfo
@@ -112,9 +112,14 @@ def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
         target = info.part("system").get("target")
         yield "system", f"{summary.system} ({target})" if target else summary.system
     if summary.model:
-        yield "model", "; ".join([summary.model, *_list_agent_models(info)])
+        agents = (info.part("system").get("agents") or {}).items()
+        others = (f"{name}: {each['model']}" for name, each in agents if isinstance(each, dict) and each.get("model"))
+        yield "model", "; ".join([summary.model, *others])
     if summary.data:
-        yield "questions", _describe_data(info, summary)
+        split = f", split {summary.split}" if summary.split else ""
+        revision = f", revision {info.task.data_revision[:_DIGEST_CHARS]}" if info.task.data_revision else ""
+        times = f", {summary.epochs} epochs" if summary.epochs > 1 else ""
+        yield "questions", f"{summary.data}{split}{revision}: {summary.n_questions:,}{times}"
     if summary.scorer:
         yield "scorer", summary.scorer
     if summary.prompts:
@@ -133,20 +138,6 @@ def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "harness", f"commit {commit[:_DIGEST_CHARS]}{changed}"
     if summary.command:
         yield "command", f"python eval/run.py {shlex.join(summary.command)}"
-
-
-def _describe_data(info: RunInfo, summary: Summary) -> str:
-    split = f", split {summary.split}" if summary.split else ""
-    revision = f", revision {info.task.data_revision[:_DIGEST_CHARS]}" if info.task.data_revision else ""
-    times = f", {summary.epochs} epochs" if summary.epochs > 1 else ""
-    return f"{summary.data}{split}{revision}: {summary.n_questions:,}{times}"
-
-
-def _list_agent_models(info: RunInfo) -> Iterator[str]:
-    """Yield the models of agents that have another than the run's."""
-    for agent, each in (info.part("system").get("agents") or {}).items():
-        if isinstance(each, dict) and each.get("model"):
-            yield f"{agent}: {each['model']}"
 
 
 def _write_banner(summary: Summary) -> str:
@@ -192,8 +183,6 @@ def _build_page(
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
     if (labels := summary.labels) is not None:
-        from eval.reports.rare_notes import build_confusion, build_labels
-
         page["macro_f1"] = format_estimate(labels.macro_f1, summary.incomplete)
         page |= {"labels": build_labels(summary, labels), "confusion": build_confusion(labels)}
     return page
