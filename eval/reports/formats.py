@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NOT_AVAILABLE = "n/a"
 MAX_NAME_CHARS = 60  # of a name from data
+MAX_ERROR_CHARS = 240
 
 
 def list_parts(system: str | None, model: str | None, data: str | None, prompts: str | None) -> list[str]:

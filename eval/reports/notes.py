@@ -4,27 +4,16 @@ format_title(summary)                   # "gaia · gpt-4o · sample/val · night
 dict(list_notes(summary))["errors"]     # "limit 2, infrastructure 1"
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from eval.analysis.summary.summarise import MAX_TAG_VALUES
-from eval.analysis.summary.summary import Summary, TuningOverlap
-from eval.reports.formats import (
-    MAX_NAME_CHARS,
-    NOT_AVAILABLE,
-    describe_without,
-    format_estimate,
-    format_share,
-    format_usd,
-    list_parts,
-)
+from eval.analysis.summary.summary import Summary
+from eval.reports.formats import MAX_ERROR_CHARS, NOT_AVAILABLE, format_usd, list_parts
 from eval.runs.record import NOT_RUN, Usage
 from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
-MAX_SOURCE_CHARS = 120
-MAX_ERROR_CHARS = 240
-MAX_LISTED = 3  # sources or hosts in one line
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
 _ADVICE = {  # error class → what helps, where asking again does not
     "truncated": "give replies more room with model.max_tokens=…, or a thinking model less to think",
@@ -43,36 +32,29 @@ def format_title(run: Summary) -> str:
 
 def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and sentences; a line that would only say "none" is left out, except errors."""
-    if summary.used_to_tune:
-        yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete, summary.metric)
+    rare = (
+        *(summary.used_to_tune, summary.attribution, summary.critics, summary.labels, summary.parts),
+        *(summary.extra_scorers, summary.human_review, summary.leaks.n_questions, summary.blocked_pages),
+        *(summary.epochs > 1, summary.metric != ACCURACY, summary.scorer == JUDGE),
+        *(len(values) == MAX_TAG_VALUES for values in summary.by_tag.values()),
+    )
+    if any(rare):
+        from eval.reports.rare_notes import list_rare_notes
+
+        yield from list_rare_notes(summary)
     yield from _list_failures(summary)
-    if lost := summary.attribution:
-        from eval.reports.rare_notes import describe_losses
-
-        yield "points lost", describe_losses(lost)
-    for name, critic in summary.critics.items():
-        from eval.reports.rare_notes import describe_critic
-
-        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
-    yield from _list_answers(summary)
-    yield from _list_leaks(summary)
+    if summary.format_loss:
+        yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
+    if summary.n_unscored:
+        yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
+    if summary.n_outside_plan:
+        why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
+        yield "left out", f"{format_count(summary.n_outside_plan, 'answer')} {why}"
+    if summary.bad_rows:
+        rows = format_count(len(summary.bad_rows), "unreadable row")
+        yield "skipped", f"{rows} of the dataset, outside every number here"
     yield from _list_spending(summary)
     yield from _list_sessions(summary)
-
-
-def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: str = ACCURACY) -> str:
-    """Return how many samples the prompts were tuned on, and the metric without them."""
-    n, unknown = overlap.n_questions, overlap.describe_unknown()
-    gold = " with a gold answer" if overlap.n_unscored else ""
-    verb = "were" if n and n > 1 else "was"
-    use = f"{n or 'none'} of {format_count(overlap.n_all, 'question')}{gold} {verb} used to tune {overlap.prompts}"
-    if not n:
-        return unknown or use
-    roles = f" ({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
-    parts = [f"{use}{roles}, so the {metric} is inflated"]
-    if overlap.without and n < overlap.n_all:
-        parts.append(describe_without(overlap.without, n, incomplete, metric))
-    return "; ".join([*parts, *([unknown] if unknown else [])])
 
 
 def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -99,66 +81,7 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now"
 
 
-def _list_answers(summary: Summary) -> Iterator[tuple[str, str]]:
-    if summary.format_loss:
-        yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
-    if summary.metric != ACCURACY:
-        share = format_share(summary.accuracy, summary.accuracy_ci95, summary.incomplete)
-        yield "fully right", f"{share} of the answers; the {summary.metric} counts partly right ones in part"
-    if labels := summary.labels:
-        from eval.reports.rare_notes import describe_labels
-
-        yield "labels", describe_labels(labels, summary.incomplete)
-    for tag, counts in summary.by_tag.items():
-        if len(counts) == MAX_TAG_VALUES:
-            yield f"by {tag}", f"the {MAX_TAG_VALUES} values with the most questions are shown"
-    for name, part in summary.parts.items():
-        yield f"part {name}", f"{format_estimate(part, summary.incomplete)} of {format_count(part.n or 0, 'answer')}"
-    for name, extra in summary.extra_scorers.items():
-        result = f"{extra.metric} {format_estimate(extra.score, summary.incomplete)}"
-        failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
-        error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
-        yield f"scored by {name}", f"{result}; {failed}: {error}" if extra.n_failed else result
-    if summary.scorer == JUDGE:
-        yield "judged", "by a model, whose verdicts are opinions; python eval/view.py has a queue for people's"
-    if review := summary.human_review:
-        from eval.reports.rare_notes import describe_review
-
-        yield "reviewed by people", describe_review(review, summary)
-    if summary.n_unscored:
-        yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
-    if summary.n_outside_plan:
-        why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
-        yield "left out", f"{format_count(summary.n_outside_plan, 'answer')} {why}"
-    if summary.bad_rows:
-        rows = format_count(len(summary.bad_rows), "unreadable row")
-        yield "skipped", f"{rows} of the dataset, outside every number above"
-
-
-def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
-    if n := summary.leaks.n_questions:
-        sources = _cut_list(list(dict.fromkeys(each.source for each in summary.leaks.results)), "; ")
-        without = describe_without(summary.leaks.without, n, summary.incomplete, summary.metric)
-        met = f"{format_count(n, 'question')} met a page that gives the benchmark away"
-        yield "benchmark leaks", f"{met}: {sources}; {without}"
-    if blocked := summary.blocked_pages:
-        hosts = [f"{host} {times}" for host, times in blocked.items()]
-        yield "blocked pages", f"{sum(blocked.values())}: {_cut_list(hosts, ', ')}"
-
-
-def _cut_list(names: Sequence[str], mark: str) -> str:
-    more = [f"{len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
-    return mark.join([*(shorten_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_LISTED]), *more])
-
-
 def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
-    if summary.epochs > 1:
-        repeats, found = f"{summary.epochs} of each of {summary.n_questions} questions", summary.by_epochs
-        later = "; pass@k, pass^k and the majority vote need all answers" if summary.incomplete else ""
-        clustered = f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else later
-        yield "epochs", f"{repeats}{clustered}"
-        if found:
-            yield "majority vote", format_estimate(found.majority)
     usage, judging = summary.usage, summary.scorer_usage
     of_lm_calls = _list_kinds(
         (usage.retries, "sent again"),

@@ -3,11 +3,22 @@
 describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1% to 80.3%) over 4 labels; lowest: …"
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from eval.analysis.attribution import CriticNumbers
-from eval.analysis.summary.summary import NO_ANSWER, OTHER, EpochNumbers, HumanReview, LabelSummary, LostPoints, Summary
+from eval.analysis.summary.summarise import MAX_TAG_VALUES
+from eval.analysis.summary.summary import (
+    NO_ANSWER,
+    OTHER,
+    EpochNumbers,
+    HumanReview,
+    LabelSummary,
+    LostPoints,
+    Summary,
+    TuningOverlap,
+)
 from eval.reports.formats import (
+    MAX_ERROR_CHARS,
     MAX_NAME_CHARS,
     Table,
     describe_without,
@@ -15,15 +26,90 @@ from eval.reports.formats import (
     format_floor,
     format_interval,
     format_percent,
+    format_share,
 )
 from eval.runs.record import HumanVerdict
+from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
 PASS_LEGEND = "pass@k: one of k answers right; pass^k: all k right"
 MAX_LINES_OF_K = 6
 MAX_LISTED_LOSSES = 6  # links in the line of lost points
+MAX_LISTED = 3  # sources or hosts in one line
+MAX_SOURCE_CHARS = 120
 _INTERVAL = "95% interval"
+
+
+def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield names and sentences."""
+    if summary.used_to_tune:
+        yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete, summary.metric)
+    if lost := summary.attribution:
+        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
+        if rest := lost[MAX_LISTED_LOSSES:]:
+            parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
+        yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
+    for name, critic in summary.critics.items():
+        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
+    if summary.metric != ACCURACY:
+        share = format_share(summary.accuracy, summary.accuracy_ci95, summary.incomplete)
+        yield "fully right", f"{share} of the answers; the {summary.metric} counts partly right ones in part"
+    if labels := summary.labels:
+        yield "labels", describe_labels(labels, summary.incomplete)
+    for tag, counts in summary.by_tag.items():
+        if len(counts) == MAX_TAG_VALUES:
+            yield f"by {tag}", f"the {MAX_TAG_VALUES} values with the most questions are shown"
+    for name, part in summary.parts.items():
+        yield f"part {name}", f"{format_estimate(part, summary.incomplete)} of {format_count(part.n or 0, 'answer')}"
+    for name, extra in summary.extra_scorers.items():
+        result = f"{extra.metric} {format_estimate(extra.score, summary.incomplete)}"
+        failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
+        error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
+        yield f"scored by {name}", f"{result}; {failed}: {error}" if extra.n_failed else result
+    if summary.scorer == JUDGE:
+        yield "judged", "by a model, whose verdicts are opinions; python eval/view.py has a queue for people's"
+    if review := summary.human_review:
+        yield "reviewed by people", describe_review(review, summary)
+    yield from _list_leaks(summary)
+    if summary.epochs > 1:
+        repeats, found = f"{summary.epochs} of each of {summary.n_questions} questions", summary.by_epochs
+        later = "; pass@k, pass^k and the majority vote need all answers" if summary.incomplete else ""
+        clustered = f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else later
+        yield "epochs", f"{repeats}{clustered}"
+        if found:
+            yield "majority vote", format_estimate(found.majority)
+
+
+def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: str = ACCURACY) -> str:
+    """Return how many samples the prompts were tuned on, and the metric without them."""
+    n, unknown = overlap.n_questions, overlap.describe_unknown()
+    gold = " with a gold answer" if overlap.n_unscored else ""
+    verb = "were" if n and n > 1 else "was"
+    use = f"{n or 'none'} of {format_count(overlap.n_all, 'question')}{gold} {verb} used to tune {overlap.prompts}"
+    if not n:
+        return unknown or use
+    roles = f" ({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
+    parts = [f"{use}{roles}, so the {metric} is inflated"]
+    if overlap.without and n < overlap.n_all:
+        parts.append(describe_without(overlap.without, n, incomplete, metric))
+    return "; ".join([*parts, *([unknown] if unknown else [])])
+
+
+def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
+    if n := summary.leaks.n_questions:
+        sources = _cut_list(list(dict.fromkeys(each.source for each in summary.leaks.results)), "; ")
+        without = describe_without(summary.leaks.without, n, summary.incomplete, summary.metric)
+        met = f"{format_count(n, 'question')} met a page that gives the benchmark away"
+        yield "benchmark leaks", f"{met}: {sources}; {without}"
+    if blocked := summary.blocked_pages:
+        hosts = [f"{host} {times}" for host, times in blocked.items()]
+        yield "blocked pages", f"{sum(blocked.values())}: {_cut_list(hosts, ', ')}"
+
+
+def _cut_list(names: Sequence[str], mark: str) -> str:
+    more = [f"{len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
+    return mark.join([*(shorten_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_LISTED]), *more])
 
 
 def describe_critic(critic: CriticNumbers) -> str:
@@ -38,14 +124,6 @@ def describe_critic(critic: CriticNumbers) -> str:
     if critic.n_rejecting:
         parts.append(f"{critic.n_recovered:,} of {critic.n_rejecting:,} answers right in the end after a rejection")
     return "; ".join(parts)
-
-
-def describe_losses(lost: Sequence[LostPoints]) -> str:
-    """Return the links at which most points were lost."""
-    parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
-    if rest := lost[MAX_LISTED_LOSSES:]:
-        parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
-    return f"{', '.join(parts)}; of 100, by the first broken link"
 
 
 def _describe_loss(lost: LostPoints) -> str:

@@ -21,7 +21,6 @@ from eval.execution.run_session import RunSession, SessionRecorder, begin_sessio
 from eval.execution.scoring import SCORER
 from eval.execution.termination import StopController
 from eval.reports.files import ANSWERS, write_files
-from eval.reports.notes import describe_tuned_on
 from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, MLFLOW_STATE, REPORT, format_resume_hint, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts
@@ -266,6 +265,8 @@ class _Evaluation:
             estimate = format_estimate(config, n_pending)
             self.output.print(f"{estimate}; the first question shows it" if self.begin_alone(n_pending) else estimate)
         if use := self.store.read_info().tuning_use:
+            from eval.reports.rare_notes import describe_tuned_on  # for prompts that were tuned
+
             scored = {each.id for each in self.samples.values() if each.target is not None}
             overlap = measure_overlap(use, scored, len(self.samples) - len(scored))
             if overlap.n_questions or overlap.edited:

@@ -34,7 +34,7 @@ from eval.reports.formats import (
     format_points,
     format_usd,
 )
-from eval.reports.notes import describe_tuned_on
+from eval.reports.rare_notes import describe_tuned_on
 from eval.reports.run_comparison.page import write_comparison
 from eval.reports.summary_table import choose_exit_code
 from eval.runs.folder import DATABASE, format_path, format_resume_hint, write_lines
