@@ -24,8 +24,7 @@ import numpy as np
 from eval.analysis.comparison.comparison import Comparison, Side
 from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, run_paired_test
 from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, Look, decide_look
-from optimize.gate.looks import plan_looks
-from optimize.gate.power import ACCURACY, compute_smallest_gain
+from optimize.gate.looks import ACCURACY, compute_smallest_gain, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
 from scripts.interval_coverage import Cell, draw_right, write_tables
 

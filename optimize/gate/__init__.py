@@ -1,1 +1,1 @@
-"""The publishing gate: power, sealed-test log, decision."""
+"""The publishing gate: looks and power, sealed-test log, decision."""

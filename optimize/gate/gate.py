@@ -29,14 +29,13 @@ from statistics import NormalDist
 from typing import Literal, TypedDict
 
 from eval.analysis.comparison.comparison import Comparison
-from eval.analysis.statistics.intervals import CRITICAL
 from eval.analysis.statistics.paired_interval import ALPHA, compute_paired_statistic
 from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
 from eval.config.evaluation import require
 from eval.execution.termination import is_server_failure
 from eval.runs.record import Record
 from mas.runtime.text import format_count
-from optimize.gate.looks import LookPlan, plan_looks, shrink_gain
+from optimize.gate.looks import LookPlan, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
 from optimize.gate.verdict import FinishReason, Verdict
 
@@ -122,7 +121,6 @@ def judge(settings: GateSettings, comparison: Comparison, look: Look | None = No
         "metric": comparison.metric,
         "gain": sealed.difference,
         "gain_ci95": sealed.compute_interval(look.compute_level(ALPHA)),
-        "gain_shrunken": _shrink_gain(settings, sealed, look) if published else None,
         "p": sealed.p,
         "sealed": {
             "look": look.number,
@@ -171,16 +169,6 @@ def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> D
         return HOPELESS
     predicted = look.plan.predict_success(look.number, _compute_statistic(comparison.score, settings.min_gain))
     return HOPELESS if predicted < MIN_PREDICTED else CONTINUE
-
-
-def _shrink_gain(settings: GateSettings, sealed: PairedResult, look: Look) -> float | None:
-    """Return the estimate of the true gain, for which the seen one was selected."""
-    deciding = sealed.compute_interval(look.plan.levels[-1])
-    if sealed.ci95 is None or deciding is None:
-        return None
-    error = (sealed.difference - sealed.ci95[0]) / CRITICAL
-    half_width = (sealed.difference - deciding[0]) * math.sqrt(look.share)  # of the interval of all answers
-    return shrink_gain(sealed.difference, error, settings.min_gain + half_width, look.share)
 
 
 def _check_gain(settings: GateSettings, comparison: Comparison, look: Look) -> list[tuple[bool, str]]:

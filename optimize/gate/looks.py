@@ -1,4 +1,4 @@
-"""Several looks at one test: their levels, and the estimate of a true gain that is known only because it passed.
+"""Several looks at one test, and the smallest gain that a test can show.
 
 plan_looks(4, level=0.03).levels              # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p at each of four looks
 
@@ -7,13 +7,21 @@ O'Brien and Fleming (Biometrics 35, 1979): almost nothing at first, so that the 
 looks. The bounds follow by integrating the density of the paths that were not stopped (Armitage, McPherson and Rowe, J.
 Royal Statistical Society A 132, 1969).
 
-A gain that is shown only if it is significant is too large on average. The estimate averages the maximum and the mean
-of the likelihood of the seen gain, divided by the probability that such a true gain passes (Ghosh, Zou and Wright,
-American J. Human Genetics 82, 2008). A test that may stop early passes about as often as its last look alone would, so
-the probability is that of the whole test, and the gain is that of the answers so far.
+compute_smallest_gain(53, epochs=5)           # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
+compute_smallest_gain(10, epochs=1)           # None: not even always right instead of 40 %
 
-    shrink_gain(gain=0.113, standard_error=0.048, least_passing=0.094)                 # 0.0404…
-    shrink_gain(gain=0.12, standard_error=0.048, least_passing=0.092, share=0.75)      # 0.0364…
+With n questions, k answers per question and side, and accuracies p and q, the variance of a question's difference is
+
+    v = r·(p(1-p) + q(1-q) - 2·c·√(p(1-p)·q(1-q)))  +  (1-r)·(p(1-p) + q(1-q))/k
+
+the first part from questions that gain more or less than others, the second from chance. r is the correlation between
+answers to one question (0: all equally hard; 1: each always right or always wrong), c that between the questions'
+difficulty for the one prompt set and for the other, taken to be 0.8. The smallest gain is then that of
+`eval.analysis.statistics.paired_tests.compute_smallest_difference`, and half a step of the exact test more: 1/(n·k).
+
+Source: E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640, 2024), section 5, for binary answers whose chances
+vary by question (J. G. Skellam, J. Royal Statistical Society B 10, 1948). Checked against simulation in
+`tests/optimize/gate/test_gate.py`: there, such a gain passed in 77 to 88 of 100 cases.
 """
 
 import math
@@ -22,12 +30,21 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 
+from eval.analysis.statistics.paired_tests import compute_smallest_difference
+from mas.runtime.text import format_count
+from optimize.gate.sealed_log import FIRST_LEVEL
+
 _STEP = 0.02  # of the grid, in standard errors of the whole test; bounds are then right to 0.001
 _MOST = 9.0  # standard errors: no bound is searched beyond
 _HALVINGS = 60
 _NORMAL = NormalDist()
-_STEPS = 100  # of the grid in a standard error
-_REACH = 8.0  # standard errors above the seen gain, beyond which nothing is likely
+
+# Assumptions about the answers
+ACCURACY = 0.4  # of the prompts that a search begins with: nothing is measured yet
+CORRELATION = 0.5  # of answers to one question
+CORRELATIONS = (0.3, 0.5, 0.8)  # published for GAIA: 0.30 to 0.77 (arXiv 2512.06710)
+SHARED_DIFFICULTY = 0.8  # no measurement; prompts for the same model find mostly the same questions hard
+_EXTRA_ANSWERS = 0.5  # as the interval of eval.analysis.statistics.paired_tests has them
 
 
 @dataclass(frozen=True)
@@ -101,21 +118,57 @@ def _find_bound(compute_stopped: Callable[[float], float], wanted: float) -> flo
     return high
 
 
-def shrink_gain(gain: float, standard_error: float, least_passing: float, share: float = 1.0) -> float:
-    """Return the estimate of the true gain, 0 to `gain`.
+# The smallest gain
 
-    Args:
-        gain: that was seen, and passed.
-        standard_error: of the gain, above 0.
-        least_passing: the smallest gain that passes at the end of the test.
-        share: of the test's answers that the gain was seen in.
+
+def compute_smallest_gain(
+    n_questions: int,
+    epochs: int,
+    correlation: float = CORRELATION,
+    min_gain: float = 0.0,
+    level: float = FIRST_LEVEL,
+) -> float | None:
+    """Return the true gain, 0 to 1, that passes the gate in 80 of 100 cases; None if even an accuracy of 1 would not.
+
+    `correlation` is that of answers to one question, `level` the two-sided one of the sealed test.
     """
-    import numpy as np
-    from scipy.special import log_ndtr
 
-    seen, least = gain / standard_error, least_passing / standard_error
-    true_gains = np.linspace(0.0, seen + _REACH, int((seen + _REACH) * _STEPS) + 1)  # in standard errors
-    likelihood = -((seen - true_gains) ** 2) / 2 - log_ndtr((true_gains - least) / math.sqrt(share))
-    weights = np.exp(likelihood - likelihood.max())
-    likeliest, mean = float(true_gains[likelihood.argmax()]), float(weights @ true_gains / weights.sum())
-    return min(standard_error * (likeliest + mean) / 2, gain)
+    def is_shown(gain: float) -> bool:
+        error = _standard_error(gain, n_questions, epochs, correlation)
+        least = compute_smallest_difference(error, n_questions, level)
+        return least is not None and gain >= min_gain + least + 1 / (n_questions * epochs)
+
+    low, high = 0.0, 1 - ACCURACY
+    if not is_shown(high):
+        return None
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_shown(middle) else (middle, high)
+    return high
+
+
+def describe_power(n_questions: int, epochs: int, min_gain: float = 0.0, level: float = FIRST_LEVEL) -> str:
+    """Return a sentence about the smallest gain that the sealed set can show; arguments as above."""
+    likely, *range_ = (
+        compute_smallest_gain(n_questions, epochs, each, min_gain, level) for each in (CORRELATION, *CORRELATIONS)
+    )
+    basis = f"assuming that {ACCURACY:.0%} are right now"
+    asked = f"{format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
+    if likely is None:
+        return f"power: {asked}: too few to show any gain reliably ({basis}); seal more, or raise gate.epochs"
+    gains = [1 - ACCURACY if each is None else each for each in range_]
+    low, high = round(100 * min(gains)), round(100 * max(gains))
+    between = f"{low} to {high}" if low < high else "the same"
+    return (
+        f"power: {asked}: a true gain of {round(100 * likely)} points passes the gate in 80 of 100 cases ({basis}; "
+        f"{between} for answers to one question that are less or more alike)"
+    )
+
+
+def _standard_error(gain: float, n_questions: int, epochs: int, correlation: float) -> float:
+    """Return the standard error that `compute_standard_error` will probably find."""
+    before, after = ACCURACY * (1 - ACCURACY), (ACCURACY + gain) * (1 - ACCURACY - gain)
+    after = max(after, 0.0)  # a gain up to 1 may miss it by a rounding error
+    questions = before + after - 2 * SHARED_DIFFICULTY * math.sqrt(before * after)
+    variance = correlation * questions + (1 - correlation) * (before + after) / epochs
+    return math.sqrt((variance + _EXTRA_ANSWERS / epochs / (n_questions - 1)) / n_questions)

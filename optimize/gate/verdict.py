@@ -48,7 +48,6 @@ class Verdict(TypedDict, total=False):
     metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
     gain: float | None  # in the metric, -1 to 1
     gain_ci95: Sequence[float] | None  # adjusted for the looks
-    gain_shrunken: float | None  # estimate of the true gain of a published set; None: not selected for its gain
     p: float | None
     baseline: JsonObject  # `accuracy`, `score` in the metric, their intervals, and `errors` by class
     winner: JsonObject  # the same, `candidate_id`, and `prompts_sha256`: what was tested is what was published

@@ -23,8 +23,7 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.text import format_count
-from optimize.gate.looks import plan_looks
-from optimize.gate.power import describe_power
+from optimize.gate.looks import describe_power, plan_looks
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.questions.splits import Splits, describe_labels, make_splits

@@ -45,7 +45,7 @@ from mas.runtime.text import to_jsonable
 from optimize.questions.splits import describe_labels
 
 _PACKAGES = ("mas-harness", "dspy", "gepa", "langgraph", "openai")
-_SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "gain_shrunken", "p", "sealed")
+_SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
 
@@ -151,8 +151,7 @@ def describe_gain(scores: Mapping[str, Any]) -> str:
         line += f", p = {p:.3g}"
     if sealed.get("look", 1) < sealed.get("looks", 1):
         line += f", stopped at look {sealed['look']} of {sealed['looks']}"
-    shrunken = scores.get("gain_shrunken")
-    return line if shrunken is None else f"{line}, estimated true gain {format_points(shrunken)}"
+    return line
 
 
 REJECTED = "rejected"

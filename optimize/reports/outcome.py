@@ -160,12 +160,6 @@ def list_test_notes(verdict: Verdict) -> Iterator[str]:
 def list_notes(verdict: Verdict) -> Iterator[str]:
     """Yield what else is to be known about the gain, the search and the labels."""
     sealed = verdict.get("sealed") or {}
-    if (shrunken := verdict.get("gain_shrunken")) is not None:
-        early = ", and more so where the test stopped early" if sealed["look"] < sealed["looks"] else ""
-        yield (
-            f"estimated true gain: {format_points(shrunken)} points; gains that must be significant to be published "
-            f"look too large on average{early}"
-        )
     if verdict["finish_reason"] == "not_significant" and (least := sealed.get("smallest_difference")):
         yield (
             f"such questions show a true gain of {100 * least:.1f} points in 80 of 100 cases; smaller ones remain "

@@ -166,8 +166,6 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
         before, after = (format_percent(verdict[side]["score"]) for side in ("baseline", "winner"))
         interval = f"95% interval {_format_bounds(verdict['gain_ci95'])}"
         yield format_points(verdict["gain"]), f"points gained in {metric}", interval
-        if (shrunken := verdict["gain_shrunken"]) is not None:
-            yield format_points(shrunken), "estimated true gain", "corrected for being selected"
         yield f"{before} → {after}", f"{metric} before → after", ""
         yield f"{verdict['p']:.3g}", "p value", f"at most {sealed['look_level']:.3g} required"
         flipped = f"{sealed['wins']}/{sealed['losses']}/{sealed['ties']}"
@@ -211,8 +209,6 @@ def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:
     label, deciding = f"gain, {100 * (1 - sealed['level']):.4g}% interval (decides)", sealed["gain_interval"]
     gains = [_draw_interval("gain, 95% interval", gain, verdict["gain_ci95"], tone, format_points(gain))]
     gains.append(_draw_interval(label, gain, deciding, tone, _format_bounds(deciding)))
-    if (shrunken := verdict["gain_shrunken"]) is not None:
-        gains.append(Point("estimated true gain", shrunken, tone="quiet", note=format_points(shrunken)))
     adjusted = "; intervals adjusted for the looks" if sealed["looks"] > 1 else ""
     yield Chart("dots", f"gain, in points{adjusted}", gains, x_label="points", x_format="points", x_mark=0.0)
 

@@ -53,7 +53,6 @@ def test_a_better_set_is_published_with_all_that_is_known_about_it(published: Fi
     assert (tuned.code, tuned.err) == (0, "")
     assert verdict["gain"] == pytest.approx(0.8) and verdict["p"] < 0.001
     assert verdict["gain_ci95"][0] > 0
-    assert 0.7 < verdict["gain_shrunken"] <= verdict["gain"] and "  estimated true gain: +" in tuned.out
     assert (verdict["baseline"]["accuracy"], verdict["winner"]["accuracy"]) == (0.2, 1.0)
     found = read_prompt_set(str(tuned.shelf / TUNED_SET), ("plan", "solve", "finalize"), "toy", tmp_path)
     assert found.texts["finalize"].endswith(ALWAYS)

@@ -68,7 +68,6 @@ def _tested(winner: str) -> dict[str, Any]:
         "metric": "accuracy",
         "gain": 0.125,
         "gain_ci95": [0.01, 0.24],
-        "gain_shrunken": None,
         "p": 0.03,
         "baseline": _side(0.25, [0.2, 0.3]),
         "winner": {"candidate_id": winner, **_side(0.375, [0.3, 0.45])},

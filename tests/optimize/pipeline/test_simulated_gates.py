@@ -16,8 +16,7 @@ from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.gate.gate import CONTINUE, SUCCESS, Look, decide_look
-from optimize.gate.looks import plan_looks
-from optimize.gate.power import ACCURACY, compute_smallest_gain
+from optimize.gate.looks import ACCURACY, compute_smallest_gain, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline import sealed_test

@@ -87,7 +87,7 @@ def test_what_a_run_cost_is_said_as_far_as_it_is_known(
 
 def test_the_sealed_test_is_drawn_with_both_sides_and_each_interval_of_the_gain(tmp_path: Path) -> None:
     sealed = {**SEALED, "gain_interval": [0.005, 0.245]}
-    found = verdict(sealed=sealed, gain_shrunken=0.09, metric="f1", resumable=False)
+    found = verdict(sealed=sealed, metric="f1", resumable=False)
     scores, gains = build(a_tuning(tmp_path / "run", PROPOSALS, verdict=found))["test_charts"]
     assert scores.title == "f1 on the sealed questions" and scores.points == [
         Point("starting prompts", 0.25, low=0.2, high=0.3, tone="quiet", note="25.0%"),
@@ -96,7 +96,6 @@ def test_the_sealed_test_is_drawn_with_both_sides_and_each_interval_of_the_gain(
     assert gains.title == "gain, in points" and gains.points == [
         Point("gain, 95% interval", 0.125, low=0.01, high=0.24, tone="right", note="+12.5"),
         Point("gain, 97% interval (decides)", 0.125, low=0.005, high=0.245, tone="right", note="+0.5 to +24.5"),
-        Point("estimated true gain", 0.09, tone="quiet", note="+9.0"),
     ]
 
 
