@@ -3,9 +3,9 @@
 Of a question, eight words in a row count. A hit from the validation or sealed questions blocks the set; one from the
 training questions is only reported. Not counted: what the text of the same agent says as often in a parent that passed
 the gate (`is_gated`), and the model's own work on a training question in a demo. A short or common target (`5`, `yes`,
-`2000`) counts only close to four words of its question, its id or its file name; a label (`eval.scorers.labels`) only
-close to six. What is part of a label in the prompt, as `bug` is of `not a bug`, counts as the label. A value of a
-further column (`data.tags`) counts like the target if one sample alone has it and most samples have one of their own.
+`2000`) counts only close to four words of its question, its id or its file name; a label (`eval.scorers.labels`) is no
+secret. A value of a further column (`data.tags`) counts like the target if one sample alone has it and most samples
+have one of their own.
 
     index = LeakIndex(splits.train, splits.val, splits.sealed)
     report = index.check(candidate.prompts, parent, is_parent_gated=True)
@@ -31,9 +31,7 @@ from eval.contamination.forms import (
     Key,
     Reading,
     are_common,
-    derive_forms,
     derive_inflected_forms,
-    derive_whole_forms,
     extract_passages,
     join_words,
 )
@@ -46,7 +44,6 @@ Kind = Literal["gold", "question", "id", "file", "near"]  # near: four words of 
 SplitName = Literal["train", "val", "test"]
 
 _SHORTEST_ID, _SHORTEST_STEM = 6, 6  # characters
-_LABEL_HINT = 6  # words of a question whose target is a label: rules for a class use four of them by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,6 @@ class ProtectedForm:
     sample_id: str
     weak: bool  # so short or common that alone it proves nothing
     specific: bool = False  # so long that it is hardly found by chance
-    label: bool = False  # a whole label, as words
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,6 @@ class LeakIndex:
         self, train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample], labels: LabelSet | None = None
     ) -> None:
         self._labels = labels or LabelSet()
-        self._label_texts = {Reading(name).text for name in self._labels.names}
         self._index = FormIndex()
         self._forms: defaultdict[Key, dict[ProtectedForm, None]] = defaultdict(dict)  # each once, in order
         splits: tuple[tuple[SplitName, Sequence[Sample]], ...] = (("train", train), ("val", val), ("test", sealed))
@@ -99,15 +94,12 @@ class LeakIndex:
         return {key for key, _, _ in self._index.find(Reading(text))}
 
     def _add_sample(self, split: SplitName, sample: Sample, private: set[tuple[str, str]]) -> None:
-        has_label = self._labels.find(sample.target) is not None
         forms: list[tuple[Kind, Iterable[Form]]] = [
             ("question", extract_passages(sample.question, PASSAGE)),
-            ("near", extract_passages(sample.question, _LABEL_HINT if has_label else HINT)),
+            ("near", extract_passages(sample.question, HINT)),
             ("id", _id_forms(sample.id)),
         ]
-        if sample.target is not None and has_label:
-            self._add_label(split, sample.id, sample.target)
-        elif sample.target is not None and sample.target.strip() != "?":
+        if sample.target is not None and sample.target.strip() != "?" and self._labels.find(sample.target) is None:
             forms.append(("gold", derive_inflected_forms(sample.target)))
         if sample.file is not None:
             forms.append(("file", _file_forms(sample.file.stem, sample.file.suffix, sample.id)))
@@ -118,15 +110,8 @@ class LeakIndex:
                 forms.append(("gold", derive_inflected_forms(value)))
         for kind, each in forms:
             for form in each:
-                self._add(form, ProtectedForm(kind, split, sample.id, form.weak, form.specific))
-
-    def _add_label(self, split: SplitName, sample_id: str, target: str) -> None:
-        whole = {form for form in derive_whole_forms(target) if form.how == "word"}
-        for form in derive_forms(target):
-            self._add(form, ProtectedForm("gold", split, sample_id, weak=True, label=form in whole))
-
-    def _add(self, form: Form, protected: ProtectedForm) -> None:
-        self._forms[self._index.add(form)][protected] = None
+                protected = ProtectedForm(kind, split, sample.id, form.weak, form.specific)
+                self._forms[self._index.add(form)][protected] = None
 
     def check(
         self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = (), is_parent_gated: bool = False
@@ -161,10 +146,7 @@ class LeakIndex:
         reading = Reading("\n".join(_list_texts(value)))
         places = self._index.find(reading)
         found = [Occurrence(form, start, end, key) for key, start, end in places for form in self._forms[key]]
-        spans = {(each.start, each.end) for each in found if each.form.label}
-        # As they are written, apart from case: `Paris, office` is not `Paris office`.
-        labels = {(start, end) for start, end in spans if reading.text[start:end] in self._label_texts}
-        return _Passage(reading, found, labels, demo, field, isinstance(value, str | int | float))
+        return _Passage(reading, found, demo, field, isinstance(value, str | int | float))
 
     def _check_passages(
         self, passages: "Sequence[_Passage]", common_keys: set[Key], training: set[str]
@@ -181,14 +163,14 @@ class LeakIndex:
                 if form.kind == "near":
                     continue
                 if form.sample_id in training or key in own:
-                    yield _Finding(passage, occurrence, allowed=True)
+                    yield passage, occurrence, True
                     continue
                 if form.kind == "gold":
                     is_common = key in common_keys or (form.split != "train" and key in self._in_training)
                     is_by_chance = bool(training) and not (form.specific or passage.is_all(occurrence))
-                    needs_hint = form.weak or is_common or is_by_chance or passage.is_in_label(occurrence)
+                    needs_hint = form.weak or is_common or is_by_chance
                 if not needs_hint or passage.has_hint(occurrence):
-                    yield _Finding(passage, occurrence)
+                    yield passage, occurrence, False
 
 
 def _id_forms(sample_id: str) -> Iterator[Form]:
@@ -286,7 +268,6 @@ class _Passage:
 
     reading: Reading
     occurrences: list[Occurrence]
-    labels: set[tuple[int, int]]  # where labels stand
     demo: int | None  # from 1; None: instructions
     field: str
     is_text: bool  # not a conversation
@@ -314,10 +295,6 @@ class _Passage:
             for hint in self._hints[occurrence.form.split, occurrence.form.sample_id]
         )
 
-    def is_in_label(self, occurrence: Occurrence) -> bool:
-        """Return whether it is a label, or a part of one."""
-        return any(start <= occurrence.start and occurrence.end <= end for start, end in self.labels)
-
     @cached_property
     def _hints(self) -> defaultdict[tuple[str, str], list[Occurrence]]:
         hints: defaultdict[tuple[str, str], list[Occurrence]] = defaultdict(list)
@@ -327,26 +304,22 @@ class _Passage:
         return hints
 
 
-@dataclass(frozen=True)
-class _Finding:
-    passage: _Passage
-    occurrence: Occurrence
-    allowed: bool = False
+_Finding = tuple[_Passage, Occurrence, bool]  # True: it is allowed
 
 
 def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding], is_parent_gated: bool) -> Iterator[Hit]:
     """Yield an agent's findings as hits; as many as a gated parent has are inherited, those on its lines first."""
-    left = Counter((each.occurrence.form, each.occurrence.key) for each in theirs)
-    known = {each.passage.find_line(each.occurrence) for each in theirs}
-    for each in sorted(mine, key=lambda each: each.passage.find_line(each.occurrence) not in known):
-        form, place = each.occurrence.form, each.passage.describe_place(each.occurrence)
+    left = Counter((found.form, found.key) for _, found, _ in theirs)
+    known = {passage.find_line(found) for passage, found, _ in theirs}
+    for passage, found, is_allowed in sorted(mine, key=lambda each: each[0].find_line(each[1]) not in known):
+        form, place = found.form, passage.describe_place(found)
         status: Status = "shown" if form.split == "train" else "blocking"
         note = ""
-        parent_has_it = left[form, each.occurrence.key] > 0
-        left[form, each.occurrence.key] -= parent_has_it
+        parent_has_it = left[form, found.key] > 0
+        left[form, found.key] -= parent_has_it
         if parent_has_it and is_parent_gated:
             status = "inherited"
-        elif each.allowed:
+        elif is_allowed:
             status, note = "allowed", OF_TRAINING
         elif parent_has_it and status == "blocking":
             note = OF_UNGATED_PARENT
