@@ -17,8 +17,7 @@ from dspy.utils.exceptions import (
 )
 
 from mas.llm import CHAT
-from mas.llm.dspy_engine import Engine
-from mas.llm.engine import AgentEngine, CallPolicy
+from mas.llm.engine import AgentEngine, CallPolicy, Engine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.text import replace_surrogates

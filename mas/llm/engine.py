@@ -21,18 +21,26 @@ import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
-from dspy.lm15 import CapabilityError, ConfigurationError, ProviderError, RateLimitError, Request, Response
+from dspy.lm15 import (
+    CapabilityError,
+    ConfigurationError,
+    ProviderError,
+    RateLimitError,
+    Request,
+    Response,
+    TransportError,
+)
 from dspy.lm15 import TimeoutError as ServerTimeoutError
 from dspy.utils.exceptions import LMError, LMUnsupportedFeatureError
 
 from mas.llm import JSON_SCHEMA, CallSettings
-from mas.llm.dspy_engine import Engine, NeverSentError, request_to_dict, response_from_dict, response_to_dict
 from mas.llm.limiter import BackoffTooLongError, Limiter, Permit
 from mas.llm.prices import FREE, Price
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.llm.retrying import SERVER_FAULTS, Attempts, AttemptTimeoutError, ReplyTimes
+from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict
 from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
 from mas.runtime.trace import Span, span
@@ -42,6 +50,18 @@ MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
 _ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not parse
+
+
+class NeverSentError(TransportError):
+    """There was no connection, so nothing was sent."""
+
+
+class Engine(Protocol):
+    """Sends one request, without retries. The part of DSPy's contract of an asynchronous engine that our LMs use."""
+
+    async def complete(self, request: Request) -> Response: ...
+
+
 _NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, CapabilityError, ConfigurationError)
 
 

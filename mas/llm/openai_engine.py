@@ -40,7 +40,8 @@ from dspy.lm15 import (
 from dspy.lm15 import TimeoutError as ServerTimeoutError
 
 from mas.llm import name_max_tokens
-from mas.llm.dspy_engine import HttpResponse, NeverSentError, Part
+from mas.llm.engine import NeverSentError
+from mas.prompt_sets.dspy_internals import HttpResponse, Part
 
 CONNECT_SECONDS = 10.0
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}

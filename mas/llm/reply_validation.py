@@ -18,8 +18,8 @@ from dspy.lm15 import RefusalPart, Response, TextPart, ThinkingPart, ToolCallPar
 from dspy.utils.exceptions import LMError
 
 from mas.llm import CallSettings
-from mas.llm.dspy_engine import Part, message_to_dict
 from mas.llm.prices import Price
+from mas.prompt_sets.dspy_internals import Part, message_to_dict
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedPromptError, TruncatedReplyError
 from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.text import replace_surrogates

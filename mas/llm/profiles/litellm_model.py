@@ -6,6 +6,7 @@ alone. DSPy's engine over it is wrapped like any other.
     LiteLLMModel("anthropic/claude-sonnet-4-5").create_lm(AgentModel())      # with the key in ANTHROPIC_API_KEY
 """
 
+import functools
 import importlib.util
 import os
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
 if TYPE_CHECKING:
-    from mas.llm.dspy_engine import Engine
+    from mas.llm.engine import Engine
 
 # Providers whose key LiteLLM looks for in <PROVIDER>_API_KEY, or in a second variable.
 USUAL_KEYS = dict.fromkeys(("anthropic", "deepseek", "groq", "mistral", "openai", "openrouter", "xai"), "")
@@ -65,9 +66,17 @@ class LiteLLMModel(ModelProfile):
         return name
 
     def _create_engine(self, server: Server) -> "Engine":
-        from mas.llm.dspy_engine import create_litellm_engine
+        return _create_engine(server.read_key(), server.base_url, self.call_deadline_seconds)
 
-        return create_litellm_engine(server.read_key(), server.base_url, self.call_deadline_seconds)
+
+@functools.cache
+def _create_engine(api_key: str | None, base_url: str | None, deadline_seconds: float) -> "Engine":
+    from mas.prompt_sets.dspy_internals import AsyncLiteLLMEngine
+
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import fetches a list of prices
+    options = {"timeout": deadline_seconds, "api_key": api_key, "api_base": base_url}
+    engine: Engine = AsyncLiteLLMEngine(**{name: value for name, value in options.items() if value})
+    return engine
 
 
 def _list_key_variables(name: str) -> list[str]:

@@ -15,7 +15,7 @@ from mas.llm.profiles.reachable import check_reachable
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:
-    from mas.llm.dspy_engine import Engine
+    from mas.llm.engine import Engine
 
 OPENAI_URL = "https://api.openai.com/v1"
 QUICK_SECONDS = 10.0  # for every query but those that the model answers, which may take as long as a call

@@ -24,7 +24,7 @@ from mas.runtime.security.redaction import MIN_SECRET_CHARS
 if TYPE_CHECKING:
     import dspy
 
-    from mas.llm.dspy_engine import Engine
+    from mas.llm.engine import Engine
 
 DEFAULT_TEMPERATURE = 0.0
 REFLECTION_TEMPERATURE = 1.0  # for varied proposals; also the only one that reasoning models accept

@@ -28,4 +28,4 @@ def test_no_other_module_imports_what_dspy_does_not_export() -> None:
         for path in (PROJECT_ROOT / package).rglob("*.py")
         if internal.search(path.read_text("utf-8"))
     }
-    assert found == {"mas/prompt_sets/dspy_internals.py", "mas/llm/dspy_engine.py", "optimize/search/dspy_compat.py"}
+    assert found == {"mas/prompt_sets/dspy_internals.py", "optimize/search/dspy_compat.py"}
