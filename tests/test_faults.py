@@ -18,7 +18,7 @@ from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.retrying import REFUSALS_PER_RETRY
+from mas.llm.engine import REFUSALS_PER_RETRY
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.systems.toy.system import ToySystem

@@ -2,9 +2,15 @@
 
     call log, shared cache → [ limits of sample and run → rate limiter → span → server → cost → validation → call log ]
 
-The part in brackets is one attempt and one span; `mas/llm/retrying.py` decides which failures are retried. Outside a
-run nothing is limited and nothing is stored. The deadline of a call bounds the time that its attempts spend sending and
-receiving, together; waiting for the rate limiter or for the next attempt is not counted.
+The part in brackets is one attempt and one span. Outside a run nothing is limited and nothing is stored. The deadline
+of a call bounds the time that its attempts spend sending and receiving, together; waiting is not counted.
+
+This is the only retry layer; those of DSPy, LiteLLM and the HTTP client are off. The wait is uniform between 0 and a
+bound that doubles ("full jitter"), unless the server names one with `Retry-After`. A failure is final at once if the
+wait would outlast the call or its sample. Faults (no or half a reply, a server error) are limited by `num_retries`. A
+refusal (429, 503, 529) is not a fault, since waiting solves it: a call may be refused four times as often. An attempt
+that takes far longer than the replies before it is cut off and repeated: most hung requests are answered at once when
+they are sent again.
 
 The key of a stored reply covers everything that it depends on: the endpoint, the request with its media, the epoch, and
 the number of times the sample has sent that same request before (a critic that is asked the same twice gets two
@@ -17,9 +23,12 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections import deque
+from collections.abc import AsyncIterator, Collection
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -30,16 +39,18 @@ from dspy.lm15 import (
     RateLimitError,
     Request,
     Response,
+    ServerError,
     TransportError,
 )
 from dspy.lm15 import TimeoutError as ServerTimeoutError
-from dspy.utils.exceptions import LMError, LMUnsupportedFeatureError
+from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from tenacity.wait import wait_random_exponential
 
 from mas.llm import JSON_SCHEMA, CallSettings
 from mas.llm.limiter import BackoffTooLongError, Limiter, Permit
 from mas.llm.prices import FREE, Price
 from mas.llm.reply_validation import record_cost, validate_reply
-from mas.llm.retrying import SERVER_FAULTS, Attempts, AttemptTimeoutError, ReplyTimes
 from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict
 from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
@@ -49,6 +60,14 @@ Source = Literal["replayed", "cached"]  # "replayed": from the call log, paid by
 MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
+MAX_WAIT_SECONDS = 60.0  # unless the server asks for a longer one
+SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
+REFUSED = (503, 529)  # server errors that mean "not now", as 429 does
+REFUSALS_PER_RETRY = 4  # a call may be refused so many times as often as it may fail
+MIN_REPLIES, MAX_REPLIES = 10, 100  # before anything is learnt; newest ones that count
+SLOW_SHARE = 0.9  # the reply time that this share of them did not exceed …
+TIMEOUT_FACTOR = 5.0  # … times this is the timeout of an attempt,
+MIN_TIMEOUT_SECONDS = 10.0  # which is never shorter
 _ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not parse
 
 
@@ -91,15 +110,41 @@ class CallPolicy:
                 raise LMUnsupportedFeatureError(message, model=request.model, features=[kind])
 
 
-@dataclass(kw_only=True)
-class _Call(Attempts):
-    """One request with its attempts."""
+class AttemptTimeoutError(ServerTimeoutError):
+    """An attempt was cut off because it took far longer than other replies; the call goes on."""
+
+
+def learn_timeout(reply_seconds: Collection[float]) -> float:
+    """Return the seconds after which an attempt has probably hung; infinite while too little is known.
+
+    `reply_seconds` are those of earlier attempts; one that was cut off counts with the time until then.
+    """
+    if len(reply_seconds) < MIN_REPLIES:
+        return math.inf
+    slow_seconds = sorted(reply_seconds)[math.ceil(SLOW_SHARE * len(reply_seconds)) - 1]
+    return max(MIN_TIMEOUT_SECONDS, TIMEOUT_FACTOR * slow_seconds)
+
+
+@dataclass
+class _Call:
+    """One request with its attempts, and the time that they took."""
 
     policy: CallPolicy
+    context: SampleContext  # its working time is paused during the waits
     request: Request
     content: dict[str, object]  # the request as JSON
     inputs: dict[str, object]  # the same as records store it: media are replaced by their size
+    reply_seconds: deque[float]  # of the newest replies to this LM
     places: list[tuple[Source, ReplyLog, str]] = field(default_factory=list)  # of its stored reply, with its key there
+    count: int = 0
+    faults: int = 0
+    refusals: int = 0
+    worked_seconds: float = 0.0  # sending and receiving
+    idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
+
+    @property
+    def settings(self) -> CallSettings:
+        return self.policy.settings
 
     def find_places(self) -> None:
         """Find where a reply is stored. Without call log and cache nothing is computed."""
@@ -134,6 +179,73 @@ class _Call(Attempts):
                 message = f"{error}: the server has asked for a pause that is longer than this call may last"
                 raise RateLimitError(message, retry_after=error.seconds) from error
 
+    def get_seconds_left(self) -> float:
+        """Return the time left to the call or to its sample, whichever is less."""
+        return min(self.settings.call_deadline_seconds - self.worked_seconds, self.context.seconds_left)
+
+    @asynccontextmanager
+    async def limit_work(self) -> AsyncIterator[None]:
+        """Count the block, one attempt, as work, and cancel it at its timeout or at the call's deadline.
+
+        The timeout is that of the settings, or the learnt one. The last attempt has none.
+
+        Raises:
+            AttemptTimeoutError: the attempt took longer than its timeout; the call still has time.
+            LMTimeoutError: all attempts together took longer than the deadline.
+        """
+        began, deadline_seconds = time.monotonic(), self.settings.call_deadline_seconds
+        seconds, left = self.settings.attempt_timeout_seconds, deadline_seconds - self.worked_seconds
+        seconds = learn_timeout(self.reply_seconds) if seconds is None else seconds
+        is_last = self.faults >= self.settings.num_retries or seconds >= left
+        try:
+            async with asyncio.timeout(left if is_last else seconds) as timeout:
+                yield
+            self.reply_seconds.append(time.monotonic() - began)
+        except TimeoutError as error:
+            if not timeout.expired():
+                raise
+            if is_last:
+                message = f"no complete reply within {deadline_seconds:g} s (model.call_deadline_seconds)"
+                raise LMTimeoutError(message) from error
+            self.reply_seconds.append(time.monotonic() - began)
+            raise AttemptTimeoutError(
+                f"no complete reply within {seconds:.3g} s to attempt {self.count} of a call that may take "
+                f"{deadline_seconds:g} s (model.call_deadline_seconds)"
+            ) from error
+        finally:
+            self.worked_seconds += time.monotonic() - began
+
+    def build_retry_policy(self) -> AsyncRetrying:
+        """Return the retries: called with a function and its arguments, they raise its last failure."""
+        jitter = wait_random_exponential(multiplier=self.settings.retry_base_seconds, max=MAX_WAIT_SECONDS)
+
+        def wait(state: RetryCallState) -> float:
+            assert state.outcome is not None
+            retry_after: float | None = getattr(state.outcome.exception(), "retry_after", None)
+            return jitter(state) if retry_after is None else retry_after
+
+        retry = retry_if_exception(self._is_transient)
+        return AsyncRetrying(sleep=self._sleep, wait=wait, stop=self._is_last, retry=retry, reraise=True)
+
+    async def _sleep(self, seconds: float) -> None:
+        with self.context.pause_working_time():
+            await asyncio.sleep(seconds)
+
+    def _is_transient(self, error: BaseException) -> bool:
+        """Count a failure, and return whether the request may be sent again; after a reply without meaning, once."""
+        is_refusal = isinstance(error, RateLimitError) or (isinstance(error, ServerError) and error.status in REFUSED)
+        is_meaningless = isinstance(error, EmptyReplyError) or type(error) is ProviderError  # no JSON, or nothing
+        is_transient = is_refusal or isinstance(error, SERVER_FAULTS) or (is_meaningless and self.faults == 0)
+        self.refusals += is_refusal
+        self.faults += not is_refusal
+        return is_transient
+
+    def _is_last(self, state: RetryCallState) -> bool:
+        num_retries = self.settings.num_retries
+        if self.faults > num_retries or self.refusals > REFUSALS_PER_RETRY * num_retries:
+            return True
+        return state.upcoming_sleep >= self.get_seconds_left()
+
     def find_aborted_cost(self, error: BaseException, current: Span) -> Payment | None:
         """Return the cost of an attempt that failed: none if it was never sent or refused, else unknown.
 
@@ -165,7 +277,7 @@ class AgentEngine:
 
     def __init__(self, inner: Engine, policy: CallPolicy) -> None:
         self.inner, self.policy = inner, policy
-        self.reply_times = ReplyTimes()
+        self.reply_seconds: deque[float] = deque(maxlen=MAX_REPLIES)
 
     async def complete(self, request: Request) -> Response:
         """Return a stored or a new reply.
@@ -201,8 +313,8 @@ class AgentEngine:
             request = dataclasses.replace(request, config=dataclasses.replace(request.config, extensions=extensions))
         content = request_to_dict(request)
         inputs = {key: _omit_media(value) for key, value in content.items() if key != "model"}
-        context, policy = current_context() or SampleContext(SampleKey("")), self.policy
-        return _Call(context, policy.settings, policy=policy, request=request, content=content, inputs=inputs)
+        context = current_context() or SampleContext(SampleKey(""))
+        return _Call(self.policy, context, request, content, inputs, self.reply_seconds)
 
     def _replay(self, call: _Call, response: Response, source: Source) -> Response:
         """Count and validate a stored reply as if it came from the server."""
@@ -236,7 +348,7 @@ class AgentEngine:
         with call.open_span() as current:
             try:
                 self.policy.check_inputs(call.request)
-                async with call.limit_work(self.reply_times):
+                async with call.limit_work():
                     response = await self.inner.complete(call.request)
             except BaseException as error:
                 budget.settle(call.find_aborted_cost(error, current))

@@ -17,10 +17,10 @@ from dspy.utils.exceptions import (
     LMTransportError,
 )
 
+from mas.llm.engine import learn_timeout
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.retrying import ReplyTimes
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import Payment, SampleContext, SampleKey, use_context
@@ -137,17 +137,10 @@ def test_a_request_that_hangs_is_sent_again(hangs: int) -> None:
 
 
 def test_the_timeout_of_an_attempt_is_learnt_from_the_replies() -> None:
-    times = ReplyTimes()
-    for _ in range(9):
-        times.append(3.0)
-    assert times.get_timeout() == math.inf
-    times.append(100.0)
-    assert times.get_timeout() == 15.0, "one slow reply of ten changes nothing"
-    times.append(100.0)
-    assert times.get_timeout() == 500.0, "two of eleven are what is to be expected"
-    for _ in range(100):
-        times.append(0.2)
-    assert times.get_timeout() == 10.0
+    assert learn_timeout([3.0] * 9) == math.inf
+    assert learn_timeout([3.0] * 9 + [100.0]) == 15.0, "one slow reply of ten changes nothing"
+    assert learn_timeout([3.0] * 9 + [100.0] * 2) == 500.0, "two of eleven are what is to be expected"
+    assert learn_timeout([0.2] * 100) == 10.0
 
 
 @pytest.mark.parametrize("in_a_thread", [True, False])
