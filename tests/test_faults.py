@@ -17,8 +17,8 @@ from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from eval.scorers.gaia import GaiaScorer
-from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.llm.engine import REFUSALS_PER_RETRY
+from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.systems.toy.system import ToySystem

@@ -21,7 +21,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.measured import MAX_EPOCHS
 from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
-from mas.llm.limiter import Traffic
+from mas.llm import Traffic
 from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError

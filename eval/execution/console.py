@@ -26,7 +26,7 @@ from rich.text import Text
 
 from eval.execution import projection
 from eval.runs.record import Record
-from mas.llm.limiter import Traffic
+from mas.llm import Traffic
 from mas.runtime.terminal import UNSEEN, print_line
 
 if TYPE_CHECKING:

@@ -47,8 +47,7 @@ from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureE
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_random_exponential
 
-from mas.llm import JSON_SCHEMA, CallSettings
-from mas.llm.limiter import BackoffTooLongError, Limiter, Permit
+from mas.llm import JSON_SCHEMA, BackoffTooLongError, CallSettings, Limiter, Permit
 from mas.llm.prices import FREE, Price
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict

@@ -20,7 +20,7 @@ from typing import Self
 
 from aiolimiter import AsyncLimiter
 
-from mas.llm.limiter import BackoffTooLongError, Traffic
+from mas.llm import BackoffTooLongError, Traffic
 
 BURST_SECONDS = 0.1  # of a declared rate
 OPENING_PER_SECOND = 500.0  # pace before anything is known

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm.limiter import Traffic
+from mas.llm import Traffic
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
 

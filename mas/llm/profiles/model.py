@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from mas.llm.limiter import Traffic
+from mas.llm import Traffic
 from mas.runtime.errors import UserError
 
 if TYPE_CHECKING:

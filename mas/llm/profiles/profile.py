@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm import OUTPUTS, CallSettings, is_reasoning_model
-from mas.llm.limiter import Limiter, Traffic
+from mas.llm import OUTPUTS, CallSettings, Limiter, Traffic, is_reasoning_model
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.llm.rate_limiter import RateLimiter

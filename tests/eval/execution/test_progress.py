@@ -10,7 +10,7 @@ from rich.console import Console
 from eval.execution import console as console_module
 from eval.execution.console import RunProgress
 from eval.runs.record import Record, Usage
-from mas.llm.limiter import Traffic
+from mas.llm import Traffic
 
 Make = Callable[..., Record]
 

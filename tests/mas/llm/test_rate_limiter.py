@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mas.llm.limiter import BackoffTooLongError
+from mas.llm import BackoffTooLongError
 from mas.llm.rate_limiter import RateLimiter, RequestPermit
 from tests.mas.llm.virtual_time import run_in_virtual_time
 

@@ -22,7 +22,7 @@ from eval.execution.executors.cluster.worker import WorkerActor
 from eval.execution.executors.contract import AnsweredTrial, OpenContext, SampleHooks
 from eval.execution.termination import StopController
 from eval.runs.record import Record
-from mas.llm.limiter import BackoffTooLongError, Permit
+from mas.llm import BackoffTooLongError, Permit
 from mas.llm.profiles.profile import ModelProfile, Server
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey

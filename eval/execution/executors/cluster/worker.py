@@ -33,7 +33,7 @@ from eval.execution.executors.cluster.messages import Call, Calls, RunSide, Star
 from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc
 from eval.runs.call_log import SampleResults, open_shared_cache
 from eval.runs.logs import AnswerLog, RunLogs
-from mas.llm.limiter import BackoffTooLongError, Permit
+from mas.llm import BackoffTooLongError, Permit
 from mas.llm.profiles.profile import ModelProfile, Server
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
