@@ -12,8 +12,7 @@ from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.budget import BudgetSettings
 from eval.scorers.numeric import NumericScorer
 from mas.agents.spec import AgentSettings, AgentSpec, check_agents
-from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import MIN_REASONING_TOKENS, AgentOverride, Price, RateSettings
+from mas.llm.profiles.openai_chat import MIN_REASONING_TOKENS, AgentOverride, OpenAIChatModel, Price, RateSettings
 from mas.runtime.errors import UserError
 from mas.simulation.model import SimulatedModel
 from mas.systems.gaia.system import GaiaSystem

@@ -157,7 +157,7 @@ def _list_tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
         found |= {"harness.rescored_from": info.rescored_from, "harness.rescored_by": json.dumps(info.rescored_by)}
     if info.model != "none":
         of_system, of_model = system.get("agents") or {}, model.get("agents") or {}
-        for agent in {**of_system, **of_model}:  # as `mas.llm.profiles.profile` chooses
+        for agent in {**of_system, **of_model}:  # as `mas.llm.profiles.openai_chat` chooses
             own = (of_system.get(agent) or {}).get("model") or (of_model.get(agent) or {}).get("name")
             found[f"model.{agent}"] = str(own or model.get("name", ""))
     if summary is not None:

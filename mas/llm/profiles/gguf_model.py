@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mas.llm.profiles.local_servers import LlamaCppModel
 from mas.llm.profiles.model import AgentModel
-from mas.llm.profiles.profile import Server
+from mas.llm.profiles.openai_chat import Server
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.terminal import print_line

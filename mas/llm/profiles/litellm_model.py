@@ -10,11 +10,11 @@ import functools
 import importlib.util
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mas.llm.prices import Price, find_listed_price, find_price
 from mas.llm.profiles.model import AgentModel
-from mas.llm.profiles.profile import ModelProfile, Server
+from mas.llm.profiles.openai_chat import OpenAIChatModel, Server
 from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import MIN_SECRET_CHARS
 
@@ -28,8 +28,10 @@ PRICE_LISTS = {"gemini": "google", "xai": "x-ai", "bedrock": "aws", "together_ai
 
 
 @dataclass
-class LiteLLMModel(ModelProfile):
+class LiteLLMModel(OpenAIChatModel):
     """Profile whose fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
+
+    usual_url: ClassVar[str | None] = None  # the provider's own
 
     def check(self) -> None:
         for name in self.names:

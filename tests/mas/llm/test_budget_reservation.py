@@ -12,8 +12,7 @@ from dspy.utils.exceptions import LMError
 
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
-from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import RateSettings
+from mas.llm.profiles.openai_chat import OpenAIChatModel, RateSettings
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey, use_context
 from tests.mas.llm.loopback import Handler, body, complete_with, drip, failing, reset, serving

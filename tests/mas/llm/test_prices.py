@@ -6,8 +6,7 @@ from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import build_part
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.litellm_model import LiteLLMModel
-from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import RateSettings
+from mas.llm.profiles.openai_chat import OpenAIChatModel, RateSettings
 from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from eval.benchmarks.dataset import Sample
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
-from mas.llm.profiles.profile import Server
+from mas.llm.profiles.openai_chat import Server
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import Payment, SampleKey
 

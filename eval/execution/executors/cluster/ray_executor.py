@@ -22,7 +22,7 @@ from eval.execution.executors.contract import AnsweredTrial, OpenContext, Sample
 from eval.execution.termination import StopController
 from eval.runs.record import build_blank_record
 from eval.runs.run_info import RunInfo
-from mas.llm.profiles.profile import ModelProfile
+from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.prompt_sets.prompt_set import PromptSet, read_applied_prompts
 from mas.runtime.sample_context import SampleKey
 from mas.system import Program
@@ -68,7 +68,7 @@ class RayAnswering:
     ) -> None:
         self._cluster, self._start, self._hooks, self._stop = cluster, cluster.move_start(start), hooks, stop
         models = {"": config.model, **config.judges}
-        self._profiles = {name: model for name, model in models.items() if isinstance(model, ModelProfile)}
+        self._profiles = {name: model for name, model in models.items() if isinstance(model, OpenAIChatModel)}
         self._n_workers = max(1, min(cluster.n_workers, config.run.concurrency))
         self._share = -(-config.run.concurrency // self._n_workers)  # samples of a worker at once
         self._jobs: set[Job] = set()  # all of them

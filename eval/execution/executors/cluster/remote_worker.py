@@ -23,7 +23,7 @@ from eval.execution.executors.contract import AnsweredTrial, OpenContext, Sample
 from eval.execution.termination import StopController
 from eval.runs.record import Record
 from mas.llm import BackoffTooLongError, Permit
-from mas.llm.profiles.profile import ModelProfile, Server
+from mas.llm.profiles.openai_chat import OpenAIChatModel, Server
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey
 
@@ -64,7 +64,7 @@ class RemoteWorker(RunSide):
     """A worker in a new actor, its samples, and its requests. Used on one event loop."""
 
     def __init__(
-        self, name: str, profiles: Mapping[str, ModelProfile], hooks: SampleHooks, stop: StopController
+        self, name: str, profiles: Mapping[str, OpenAIChatModel], hooks: SampleHooks, stop: StopController
     ) -> None:
         """Start the actor.
 
@@ -167,7 +167,7 @@ class RemoteWorker(RunSide):
         self._waiting[number] = asyncio.create_task(waiting)
 
     async def _await_turn(
-        self, number: int, profile: ModelProfile, server: Server, tokens: int, patience_seconds: float
+        self, number: int, profile: OpenAIChatModel, server: Server, tokens: int, patience_seconds: float
     ) -> None:
         loop, limiter = asyncio.get_running_loop(), profile.get_rate_limiter(server)
         until = loop.time() + patience_seconds

@@ -34,7 +34,7 @@ from eval.execution.executors.local import LocalAnswering, create_runner, relax_
 from eval.runs.call_log import SampleResults, open_shared_cache
 from eval.runs.logs import AnswerLog, RunLogs
 from mas.llm import BackoffTooLongError, Permit
-from mas.llm.profiles.profile import ModelProfile, Server
+from mas.llm.profiles.openai_chat import OpenAIChatModel, Server
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
@@ -110,7 +110,7 @@ class _Worker(WorkerSide):
         stack.enter_context(relax_gc())
         self.questions = _Questions(run)
         for name, model in {"": config.model, **config.judges}.items():
-            if isinstance(model, ModelProfile):
+            if isinstance(model, OpenAIChatModel):
                 model.use_rate_limiters(functools.partial(_SharedLimiter, self.questions, name))
         self.program = config.system.build(config.model, start.prompts, resources)
         answers = AnswerLog(logs, lambda error: None)  # a call is always sent

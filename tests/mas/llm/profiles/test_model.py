@@ -11,8 +11,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
 from mas.llm.agent_lm import AgentLM
 from mas.llm.profiles.model import AgentModel, AgentOverride, Model, check_agents
-from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import RateSettings
+from mas.llm.profiles.openai_chat import OpenAIChatModel, RateSettings
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context

@@ -17,8 +17,7 @@ import pytest
 from dspy.utils.exceptions import LMTimeoutError
 
 from mas.llm.profiles.model import AgentModel
-from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.llm.profiles.profile import RateSettings
+from mas.llm.profiles.openai_chat import OpenAIChatModel, RateSettings
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
