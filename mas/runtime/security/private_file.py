@@ -28,15 +28,6 @@ def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
         unfinished.unlink(missing_ok=True)
 
 
-def flush_to_disk(path: Path) -> None:
-    """Put a file's content, or a folder's entries, on the disk, so that they outlast a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def find_state_folder() -> Path:
     """Return the folder of what is kept for this user between runs; it need not exist."""
     given = os.environ.get("XDG_STATE_HOME") or ""
