@@ -1,19 +1,12 @@
 """DSPy's chat format, with worked examples as conversations, attachments as pictures, and cached system messages.
 
-DSPy shows an example of an agent that calls tools as a request and an answer, with neither call nor result, or with
-"None" for them: that teaches the model not to call tools. Here an example with a history is rendered by the code that
-renders the real conversation: request, tool calls, results, answer; native calls where the model supports them, text
-otherwise. Each request of an example begins with the line `mas.prompt_sets.EXAMPLE`. Examples of agents without a
-history are DSPy's own, except for optional inputs: DSPy would label an example without an attachment incomplete.
-
-The top of the system message depends on the signature alone, and DSPy writes it again for every request, with a
-pydantic schema for each field: a twentieth of a run's CPU time.
+DSPy shows an example of an agent that calls tools without calls and results, which teaches the model not to call any.
+Here an example with a history is rendered as the real conversation is; each of its requests begins with the line
+`mas.prompt_sets.EXAMPLE`. Other examples are DSPy's own, but one without an attachment is not labelled incomplete.
 
 A reply that cannot be read is asked for once more, as JSON; the server is given the schema of the fields unless it is
-known to refuse one (`model.output`).
-
-A picture or sound is put next to the name of its file, once in a request: where the real conversation names it first.
-An example never has one, even if its file has the same name.
+known to refuse one (`model.output`). A picture or sound is put next to the name of its file where the conversation
+first names it, never in an example.
 
     with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)): …
     ChatAdapter(files={"map.png": dspy.Image("data:image/png;base64,…").format()})
@@ -270,6 +263,6 @@ def _is_all_text(signature: Signature) -> bool:
     return {kind for each in kinds for kind in dspy.Type.extract_custom_type_from_annotation(each)} <= _TEXT_TYPES
 
 
-@functools.lru_cache(_MAX_SIGNATURES)
+@functools.lru_cache(_MAX_SIGNATURES)  # DSPy's schemas for its fields took a twentieth of a run's CPU time
 def _format_system_message(signature: Signature) -> str:
     return str(dspy.ChatAdapter().format_system_message(signature))

@@ -3,8 +3,7 @@
     with name_object(classifier, "Classifier") as target:     # "in-memory:Classifier-3f2a91c0"
         find_object(target)                                   # classifier
 
-The name has a digest of the object's source, so that two runs with different code have different configurations. In
-another process there is no such object: what only memory held cannot be loaded again.
+The name has a digest of the object's source, so that two runs with different code have different configurations.
 """
 
 import hashlib

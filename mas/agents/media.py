@@ -1,9 +1,7 @@
 """Pictures and sounds for models that take them: an attachment as a part of the message that names it.
 
-Signatures, traces, records and worked examples hold the attachment's bare name and nothing else; the file itself is put
-next to the name when a request is written (`mas/agents/chat_adapter.py`). Formats and size are those of OpenAI's guides
-"Images and vision" (png, jpeg, webp, gif that is not animated; up to 20 MB each) and "Audio" (`input_audio`: wav, mp3);
-other servers may take less.
+Signatures, traces, records and worked examples hold the attachment's bare name and nothing else. Formats and size are
+those of OpenAI's guides "Images and vision" and "Audio"; other servers may take less.
 
     with use_attachments([Path("/data/map.png")]):
         media = (await read_media(lm))["map.png"]

@@ -1,14 +1,13 @@
 """Replies that miss the form asked for and can still be read in one way only.
 
 Small models write `Approve.`, `**42**`, `1,042`, a list as lines that begin with a dash, `## Answer` for a field's
-header, and the end marker of their chat template. DSPy would ask again in JSON, or take the marker for a part of the
-answer. What could be read in two ways (`50%` for a fraction, `approve or reject`) stays an error.
+header. What could be read in two ways (`50%` for a fraction, `approve or reject`) stays an error.
 
     read_value("Approve. The plan is fine.", Literal["approve", "reject"])     # "approve"
     read_fields(signature, "**Answer:** 42")                                   # {"answer": "42"}
 
-They also write tool calls into their text: JSON with `name` and `arguments` (or words to that effect), fenced, with
-doubled braces or in the tags of Hermes, and the XML of Qwen Coder and of Anthropic.
+They also write tool calls into their text: as JSON, fenced, with doubled braces or in the tags of Hermes, and as the
+XML of Qwen Coder and of Anthropic.
 
     find_calls('```json\\n{"name": "calculator", "arguments": {"expression": "6*7"}}\\n```', tools)
     # [("calculator", {"expression": "6*7"})]

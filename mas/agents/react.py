@@ -1,8 +1,7 @@
 """The tool-using agent: a LangGraph subgraph (agent node ⇄ tools node) around one DSPy predictor.
 
-ReAct (Yao et al. 2022; docs/explanation/decisions.md 2). The predictor's signature has the inputs `history` and `tools`
-and the output `tool_calls`; the other outputs are the agent's answer. The graph is compiled once per process and gets
-predictor, tools and limits at run time, so that any number of program copies share it.
+The predictor's signature has the inputs `history` and `tools` and the output `tool_calls`; the other outputs are the
+agent's answer. The graph is compiled once per process and gets predictor and tools at run time.
 
     turns, prediction = await react(predictor, {"research_request": "…", "file": None}, [], toolbox)
 """
@@ -246,8 +245,8 @@ async def _call(name: str, arguments: Arguments, toolbox: Toolbox) -> object:
     tool = toolbox.tools[name]
     arguments = _read_arguments(arguments, tool)
     if asyncio.iscoroutinefunction(tool.func):
-        return await await_safely(tool.acall(**arguments), _describe_end)
-    return await run_in_thread(lambda: tool(**arguments), _describe_end)
+        return await await_safely(tool.acall(**arguments), lambda how: ToolError(f"the tool {how}"))
+    return await run_in_thread(lambda: tool(**arguments), lambda how: ToolError(f"the tool {how}"))
 
 
 def _read_arguments(arguments: Arguments, tool: dspy.Tool) -> Arguments:
@@ -282,10 +281,6 @@ def _list_types(schema: Mapping[str, Any]) -> set[str | None]:
     """Return the types that an argument may have; None among them if one is not named."""
     named = [each.get("type") for each in schema.get("anyOf", [schema])]
     return {kind for each in named for kind in (each if isinstance(each, list) else [each])}
-
-
-def _describe_end(how: str) -> ToolError:
-    return ToolError(f"the tool {how}")
 
 
 def _read_calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:

@@ -4,8 +4,7 @@
     digest_program("my_project.agent")              # every module of my_project, and what these import next to it
     digest_program("mas.systems.toy.system")        # of the harness: every module of the system's or scorer's package
 
-Libraries, the standard library and the harness are not part of it: the run names their versions. Nor are the files that
-a program opens itself.
+Libraries and the harness are not part of it (the run names their versions), nor files that a program opens itself.
 """
 
 import hashlib

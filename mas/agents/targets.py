@@ -1,9 +1,6 @@
 """Targets in configurations: from `package.module:name` to the object.
 
-    load_target("my_agent:answer")      # the function `answer` of my_agent.py in the current folder
-
-The current folder is on the import path only while the target is imported: a file there must not replace a library that
-the harness loads later.
+load_target("my_agent:answer")      # the function `answer` of my_agent.py in the current folder
 """
 
 import importlib
@@ -59,6 +56,7 @@ def _import_module(name: str, option: str) -> ModuleType:
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
+    """Put a folder on the import path for the block alone: its files must not replace libraries that load later."""
     importlib.invalidate_caches()
     sys.path.insert(0, str(folder))
     try:

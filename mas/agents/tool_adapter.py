@@ -1,8 +1,7 @@
 """The conversation of an agent with tools: every step is a tool call or the answer, and requests only grow.
 
-DSPy's own prompt asks for the output fields in every message, beside the tools; small models then call none. Here the
-system message says once which of the two is due, and with tools as text it lists them as well, so that each request
-begins with the whole of the one before and a server reads the rest from its cache.
+DSPy asks for the output fields in every message, and small models then call no tool. Here the system message says once
+which of the two is due, and lists tools that go as text; each request begins with the whole of the one before.
 
     native: tools in the request, calls beside the text
     text:   {"tool": "calculator", "arguments": {"expression": "6*7"}}

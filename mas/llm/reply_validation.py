@@ -3,10 +3,9 @@
 payment = record_cost(response, price, context, current)            # current.attributes["cost_usd"] = …
 reply = validate_reply(response, settings, current)                     # or a TruncatedReplyError, which is not raised
 
-Ollama answers a prompt that is longer than its context with 200 OK after dropping its beginning. The only trace is
-`usage.prompt_tokens`, the count of what was left. Without a tokenizer, messages of more than 2,000 characters count
-as truncated if the server counted less than one token per 8 characters (English has about 4 characters per token; a run
-of one repeated character counts once), or if the prompt fills the whole context.
+Ollama drops the beginning of a prompt that is longer than its context. The only trace is its count of tokens: messages
+of more than 2,000 characters count as truncated if it is less than one token per 8 characters (English has about 4; a
+run of one repeated character counts once), or if the prompt fills the whole context.
 """
 
 import dataclasses

@@ -1,13 +1,10 @@
 """One event loop for the whole process, on a thread of its own.
 
-HTTP connections, tool sessions and deadlines belong to the loop they were made on. Synchronous callers (optimizers,
-`dspy.Evaluate`) from any number of threads hand their coroutines to this one; a loop per call would throw the
-connections away each time.
+HTTP connections, tool sessions and deadlines belong to the loop they were made on. Synchronous callers from any number
+of threads hand their coroutines to this one.
 
-Those threads may belong to the loop's own pool: agents and tools run there and ask models synchronously, possibly from
-all of its threads. A model call uses threads too (DSPy prepares every request in one, host names are looked up in one).
-If it had to wait for a thread of that pool, all would wait for each other. So model calls have a second pool, in which
-nothing waits for the loop.
+Those threads may be all those of the loop's own pool, where agents and tools run. A model call needs a thread, too, and
+would wait for them for ever; so model calls have a second pool, in which nothing waits for the loop.
 """
 
 import asyncio

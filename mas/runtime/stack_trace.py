@@ -21,11 +21,6 @@ def format_stack(error: BaseException) -> str:
     return "\n".join(line for each in reversed(list(_list_chain(error))) for line in _format_one(each))
 
 
-def remove_folders(text: str) -> str:
-    """Return a text without the folders that say where on this machine something is; file names stay."""
-    return _FOLDERS.sub("", text)
-
-
 def is_call(line: str) -> bool:
     """Return whether a line of a stack is a call; the others are exceptions with their messages."""
     return _CALL.fullmatch(line) is not None
@@ -50,11 +45,12 @@ def _format_one(error: BaseException) -> Iterator[str]:
         first = MAX_FRAMES // 4
         frames[first : first + left_out] = [f"… {left_out} calls …"]
     yield from frames
-    message = remove_folders(" ".join(str(error).split()))
+    message = _FOLDERS.sub("", " ".join(str(error).split()))
     yield f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _compile_folders() -> re.Pattern[str]:
+    """Return a pattern of the folders that say where on this machine a file is."""
     project = Path(__file__).resolve().parents[2]
     places = {project, Path(sys.prefix), Path(sys.base_prefix), Path(tempfile.gettempdir()), Path.home()}
     places |= {each.resolve() for each in places}

@@ -8,9 +8,8 @@
     # towns.csv: table …
     # [end of data 4f1c09ab52de0913]
 
-The mark is a digest of the text: no page can contain its own, and the same text has the same mark, so that recorded
-replies are found again. Inside the data, what could pass for a mark or for another text of ours is broken up. Failures
-of such a tool are enclosed too: their sentences may quote what a file or a server said.
+The mark is a digest of the text: no page can contain its own, and recorded replies are found again. Inside the data,
+what could pass for a text of ours is broken up. Failures of such a tool are enclosed too: they may quote what it read.
 """
 
 import hashlib
