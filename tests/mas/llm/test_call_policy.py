@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from dspy.utils.exceptions import ContextWindowExceededError
 
 from eval.execution.failure import describe_failure
 from mas.llm.profiles.model import AgentModel
@@ -11,7 +10,7 @@ from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import TruncatedPromptError
 from mas.runtime.trace import Trace, record_trace
-from tests.mas.llm.loopback import Handler, Received, answer, completion, failing, serving
+from tests.mas.llm.loopback import Handler, Received, answer, completion, serving
 from tests.servers.loopback import Answer
 
 WORDS = "the quick brown fox jumps over a lazy dog; " * 100  # 4,300 characters, about 1,000 tokens
@@ -47,18 +46,3 @@ def test_a_reply_to_a_part_of_the_prompt_is_no_answer(prompt_tokens: int, profil
     (span,) = trace.spans
     assert span.attributes["input_tokens"] == prompt_tokens, "what was paid for is on record"
     assert describe_failure(raised.value, trace).kind == "context_overflow"
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
-        "the request exceeds the available context size. try increasing the context size",
-    ],
-)
-def test_an_overflow_has_its_name_however_the_server_words_it(message: str) -> None:
-    with serving(failing(400, message=message)) as server:
-        lm = OpenAIChatModel("any", base_url=server.base_url, num_retries=0).create_lm(AgentModel())
-        for call in (lambda: run_blocking(lm.acall("hi")), lambda: type(lm).__mro__[1].__call__(lm, "hi")):
-            with pytest.raises(ContextWindowExceededError, match="context"):
-                call()

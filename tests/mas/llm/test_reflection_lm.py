@@ -9,17 +9,10 @@ import pytest
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from tests.mas.llm.loopback import Received, answer, completion, serving
-from tests.mas.llm.test_budget_reservation import REFUSED, Ledger
+from tests.mas.llm.test_budget_reservation import REFUSED, Kept, Ledger
 from tests.servers.loopback import Answer
 
 REFLECTION = SampleKey("reflection", epoch=0)
-
-
-class Kept(dict[str, str]):
-    """`mas.runtime.sample_context.ReplyLog` in memory."""
-
-    def put(self, key: str, reply: str) -> None:
-        self[key] = reply
 
 
 @pytest.mark.parametrize(

@@ -14,18 +14,11 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.runtime.trace import Span, Trace, record_trace
 from tests.mas.llm.loopback import Received, answer, completion, serving
-from tests.mas.llm.test_budget_reservation import Ledger
+from tests.mas.llm.test_budget_reservation import Kept, Ledger
 from tests.servers.loopback import Answer
 
 FIRST = SampleKey("q")
 COST = (30 * 1.0 + 4 * 2.0) / 1e6  # of one reply of the server on loopback
-
-
-class Kept(dict[str, str]):
-    """`mas.runtime.sample_context.ReplyLog` in memory."""
-
-    def put(self, key: str, reply: str) -> None:
-        self[key] = reply
 
 
 @dataclass

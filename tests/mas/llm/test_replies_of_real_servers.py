@@ -83,10 +83,6 @@ def test_thinking_in_a_field_of_its_own_is_no_part_of_the_answer() -> None:
     assert ask(reply(FORM, reasoning_content=DRAFT)) == ask(reply(FORM, reasoning=DRAFT)) == "42"
 
 
-def test_an_answer_may_speak_of_a_tag() -> None:
-    assert ask(reply("[[ ## answer ## ]]\nWrite `<think>` first.")) == "Write `<think>` first."
-
-
 @pytest.mark.parametrize("reason", ["stop", "eos", "eos_token", "end_turn", "STOP", "COMPLETE", "function_call", None])
 def test_a_plain_end_has_many_names(reason: str | None) -> None:
     assert ask(reply(FORM, finish_reason=reason)) == "42"
