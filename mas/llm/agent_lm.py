@@ -77,12 +77,7 @@ class AgentLM(dspy.LM):
             return await self.acall(*args, **kwargs)
 
     async def acall(self, *args: object, **kwargs: object) -> list[object]:
-        """Ask the model, with retries.
-
-        Raises:
-            LMTimeoutError: sending and receiving took the deadline in all, even if bytes were still arriving.
-            LimitReachedError: a limit of the sample or the run was reached.
-        """
+        """Ask the model, with retries; LimitReachedError: a limit of the sample or the run was reached."""
         with self._prepare_call(kwargs), model_call():
             result: list[object] = await super().acall(*args, **kwargs)
         return result

@@ -96,11 +96,7 @@ class CallPolicy:
     settings: CallSettings = field(default_factory=CallSettings)
 
     def check_inputs(self, request: Request) -> None:
-        """Check that the model supports all inputs of a request before it is sent.
-
-        Raises:
-            LMUnsupportedFeatureError: it holds an image or a sound, and the profile does not allow that.
-        """
+        """Raise LMUnsupportedFeatureError if a request holds an image or a sound that the profile does not allow."""
         images, sounds = self.settings.takes_images, self.settings.takes_audio
         kinds = {part.type for message in request.messages for part in message.parts}
         for kind, is_taken, key in (("image", images, "images"), ("audio", sounds, "audio")):
@@ -186,11 +182,8 @@ class _Call:
     async def limit_work(self) -> AsyncIterator[None]:
         """Count the block, one attempt, as work, and cancel it at its timeout or at the call's deadline.
 
-        The timeout is that of the settings, or the learnt one. The last attempt has none.
-
-        Raises:
-            AttemptTimeoutError: the attempt took longer than its timeout; the call still has time.
-            LMTimeoutError: all attempts together took longer than the deadline.
+        The timeout is that of the settings, or the learnt one; the last attempt has none (AttemptTimeoutError,
+        LMTimeoutError).
         """
         began, deadline_seconds = time.monotonic(), self.settings.call_deadline_seconds
         seconds, left = self.settings.attempt_timeout_seconds, deadline_seconds - self.worked_seconds

@@ -53,11 +53,7 @@ class Model(Protocol):
         """True if its scores say nothing about any LLM."""
 
     def check(self) -> None:
-        """Validate the settings, without importing anything heavy or spending anything.
-
-        Raises:
-            UserError: a setting is wrong, or a key or an endpoint is missing.
-        """
+        """Check the settings, without importing anything heavy or spending anything; UserError: one is wrong."""
 
     def describe_server(self) -> list[str]:
         """Return what `check` has learnt from the server that a user should know, a sentence each."""
@@ -66,11 +62,7 @@ class Model(Protocol):
         """Return the values that no log, record or report may show."""
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
-        """Return the LM of one agent; the LMs of a profile share connections and rate limiter.
-
-        Raises:
-            UserError: the profile's settings do not fit the agent's model.
-        """
+        """Return the LM of one agent, which shares connections and rate limiter; UserError: the settings do not fit."""
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         """Return the LM that reads feedback and rewrites prompts; with another `name`, at the same endpoint."""
@@ -83,11 +75,7 @@ class Model(Protocol):
 
 
 def check_agents(model: Model, agent_names: Collection[str]) -> None:
-    """Check that the agents with a model of their own in the profile are agents of the system.
-
-    Raises:
-        UserError: the profile names an agent that the system does not have.
-    """
+    """Check that the agents with a model of their own are agents of the system; UserError: one is not."""
     own: Mapping[str, AgentOverride] = getattr(model, "agents", {})
     if unknown := sorted(set(own) - {*agent_names, REFLECTION}):
         there = ", ".join(agent_names) or "none that can have a model of its own"
