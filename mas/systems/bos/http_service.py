@@ -1,4 +1,4 @@
-"""HTTP service: requests as a stream of server-sent events or as one reply, health, and a description of the API.
+"""HTTP service: replies as streams of server-sent events, health, and a description of the API.
 
     event: plan      {"agents": ["sql"], "rationale": "…", "confidence": 0.9, "request_id": "…"}
     event: agent     {"agent": "sql", "status": "succeeded", "answer": "…", "tabular": {…}, "queries": ["SELECT …"], …}
@@ -13,7 +13,7 @@ import asyncio
 import hmac
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
@@ -25,25 +25,22 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
-from mas.runtime.security.redaction import Redact, build_redactor, redact_value
+from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
+from mas.runtime.security.redaction import build_redactor, redact_value
+from mas.system import ServiceOptions
 from mas.systems.bos.contracts import AgentRequest, AgentResult, list_secrets
-from mas.systems.bos.program import BosProgram
-from mas.systems.bos.service import astream
+from mas.systems.bos.program import BosProgram, Chunk
 from mas.systems.bos.settings import LOOPBACK, ServiceSettings
 
 Event = tuple[str, dict[str, object]]  # name and data
 Events = asyncio.Queue[Event | None]  # None: no more
-Work = tuple[asyncio.Task[None], Events]
 
 MAX_BODY_BYTES = 100_000
 MAX_QUESTION_CHARS = 10_000
-BODY_SECONDS = 10.0  # for a client to send its request
 RETRY_SECONDS = "2"
 _NEED_NO_TOKEN = ("/health", "/openapi.json")
-_STATUSES = {"timeout": 504, "limit": 503}  # of errors; others: 500
 
 
 class ServiceRequest(AgentRequest):
@@ -52,19 +49,12 @@ class ServiceRequest(AgentRequest):
     question: str = Field(max_length=MAX_QUESTION_CHARS, pattern=r"\S")
 
 
-def make_application(
-    program: BosProgram,
-    settings: ServiceSettings,
-    limits: SampleLimits,
-    redact: Redact,
-    report: Callable[[str], None],
-) -> FastAPI:
+def make_application(program: BosProgram, settings: ServiceSettings, options: ServiceOptions) -> FastAPI:
     """Return the ASGI application.
 
     Without a token a page of the web could reach the service through a host name that its owner points at this machine,
     so only names of this machine are accepted.
     """
-    desk = Desk(program, settings.request_seconds, limits, redact, report)
     works = set[asyncio.Task[None]]()
     app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Gate, token=settings.token)
@@ -77,37 +67,23 @@ def make_application(
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         return JSONResponse({"detail": f"The request is wrong. {wrong[:1000]}."}, 422)
 
-    async def begin(request: ServiceRequest) -> AsyncIterator[Work]:
+    async def begin(request: ServiceRequest) -> AsyncIterator[Events]:
+        """Work on the request in a task of its own as long as its client is there."""
         if len(works) >= settings.max_requests:
             text = f"{settings.max_requests} requests are being answered; try again in {RETRY_SECONDS} seconds."
             raise HTTPException(429, text, {"Retry-After": RETRY_SECONDS})
         events: Events = asyncio.Queue()  # at most one event for each node and one error
-        work = asyncio.create_task(desk.work(request, events))
+        work = asyncio.create_task(answer_request(program, request, settings.request_seconds, options, events))
         works.add(work)
         work.add_done_callback(works.discard)
         try:
-            yield work, events
+            yield events
         finally:
             work.cancel()
 
-    @app.post("/answer")
-    async def answer(begun: Annotated[Work, Depends(begin)], request: Request) -> JSONResponse:
-        """Answer a request with one JSON object."""
-        work, events = begun
-        gone = asyncio.create_task(_wait_until_gone(request))
-        try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            gone.cancel()
-        name, body = "", dict[str, object]()
-        while not events.empty() and (event := events.get_nowait()) is not None:
-            name, body = event
-        return JSONResponse(body, _STATUSES.get(str(body["type"]), 500) if name == "error" else 200)
-
     @app.post("/stream", response_class=EventSourceResponse)
-    async def stream(begun: Annotated[Work, Depends(begin)]) -> AsyncIterator[ServerSentEvent]:
+    async def stream(events: Annotated[Events, Depends(begin)]) -> AsyncIterator[ServerSentEvent]:
         """Answer a request as server-sent events: plan, agent, and answer or error at the end."""
-        _, events = begun
         while (event := await events.get()) is not None:
             yield ServerSentEvent(event=event[0], data=event[1])
 
@@ -121,31 +97,17 @@ def make_application(
 
 @dataclass(frozen=True)
 class Gate:
-    """Middleware that checks the token before a body is read, and limits how long a body may take to arrive."""
+    """Middleware that checks the token before a body is read."""
 
     app: ASGIApp
     token: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self.app
         if scope["type"] == "http" and not self._is_allowed(scope):
             detail = {"detail": "The token is missing or wrong; send it as: Authorization: Bearer …"}
-            refusal = JSONResponse(detail, 401, {"WWW-Authenticate": "Bearer", "Connection": "close"})
-            await refusal(scope, receive, send)
-            return
-        until, is_complete = asyncio.get_running_loop().time() + BODY_SECONDS, False
-
-        async def receive_in_time() -> Message:
-            nonlocal is_complete
-            try:
-                async with asyncio.timeout_at(None if is_complete else until):
-                    message = await receive()
-            except TimeoutError as error:
-                text = f"The body did not arrive within {BODY_SECONDS:g} seconds."
-                raise HTTPException(408, text, {"Connection": "close"}) from error
-            is_complete = not message.get("more_body")
-            return message
-
-        await self.app(scope, receive_in_time, send)
+            app = JSONResponse(detail, 401, {"WWW-Authenticate": "Bearer", "Connection": "close"})
+        await app(scope, receive, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
         kind, _, sent = Headers(scope=scope).get("authorization", "").partition(" ")
@@ -153,67 +115,58 @@ class Gate:
         return is_right or not self.token or scope["path"] in _NEED_NO_TOKEN
 
 
-@dataclass(frozen=True)
-class Desk:
-    """What the work on all requests needs."""
+async def answer_request(
+    program: BosProgram, request: AgentRequest, seconds: float, options: ServiceOptions, events: Events
+) -> None:
+    """Put the events of the request and then None into the queue; a failure becomes the last event."""
+    request_id, started = uuid.uuid4().hex, time.monotonic()
+    hide = build_redactor(list_secrets(request.context))
 
-    program: BosProgram
-    seconds: float  # of one request
-    limits: SampleLimits
-    redact: Redact
-    report: Callable[[str], None]
+    def redact(text: str) -> str:
+        return hide(options.redact(text))
 
-    async def work(self, request: AgentRequest, events: Events) -> None:
-        """Put the events of the request and then None into the queue; a failure becomes the last event."""
-        request_id, seconds, started = uuid.uuid4().hex, self.seconds, time.monotonic()
-        hide = build_redactor(list_secrets(request.context))
+    def put(name: str, **data: object) -> None:
+        events.put_nowait((name, {**redact_value(data, redact), "request_id": request_id}))
 
-        def redact(text: str) -> str:
-            return hide(self.redact(text))
-
-        def put(name: str, **data: object) -> None:
-            events.put_nowait((name, {**redact_value(data, redact), "request_id": request_id}))
-
-        context, outcome = SampleContext(SampleKey(request_id), self.limits, deadline=started + seconds), "stopped"
-        try:
-            with use_context(context):
-                async with asyncio.timeout(seconds) as timeout:
-                    async for name, data in list_events(self.program, request):
+    context, outcome = SampleContext(SampleKey(request_id), options.limits, deadline=started + seconds), "stopped"
+    try:
+        with use_context(context):
+            async with asyncio.timeout(seconds) as timeout, aclosing(program.stream_graph(request)) as chunks:
+                async for chunk in chunks:
+                    for name, data in describe_changes(chunk, request):
                         put(name, **data)
-            outcome = "answered"
-        except Exception as error:  # noqa: BLE001  # of one request: becomes its last event
-            if isinstance(error, TimeoutError) and timeout.expired():
-                outcome = f"the request took longer than {seconds:g} seconds"
-                put("error", type="timeout", message=outcome)
-            elif isinstance(error, LimitReachedError):
-                outcome = f"a limit was reached: {error}"
-                put("error", type="limit", message=outcome)
-            else:
-                outcome = f"failed: {type(error).__name__}: {redact(str(error))}"
-                message = f"The request failed with {type(error).__name__}; the log has more under its id."
-                put("error", type="failed", message=message)
-        finally:
-            context.close()
-            events.put_nowait(None)
-            self.report(f"{request_id} {time.monotonic() - started:.2f} s, {outcome}")
+        outcome = "answered"
+    except Exception as error:  # noqa: BLE001  # of one request: becomes its last event
+        if isinstance(error, TimeoutError) and timeout.expired():
+            outcome = f"the request took longer than {seconds:g} seconds"
+            put("error", type="timeout", message=outcome)
+        elif isinstance(error, LimitReachedError):
+            outcome = f"a limit was reached: {error}"
+            put("error", type="limit", message=outcome)
+        else:
+            outcome = f"failed: {type(error).__name__}: {redact(str(error))}"
+            message = f"The request failed with {type(error).__name__}; the log has more under its id."
+            put("error", type="failed", message=message)
+    finally:
+        context.close()
+        events.put_nowait(None)
+        options.report(f"{request_id} {time.monotonic() - started:.2f} s, {outcome}")
 
 
-async def list_events(program: BosProgram, request: AgentRequest) -> AsyncIterator[Event]:
-    """Yield the plan, the result of each agent as it ends, and the response.
+def describe_changes(chunk: Chunk, request: AgentRequest) -> Iterator[Event]:
+    """Yield the plan, the result of an agent that has ended, or the response.
 
     Details of errors, such as the stack, are left out: they are for debugging.
     """
-    async with aclosing(astream(request, program)) as chunks:
-        async for chunk in chunks:
-            for node, state in chunk.items():
-                if node == "plan":
-                    plan = state["planner"].model_dump(mode="json", include={"rationale", "confidence"})
-                    yield "plan", {**plan, "agents": list(state["planner"].chosen_agents)}
-                elif node == "execute_agent":
-                    yield "agent", _describe_result(state["agent_results"][-1], request)
-                else:
-                    hidden = None if request.trace else {"agent_results": {"__all__": {"error": {"details"}}}}
-                    yield "answer", state["response"].model_dump(mode="json", exclude=hidden)
+    for node, state in chunk.items():
+        if node == "plan":
+            plan = state["planner"].model_dump(mode="json", include={"rationale", "confidence"})
+            yield "plan", {**plan, "agents": list(state["planner"].chosen_agents)}
+        elif node == "execute_agent":
+            yield "agent", _describe_result(state["agent_results"][-1], request)
+        else:
+            hidden = None if request.trace else {"agent_results": {"__all__": {"error": {"details"}}}}
+            yield "answer", state["response"].model_dump(mode="json", exclude=hidden)
 
 
 def _describe_result(result: AgentResult, request: AgentRequest) -> dict[str, object]:
@@ -221,8 +174,3 @@ def _describe_result(result: AgentResult, request: AgentRequest) -> dict[str, ob
     shown = result.model_dump(mode="json", exclude=None if request.trace else {"trace": True, "error": {"details"}})
     shown["queries"] = [event.data["query"] for event in tools if "query" in event.data]
     return shown | ({} if request.include_data else {"tabular": None})
-
-
-async def _wait_until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -73,6 +73,5 @@ class BosSystem(BosSettings, AgentSystem):
         from mas.systems.bos.http_service import make_application
         from mas.systems.bos.program import BosProgram
 
-        own = cast(BosProgram, program)
-        application = make_application(own, self.service, options.limits, options.redact, options.report)
+        application = make_application(cast(BosProgram, program), self.service, options)
         return Service(application, self.service.host, self.service.port)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from mas.systems.bos.contracts import (
     AgentResult,
     OrchestratorResponse,
 )
-from mas.systems.bos.http_service import list_events
+from mas.systems.bos.http_service import describe_changes
 from mas.systems.bos.orchestrator import execute_agent, route, workflow
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.service import run
@@ -146,7 +147,9 @@ def test_e04_q21_d23_what_an_agent_did_before_it_raised_stays_in_result_response
     assert "sign-in-token" not in response.model_dump_json()
 
     async def collect() -> list[Any]:
-        return [event async for event in list_events(program, AgentRequest.parse(FOUND))]
+        request = AgentRequest.parse(FOUND)
+        async with aclosing(program.stream_graph(request)) as chunks:
+            return [event async for chunk in chunks for event in describe_changes(chunk, request)]
 
     shown = dict(run_blocking(collect()))["agent"]
     assert [each["event_type"] for each in shown["trace"]] == kinds and shown["error"]["type"] == "LMServerError"
