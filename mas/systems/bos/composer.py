@@ -10,17 +10,12 @@ from dataclasses import dataclass
 
 import dspy
 
-from mas.runtime.security.redaction import build_redactor
 from mas.systems.bos.contracts import (
-    SYSTEM_PROMPT,
     AgentError,
     AgentResult,
     OrchestratorResponse,
     TabularResult,
-    format_context,
     format_data,
-    get_text,
-    list_secrets,
 )
 from mas.systems.bos.recorder import EventRecorder
 
@@ -72,11 +67,11 @@ class Composer:
         recorder: EventRecorder | None = None,
     ) -> OrchestratorResponse:
         """Return the response, without trace and planner. A failure of the language model is recorded, not raised."""
-        results, context = list(agent_results), context or {}
+        results, recorder = list(agent_results), recorder or EventRecorder("composer", context)
         table = next((each.tabular for each in results if each.has_succeeded and each.tabular), None)
         answer = describe_outcome(results)
         if any(each.has_succeeded for each in results):
-            composed = await (recorder or EventRecorder("composer", context)).ask(
+            composed = await recorder.ask(
                 self.predictor,
                 "final_answer",
                 "Composer gave no answer",
@@ -84,14 +79,10 @@ class Composer:
                 planner_rationale=planner_rationale,
                 agent_summaries=format_results(results),
                 table=format_data("table", format_table(table)) if table else "none",
-                context=format_context(context),
-                system_prompt=get_text(context, SYSTEM_PROMPT),
             )
             answer = composed or answer
-        redact = build_redactor(list_secrets(context))
-        return OrchestratorResponse(
-            answer=redact(answer), data=table, agent_results=results, metadata=dict(metadata or {})
-        )
+        answer, facts = recorder.redact(answer), dict(metadata or {})
+        return OrchestratorResponse(answer=answer, data=table, agent_results=results, metadata=facts)
 
 
 def describe_outcome(results: Sequence[AgentResult]) -> str:

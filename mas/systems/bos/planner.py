@@ -11,7 +11,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from mas.systems.bos.agents import AgentEntry
-from mas.systems.bos.contracts import SYSTEM_PROMPT, AgentName, PlannerDecision, format_context, get_text
+from mas.systems.bos.contracts import AgentName, PlannerDecision
 from mas.systems.bos.recorder import EventRecorder
 from mas.systems.bos.settings import PlannerSettings
 
@@ -54,6 +54,7 @@ class Planner:
         recorder: EventRecorder | None = None,
     ) -> PlannerDecision:
         """Return the agents to run. A failure of the language model is recorded, not raised."""
+        recorder = recorder or EventRecorder("planner", context)
         allowed = [name for name in self.entries if name not in disable]
         constraints = {"disabled": list(dict.fromkeys(disable)), "unavailable": dict(self.gaps)}
         guardrails: dict[str, object] = {name: value for name, value in constraints.items() if value}
@@ -64,17 +65,15 @@ class Planner:
         wishes = [f"preferred, in this order: {', '.join(prefer)}"] if prefer else []
         wishes += [f"not allowed: {', '.join(disable)}"] if disable else []
         try:
-            reply = await self.predictor.acall(
+            reply = await recorder.call(
+                self.predictor,
                 question_to_plan=question,
                 agents="\n".join(f"{name}: {self.entries[name].description}" for name in allowed),
                 candidates=candidates,
                 preferences="; ".join(wishes) or "none",
-                context=format_context(context or {}),
-                system_prompt=get_text(context or {}, SYSTEM_PROMPT),
             )
         except (LMError, AdapterParseError) as error:
-            if recorder is not None:
-                recorder.add("ERROR", "Planner gave no usable plan", error=str(error), type=type(error).__name__)
+            recorder.add("ERROR", "Planner gave no usable plan", error=str(error), type=type(error).__name__)
             return PlannerDecision(
                 rationale=FALLBACK_RATIONALE,
                 chosen_agents=tuple(candidates),

@@ -10,6 +10,8 @@ from mas.runtime.stack_trace import format_stack
 from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import event
 from mas.systems.bos.contracts import (
+    EARLIER_RESULTS,
+    SYSTEM_PROMPT,
     AgentError,
     AgentExecutionStatus,
     AgentFailureError,
@@ -19,6 +21,8 @@ from mas.systems.bos.contracts import (
     TabularResult,
     TraceEvent,
     TraceEventType,
+    format_context,
+    get_text,
     list_secrets,
 )
 
@@ -34,8 +38,9 @@ class EventRecorder:
 
     def __init__(self, component: Component, context: Mapping[str, object] | None = None) -> None:
         self.events: list[TraceEvent] = []
+        self.context = context or {}
         self._component = component
-        self.redact = build_redactor(list_secrets(context or {}))
+        self.redact = build_redactor(list_secrets(self.context))
 
     def hide(self, secret: str) -> None:
         """Hide one more secret, such as a new token, in all that is added or redacted from now on."""
@@ -56,12 +61,22 @@ class EventRecorder:
         )
         return added
 
+    async def call(self, predictor: "dspy.Predict", **inputs: object) -> "dspy.Prediction":
+        """Return a model's reply; values of the request that the predictor takes are added to its inputs."""
+        of_request = {
+            "context": format_context(self.context),
+            "earlier_results": get_text(self.context, EARLIER_RESULTS) or "none",
+            "system_prompt": get_text(self.context, SYSTEM_PROMPT),
+        }
+        taken = predictor.signature.input_fields
+        return await predictor.acall(**inputs, **{name: of_request[name] for name in of_request if name in taken})
+
     async def ask(self, predictor: "dspy.Predict", field: str, problem: str, **inputs: object) -> str:
         """Return a field of a model's reply as text; empty if the model gives none, which is recorded as `problem`."""
         from dspy.utils.exceptions import AdapterParseError, LMError
 
         try:
-            reply = await predictor.acall(**inputs)
+            reply = await self.call(predictor, **inputs)
         except (LMError, AdapterParseError) as error:
             self.add("ERROR", problem, error=str(error), type=type(error).__name__)
             return ""
@@ -97,7 +112,7 @@ class RecordedAgent(ABC):
     async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
         recorder = EventRecorder(self.name, context)
         try:
-            return recorder.succeed(*await self.answer(question, context, recorder))
+            return recorder.succeed(*await self.answer(question, recorder))
         except AgentFailureError as failure:
             return recorder.fail(failure.kind, str(failure), failure.details)
         except LimitReachedError:
@@ -106,7 +121,5 @@ class RecordedAgent(ABC):
             return recorder.fail_with(error)
 
     @abstractmethod
-    async def answer(
-        self, question: str, context: Mapping[str, object], recorder: EventRecorder
-    ) -> tuple[str, TabularResult | None]:
+    async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
         """Return the answer and its table; AgentFailureError: there is none."""

@@ -28,17 +28,7 @@ from mas.systems.bos.api.catalogue import (
     select_documentation,
 )
 from mas.systems.bos.api.services import ApiServices, Credentials
-from mas.systems.bos.contracts import (
-    EARLIER_RESULTS,
-    HEADERS,
-    REQUEST_SENT,
-    SYSTEM_PROMPT,
-    AgentFailureError,
-    TabularResult,
-    format_context,
-    format_data,
-    get_text,
-)
+from mas.systems.bos.contracts import HEADERS, REQUEST_SENT, AgentFailureError, format_data, get_text
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.settings import FIREBASE_ENV, TOKEN_ENV, list_api_secrets
 
@@ -99,20 +89,6 @@ class Reply:
     truncated: bool
 
 
-@dataclass
-class _Call:
-    """One question while the agent works on it."""
-
-    question: str
-    context: Mapping[str, object]
-    recorder: EventRecorder
-
-    @property
-    def headers(self) -> dict[str, str]:
-        given = self.context.get(HEADERS)
-        return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
-
-
 @dataclass(frozen=True)
 class ApiDocsAgent(RecordedAgent):
     """Stateless agent; requests share the services and their client."""
@@ -122,95 +98,79 @@ class ApiDocsAgent(RecordedAgent):
     predictors: Mapping[str, dspy.Predict]
     services: ApiServices
 
-    async def answer(
-        self, question: str, context: Mapping[str, object], recorder: EventRecorder
-    ) -> tuple[str, TabularResult | None]:
+    async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, None]:
         for secret in list_api_secrets():
             recorder.hide(secret)
-        return await self._answer(_Call(question, context, recorder)), None
-
-    def _build(self, plan: ApiCallPlan, base: BaseUrl) -> ApiRequest:
-        return build_request(plan, self.services.catalogue, base.url, self.services.settings.methods)
-
-    async def _answer(self, call: _Call) -> str:
-        settings, catalogue = self.services.settings, self.services.catalogue
-        planned = await self.predictors["api_plan"].acall(
-            question_for_api=call.question,
-            documentation=select_documentation(catalogue, call.question, settings.top_k),
-            context=format_context(call.context),
-            earlier_results=get_text(call.context, EARLIER_RESULTS),
-            system_prompt=get_text(call.context, SYSTEM_PROMPT),
+        documentation = select_documentation(self.services.catalogue, question, self.services.settings.top_k)
+        planned = await recorder.call(
+            self.predictors["api_plan"], question_for_api=question, documentation=documentation
         )
         plan: ApiCallPlan = planned.plan
         if not plan.make_request:
             if answer := str(planned.documentation_answer or "").strip():
-                call.recorder.add("DECISION", "Answered from the documentation", reason=plan.reason)
-                return answer
+                recorder.add("DECISION", "Answered from the documentation", reason=plan.reason)
+                return answer, None
             reason = (plan.failure_reason or "").strip() or "no endpoint of the API answers the question"
             raise AgentFailureError("PlanningDeclined", reason)
-        base = find_base_url(call.context, settings, catalogue)
-        request = self._build(plan, base)
+        request = self._build(plan, recorder)
         facts = {"path": request.endpoint.path, "reason": plan.reason, "dropped": list(request.dropped)}
-        call.recorder.add("DECISION", "Planned API call", method=request.method, **facts)
-        request, reply = await self._exchange(call, base, plan, request)
+        recorder.add("DECISION", "Planned API call", method=request.method, **facts)
+        request, reply = await self._exchange(question, recorder, plan, request)
         if not 200 <= reply.status < 300:
             hint = "; redirects are not followed" if 300 <= reply.status < 400 else ""
             message = f"{request.method} {request.endpoint.path} answered with HTTP {reply.status}{hint}"
             details = {"status_code": reply.status, "body": reply.text[:MAX_ERROR_CHARS]}
             raise AgentFailureError("HttpError", message, details)
-        summary = await call.recorder.ask(
+        summary = await recorder.ask(
             self.predictors["api_summarize"],
             "summary",
             "Reply could not be put into words",
-            question_about_reply=call.question,
+            question_about_reply=question,
             request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
-            reply=_format_reply(call, reply),
-            context=format_context(call.context),
-            system_prompt=get_text(call.context, SYSTEM_PROMPT),
+            reply=_format_reply(recorder, reply),
         )
-        return summary or reply.text[:MAX_ERROR_CHARS]
+        return summary or reply.text[:MAX_ERROR_CHARS], None
+
+    def _find_base(self, recorder: EventRecorder) -> BaseUrl:
+        return find_base_url(recorder.context, self.services.settings, self.services.catalogue)
+
+    def _build(self, plan: ApiCallPlan, recorder: EventRecorder) -> ApiRequest:
+        base, methods = self._find_base(recorder), self.services.settings.methods
+        return build_request(plan, self.services.catalogue, base.url, methods)
 
     async def _exchange(
-        self, call: _Call, base: BaseUrl, plan: ApiCallPlan, request: ApiRequest
+        self, question: str, recorder: EventRecorder, plan: ApiCallPlan, request: ApiRequest
     ) -> tuple[ApiRequest, Reply]:
         """Send the request, again after a 401 and after a 400; return the last one with its reply."""
-        token, account = self._find_access(call, base)
+        token, account = _find_access(recorder.context, self._find_base(recorder).is_own)
         if not self.services.catalogue.needs_token(request.endpoint):
             token = None
         elif token is None:
-            token = await self._make_token(call, request, account)
+            token = await self._make_token(recorder, request, account)
         renewed = adjusted = False
         while True:
-            reply = await self._send(call, request, token)
+            reply = await self._send(recorder, request, token)
             if reply.status == _UNAUTHORIZED and account is not None and not renewed:
                 renewed, token = True, await self.services.tokens.find(account, self.services.client, refused=token)
-                call.recorder.hide(token)
-                call.recorder.add("MESSAGE", "Token refreshed after HTTP 401")
+                recorder.hide(token)
+                recorder.add("MESSAGE", "Token refreshed after HTTP 401")
             elif reply.status == _BAD_REQUEST and not adjusted:
-                adjusted, better = True, await self._adjust(call, base, plan, request, reply)
+                adjusted, better = True, await self._adjust(question, recorder, plan, request, reply)
                 if better is None:
                     return request, reply
                 request = better
             else:
                 return request, reply
 
-    def _find_access(self, call: _Call, base: BaseUrl) -> tuple[str | None, Credentials | None]:
-        """Return token and Firebase account of the request, else those of the environment at its own address."""
-        token = get_text(call.context, "api_bearer_token")
-        account = [get_text(call.context, name.lower()) for name in FIREBASE_ENV]
-        if base.is_own and not (token or all(account)):
-            token = os.environ.get(TOKEN_ENV) or None
-            account = [os.environ.get(name) or None for name in FIREBASE_ENV]
-        key, email, password = account
-        return token, Credentials(key, email, password) if key and email and password else None
-
-    async def _make_token(self, call: _Call, request: ApiRequest, account: Credentials | None) -> str | None:
+    async def _make_token(
+        self, recorder: EventRecorder, request: ApiRequest, account: Credentials | None
+    ) -> str | None:
         """Return the token of an account; None: the context's headers have one."""
         if account is not None:
             token = await self.services.tokens.find(account, self.services.client)
-            call.recorder.hide(token)
+            recorder.hide(token)
             return token
-        if any(name.lower() == "authorization" for name in call.headers):
+        if any(name.lower() == "authorization" for name in _read_headers(recorder.context)):
             return None
         raise AgentFailureError(
             "ConfigurationError",
@@ -218,16 +178,16 @@ class ApiDocsAgent(RecordedAgent):
             f"in the request's context, or set {TOKEN_ENV}",
         )
 
-    async def _send(self, call: _Call, request: ApiRequest, token: str | None) -> Reply:
+    async def _send(self, recorder: EventRecorder, request: ApiRequest, token: str | None) -> Reply:
         headers = httpx.Headers({"Accept": "application/json", **request.headers})
-        headers.update(call.headers)
+        headers.update(_read_headers(recorder.context))
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         started = time.perf_counter()
 
         def note(**outcome: object) -> None:
             facts = {"method": request.method, "url": request.url, "query": dict(request.query), **outcome}
-            call.recorder.add("TOOL", REQUEST_SENT, **facts, elapsed_ms=(time.perf_counter() - started) * 1000)
+            recorder.add("TOOL", REQUEST_SENT, **facts, elapsed_ms=(time.perf_counter() - started) * 1000)
 
         try:
             reply = await send(self.services.client, request, headers, self.services.settings.timeout_seconds)
@@ -238,31 +198,47 @@ class ApiDocsAgent(RecordedAgent):
         return reply
 
     async def _adjust(
-        self, call: _Call, base: BaseUrl, plan: ApiCallPlan, refused: ApiRequest, reply: Reply
+        self, question: str, recorder: EventRecorder, plan: ApiCallPlan, refused: ApiRequest, reply: Reply
     ) -> ApiRequest | None:
         """Return the request with other parameters; None: the adjusted plan is of no use."""
-        adjusted = await self.predictors["api_adjust"].acall(
-            question_of_refused_call=call.question,
+        adjusted = await recorder.call(
+            self.predictors["api_adjust"],
+            question_of_refused_call=question,
             refused_plan=plan.model_dump_json(),
             endpoint=format_endpoint(refused.endpoint),
-            refusal=_format_reply(call, reply),
-            system_prompt=get_text(call.context, SYSTEM_PROMPT),
+            refusal=_format_reply(recorder, reply),
         )
         again: ApiCallPlan = adjusted.adjusted_plan
         try:
-            request = self._build(again, base)
+            request = self._build(again, recorder)
             if request.endpoint != refused.endpoint:
                 raise AgentFailureError("PathResolutionError", f"{again.path} is another endpoint")
         except AgentFailureError as failure:
-            call.recorder.add("ERROR", "Adjusted request cannot be sent", reason=str(failure))
+            recorder.add("ERROR", "Adjusted request cannot be sent", reason=str(failure))
             return None
-        call.recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=again.reason, dropped=request.dropped)
+        recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=again.reason, dropped=request.dropped)
         return request
 
 
-def _format_reply(call: _Call, reply: Reply) -> str:
+def _find_access(context: Mapping[str, object], is_own: bool) -> tuple[str | None, Credentials | None]:
+    """Return token and Firebase account of the request, else, at the installation's address, of the environment."""
+    token = get_text(context, "api_bearer_token")
+    account = [get_text(context, name.lower()) for name in FIREBASE_ENV]
+    if is_own and not (token or all(account)):
+        token = os.environ.get(TOKEN_ENV) or None
+        account = [os.environ.get(name) or None for name in FIREBASE_ENV]
+    key, email, password = account
+    return token, Credentials(key, email, password) if key and email and password else None
+
+
+def _read_headers(context: Mapping[str, object]) -> dict[str, str]:
+    given = context.get(HEADERS)
+    return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
+
+
+def _format_reply(recorder: EventRecorder, reply: Reply) -> str:
     """Return the body as data that is not trusted, without secrets, for a prompt."""
-    text = call.recorder.redact(reply.text) or "(empty body)"
+    text = recorder.redact(reply.text) or "(empty body)"
     return format_data("api", text + (" [cut]" if reply.truncated else ""))
 
 

@@ -12,15 +12,7 @@ import dspy
 
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
-from mas.systems.bos.contracts import (
-    EARLIER_RESULTS,
-    SYSTEM_PROMPT,
-    AgentFailureError,
-    TabularResult,
-    format_context,
-    format_data,
-    get_text,
-)
+from mas.systems.bos.contracts import AgentFailureError, TabularResult, format_data
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.tools.attachments import list_attachments
 from mas.tools.sandbox.repl import Interpreter, format_reply
@@ -100,12 +92,10 @@ class ComputationAgent(RecordedAgent):
     repair_attempts: int
     sandbox: SandboxSettings
 
-    async def answer(
-        self, question: str, context: Mapping[str, object], recorder: EventRecorder
-    ) -> tuple[str, TabularResult | None]:
+    async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
         problem: str | None = None
         for attempts_left in range(self.repair_attempts, -1, -1):
-            code = await self._ask_for_code(question, context, problem)
+            code = await self._ask_for_code(question, recorder, problem)
             recorder.add("DECISION", "Computation code was written", code=code)
             execution = await self._run(code, recorder)
             if not execution.error:
@@ -116,7 +106,6 @@ class ComputationAgent(RecordedAgent):
                     computation_to_summarize=question,
                     executed_code=code,
                     outcome=format_data("python_repl_tool", execution.text),
-                    system_prompt=get_text(context, SYSTEM_PROMPT),
                 )
                 return answer or execution.text, execution.table
             problem = f"The code:\n{code}\n\nIts error:\n{execution.error}"
@@ -125,15 +114,13 @@ class ComputationAgent(RecordedAgent):
         kind = _ERROR_TYPE.match(execution.error_line)
         raise AgentFailureError(kind[1] if kind else "CodeError", execution.error_line, {"code": code})
 
-    async def _ask_for_code(self, question: str, context: Mapping[str, object], problem: str | None) -> str:
-        reply = await self.predictors["compute_code"].acall(
+    async def _ask_for_code(self, question: str, recorder: EventRecorder, problem: str | None) -> str:
+        reply = await recorder.call(
+            self.predictors["compute_code"],
             computation_question=question,
-            context=format_context(context),
-            earlier_results=get_text(context, EARLIER_RESULTS) or "none",
             modules=", ".join(ALLOWED_IMPORTS),
             files=", ".join(list_attachments()) or "none",
             problem=problem,
-            system_prompt=get_text(context, SYSTEM_PROMPT),
         )
         text = str(reply.code or "")
         fenced = _FENCE.match(text)

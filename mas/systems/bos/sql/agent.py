@@ -32,15 +32,7 @@ from langgraph.types import Command
 from mas.agents.tool_adapter import ToolAdapter
 from mas.runtime.sample_context import current_context
 from mas.runtime.trace import span
-from mas.systems.bos.contracts import (
-    EARLIER_RESULTS,
-    SYSTEM_PROMPT,
-    AgentFailureError,
-    TabularResult,
-    format_context,
-    format_data,
-    get_text,
-)
+from mas.systems.bos.contracts import AgentFailureError, TabularResult, format_data, get_text
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
 from mas.systems.bos.sql.server import QUERY_TOOL, QueryResult, fail
@@ -119,7 +111,6 @@ class AttemptContext:
     session: SqlSession
     database: str
     question: str
-    context: Mapping[str, object]
     recorder: EventRecorder
     unreadable: list[AdapterParseError] = field(default_factory=list)  # in a row, the newest last
 
@@ -129,7 +120,7 @@ class AttemptContext:
 
     async def ask(self, step: str, **inputs: object) -> dspy.Prediction:
         """Ask the model of a step; AdapterParseError: its reply cannot be read."""
-        return await self.predictors[step].acall(**inputs, system_prompt=get_text(self.context, SYSTEM_PROMPT))
+        return await self.recorder.call(self.predictors[step], **inputs)
 
 
 Changes = dict[str, object]  # the fields of the state that a node has changed
@@ -166,12 +157,7 @@ async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
     chosen: Sequence[object] = tables
     if len(state["messages"]) == 1:
         with suppress(AdapterParseError):
-            reply = await own.ask(
-                "sql_schema",
-                question_for_tables=own.question,
-                tables=", ".join(tables),
-                context=format_context(own.context),
-            )
+            reply = await own.ask("sql_schema", question_for_tables=own.question, tables=", ".join(tables))
             chosen = reply.needed_tables or ()
     if not chosen:
         return _note(state)
@@ -192,8 +178,6 @@ async def generate_query(state: SQLAgentState, runtime: Context) -> Command[str]
                 question_for_query=own.question,
                 database=f"{own.database} ({own.guard.dialect})",
                 table_overview=_describe_tables(state),
-                context=format_context(own.context),
-                earlier_results=get_text(own.context, EARLIER_RESULTS) or "none",
                 failed_attempts="\n\n".join(str(message.content) for message in state["messages"][1:]) or None,
                 tools=[tool],
             )
@@ -272,7 +256,6 @@ async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
             question_about_rows=own.question,
             executed_query=state["last_query"],
             rows=format_data(QUERY_TOOL, format_rows(result)),
-            system_prompt=get_text(own.context, SYSTEM_PROMPT),
         )
     answer = answer or format_rows(result)
     return {"final_answer": answer, "messages": [AIMessage(answer)]}
@@ -305,19 +288,17 @@ class SqlAgent(RecordedAgent):
     session: SqlSession
     max_retries: int = 3
 
-    async def answer(
-        self, question: str, context: Mapping[str, object], recorder: EventRecorder
-    ) -> tuple[str, TabularResult | None]:
+    async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
         """Answer from the rows of a query; after one that failed another is written, until the retries are used up."""
-        database = self._choose_database(context)
-        attempt_context = AttemptContext(self.predictors, self.session, database, question, context, recorder)
+        database, context = self._choose_database(recorder.context), dict(recorder.context)
+        attempt_context = AttemptContext(self.predictors, self.session, database, question, recorder)
         limit: RunnableConfig = {"recursion_limit": MAX_STEPS}  # the orchestrator's would be inherited
         messages: list[AnyMessage] = [HumanMessage(question)]
         history: list[dict[str, object]] = []
         schema: object = None
         for attempt in range(1, self.max_retries + 2):
             started = time.perf_counter()
-            first = SQLAgentState(messages=list(messages), metadata={"context": dict(context), "schema": schema})
+            first = SQLAgentState(messages=list(messages), metadata={"context": context, "schema": schema})
             state: SQLAgentState = await sql_graph().ainvoke(first, context=attempt_context, config=limit)  # type: ignore[assignment]
             latency = (time.perf_counter() - started) * 1000
             result, query = state.get("last_query_result"), state.get("last_query")

@@ -36,7 +36,7 @@ def fail(name: AgentName, kind: str, message: str = "postgres://me@db.internal: 
 def compose(
     results: Iterable[AgentResult], reply: dict[str, Any] | Exception = REPLY, **more: Any
 ) -> tuple[OrchestratorResponse, FixedPredictor]:
-    predictor = FixedPredictor(reply)
+    predictor = FixedPredictor(reply, ComposeAnswer)
     composer = Composer(predictor)
     given = {"question": "q", "planner_rationale": "because", **more}
     return asyncio.run(composer.compose(agent_results=results, **given)), predictor

@@ -132,7 +132,7 @@ def test_e04_q21_d23_what_an_agent_did_before_it_raised_stays_in_result_response
     class Working(RecordedAgent):
         name = "api_docs"
 
-        async def answer(self, question: str, context: Mapping[str, object], recorder: EventRecorder) -> Any:
+        async def answer(self, question: str, recorder: EventRecorder) -> Any:
             recorder.hide("sign-in-token-0123")
             recorder.add("TOOL", REQUEST_SENT, method="POST")
             raise LMServerError("503: down, sign-in-token-0123")

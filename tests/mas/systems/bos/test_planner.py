@@ -37,8 +37,8 @@ TIES = {
 class FixedPredictor:
     """Predictor that gives one reply, or raises it, and notes its inputs."""
 
-    def __init__(self, reply: dict[str, Any] | Exception) -> None:
-        self.reply, self.inputs = reply, list[dict[str, Any]]()
+    def __init__(self, reply: dict[str, Any] | Exception, signature: type[dspy.Signature] = PlanAgents) -> None:
+        self.reply, self.signature, self.inputs = reply, signature, list[dict[str, Any]]()
 
     async def acall(self, **inputs: Any) -> dspy.Prediction:
         self.inputs.append(inputs)

@@ -30,7 +30,7 @@ class Asked:
         said: dict[str, Any] | Exception = SAID,
         repair_attempts: int = 0,
     ) -> None:
-        self.code, self.summary = FixedPredictor({"code": code}), FixedPredictor(said)
+        self.code, self.summary = FixedPredictor({"code": code}, WriteCode), FixedPredictor(said, SummarizeComputation)
         self.outcome = Execution("42", value=42) if outcome is None else outcome
         self.executed: list[str] = []
         predictors: Any = {"compute_code": self.code, "compute_summarize": self.summary}
