@@ -33,21 +33,12 @@ QUERY_SECONDS = 10.0  # that a query may take
 Rows = Iterator[Sequence[object]]
 
 
-class ColumnSchema(TypedDict):
-    """One column."""
-
-    name: str
-    type: str
-    nullable: bool
-    primary_key: bool
-
-
 class TableSchema(TypedDict):
     """One table or view."""
 
     name: str
-    columns: list[ColumnSchema]
-    foreign_keys: list[str]  # "customer_id -> customers.id"
+    columns: dict[str, str]  # name → type
+    keys: list[str]  # such as "foreign key (customer_id) references customers (id)"
 
 
 class DatabaseError(Exception):
@@ -141,13 +132,12 @@ def _explain(error: Exception) -> str:
 
 def _read_table(connection: sqlite3.Connection, name: str) -> TableSchema:
     quoted = '"' + name.replace('"', '""') + '"'
-    columns = [
-        ColumnSchema(name=column, type=kind, nullable=not (required or key), primary_key=bool(key))
-        for _, column, kind, required, _, key in connection.execute(f"PRAGMA table_info({quoted})")
-    ]
-    keys = connection.execute(f"PRAGMA foreign_key_list({quoted})")
-    links = [f"{own} -> {table}.{other or 'primary key'}" for _, _, table, own, other, *_ in keys]
-    return TableSchema(name=name, columns=columns, foreign_keys=links)
+    columns = connection.execute(f"PRAGMA table_info({quoted})").fetchall()
+    primary = ", ".join(column for _, column, _, _, _, is_key in columns if is_key)
+    keys = [f"primary key ({primary})"] if primary else []
+    for _, _, table, own, other, *_ in connection.execute(f"PRAGMA foreign_key_list({quoted})"):
+        keys.append(f"foreign key ({own}) references {table}" + (f" ({other})" if other else ""))
+    return TableSchema(name=name, columns={column: kind for _, column, kind, *_ in columns}, keys=keys)
 
 
 class PostgresEngine:
@@ -218,14 +208,12 @@ class PostgresEngine:
         tables: dict[str, TableSchema] = {}
         with closing(self._connect()) as connection:
             try:
-                for table, column, kind, required, key in connection.execute(_COLUMNS.encode()):
-                    schema = tables.setdefault(str(table), TableSchema(name=str(table), columns=[], foreign_keys=[]))
-                    schema["columns"].append(
-                        ColumnSchema(name=str(column), type=str(kind), nullable=not required, primary_key=bool(key))
-                    )
-                for table, link in connection.execute(_LINKS.encode()):
+                for table, column, kind in connection.execute(_COLUMNS.encode()):
+                    schema = tables.setdefault(str(table), TableSchema(name=str(table), columns={}, keys=[]))
+                    schema["columns"][str(column)] = str(kind)
+                for table, key in connection.execute(_KEYS.encode()):
                     if str(table) in tables:
-                        tables[str(table)]["foreign_keys"].append(str(link))
+                        tables[str(table)]["keys"].append(str(key))
             except psycopg.Error as error:
                 raise DatabaseError(error.diag.message_primary or type(error).__name__) from error
         return list(tables.values())
@@ -233,18 +221,16 @@ class PostgresEngine:
 
 _NAME = "CASE n.nspname WHEN 'public' THEN c.relname ELSE n.nspname || '.' || c.relname END"
 _COLUMNS = f"""
-    SELECT {_NAME}, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
-        coalesce((SELECT a.attnum = ANY (i.indkey) FROM pg_catalog.pg_index i
-            WHERE i.indrelid = c.oid AND i.indisprimary), false)
+    SELECT {_NAME}, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)
     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'v', 'm', 'f', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
         AND a.attnum > 0 AND NOT a.attisdropped AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
     ORDER BY n.nspname, c.relname, a.attnum
 """
-_LINKS = f"""
-    SELECT {_NAME}, replace(pg_catalog.pg_get_constraintdef(k.oid), 'FOREIGN KEY ', '')
+_KEYS = f"""
+    SELECT {_NAME}, pg_catalog.pg_get_constraintdef(k.oid)
     FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    WHERE k.contype = 'f' ORDER BY k.conname
+    WHERE k.contype IN ('p', 'f') ORDER BY k.contype DESC, k.conname
 """

@@ -97,7 +97,7 @@ class Database:
 
 
 def make_guard(dialect: Dialect, tables: Sequence[TableSchema]) -> Guard:
-    return Guard(dialect, {table["name"]: [column["name"] for column in table["columns"]] for table in tables})
+    return Guard(dialect, {table["name"]: list(table["columns"]) for table in tables})
 
 
 def _take(rows: Rows) -> tuple[list[list[object]], bool]:

@@ -142,8 +142,6 @@ def format_tables(tables: Sequence[TableSchema]) -> str:
     lines = []
     for table in tables:
         lines.append(f"table {table['name']}")
-        for column in table["columns"]:
-            rest = " primary key" if column["primary_key"] else "" if column["nullable"] else " not null"
-            lines.append(f"  {column['name']} {column['type']}".rstrip() + rest)
-        lines += [f"  foreign key {key}" for key in table["foreign_keys"]]
+        lines += [f"  {name} {kind}".rstrip() for name, kind in table["columns"].items()]
+        lines += [f"  {key}" for key in table["keys"]]
     return "\n".join(lines)[:MAX_SCHEMA_CHARS]

@@ -135,7 +135,7 @@ async def test_q02_q05_q08_q10_q11_a_question_is_answered_from_one_query(world: 
         ("TOOL", "Executed query"),
         ("RESULT", "SQL agent attempt succeeded"),
     ]
-    assert "name TEXT not null" in world.prompts[1] and "sqlite" in world.prompts[1]
+    assert "name TEXT" in world.prompts[1] and "sqlite" in world.prompts[1]
     assert "n\\n3" in world.prompts[3]
     assert all("current_date: 2026-11-22" in prompt for prompt in world.prompts[:2])  # T09
     assert all("Be brief." in prompt for prompt in world.prompts)  # R13

@@ -59,8 +59,8 @@ def test_q04_q07_q09_q26_one_server_answers_a_whole_run_and_checks_every_query_i
         assert session.guards["shop"].tables["customers"] == ["id", "name", "city"]
 
         schema = format_tables(run_blocking(session.read_schema("shop", ["orders"]))["tables"])
-        assert schema.startswith("table orders\n  id INTEGER primary key\n")
-        assert "foreign key customer_id -> customers.id" in schema and "table customers" not in schema
+        assert schema.startswith("table orders\n  id INTEGER\n") and "  primary key (id)\n" in schema
+        assert "foreign key (customer_id) references customers (id)" in schema and "table customers" not in schema
         assert "secret" not in str(run_blocking(session.read_schema("shop")))
         refused = run_blocking(session.query("SELECT * FROM secret_users", "shop"))
         assert (refused["success"], refused["error"]) == (
