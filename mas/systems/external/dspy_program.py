@@ -1,7 +1,15 @@
-"""Program around a user's `dspy.Module`: named inputs, all its outputs, and a span for each of its predictors."""
+"""Program around a user's `dspy.Module`: named inputs, all its outputs, and a span for each call in it.
 
+The tokens and the cost of the program's own model are unknown. A tool is called after the predictor that chose it has
+ended (as in `dspy.ReAct`); its span is below that predictor's.
+"""
+
+import functools
+import inspect
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +18,23 @@ import pydantic_core
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import State
-from mas.prompt_sets.dspy_internals import annotation_allows_none, parse_value
+from mas.llm.agent_lm import AgentLM
+from mas.prompt_sets.dspy_internals import BaseCallback, annotation_allows_none, parse_value
 from mas.runtime.errors import AgentReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
-from mas.runtime.text import name_type, replace_surrogates
-from mas.runtime.trace import current_trace
-from mas.systems.external.dspy_spans import PredictorSpans, blocks, limit_tools
-from mas.systems.external.program import TRACE_KEYS, ForeignProgram, Shared
+from mas.runtime.sample_context import current_context
+from mas.runtime.text import replace_surrogates
+from mas.runtime.trace import Kind, Span, current_trace, span, use_span
+from mas.systems.external.program import ForeignProgram, Shared, find_trace, read_outputs
 from mas.systems.external.target import LoadedModule, choose_answer_field, describe_answer_choice, is_async
+
+MAX_OBSERVATION_CHARS = 20_000
+_FINISH = "finish"  # the tool with which dspy.ReAct ends: no work
+_COUNTED = "_mas_counted"  # attribute of a function that counts its calls
+_UNNAMED = "unnamed predictor"  # made while a sample is answered
+
+# The innermost module's last predictor: (id of the module, span).
+_last: ContextVar[tuple[int, Span] | None] = ContextVar("last_predictor", default=None)
 
 CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the program itself → its language model
 
@@ -62,14 +79,13 @@ class DspyProgram(ForeignProgram):
         current_trace().state = dict(state)
         with self.note_timeout():
             value = await self._call(self._list_arguments(given, file))
-        outputs = _read_outputs(value, self.name)
+        outputs = read_outputs(value, self.name)
         state["outputs"] = outputs
         current_trace().state = dict(state)
         field = choose_answer_field(outputs, *self._answer)
         if field is None:
             raise AgentReplyError(describe_answer_choice(self.name, outputs, self._answer[0]))
-        answer = _write_text(outputs[field])
-        trace = next((_write_text(outputs[key]) for key in TRACE_KEYS if outputs.get(key) is not None), "")
+        answer, trace = _write_text(outputs[field]), _write_text(find_trace(outputs))
         return {**state, "final_answer": answer, "final_reasoning_trace": trace}
 
     def _list_arguments(self, given: Mapping[str, str], file: Path | None) -> dict[str, object]:
@@ -107,14 +123,6 @@ class DspyProgram(ForeignProgram):
             return await await_safely(self.module.acall(**arguments), self.describe_end)
 
 
-def _read_outputs(value: object, name: str) -> dict[str, object]:
-    if isinstance(value, dspy.Prediction | Mapping):
-        return {str(key): item for key, item in value.items()}
-    if isinstance(value, str | int | float):
-        return {"answer": value}
-    raise AgentReplyError(f"{name} returned {name_type(value)}; expected a dspy.Prediction, a dict or a text")
-
-
 def _write_text(value: object) -> str:
     """Return an output as the text that is scored; a list, object, set, dataclass or model is JSON."""
     if isinstance(value, set | frozenset):
@@ -125,3 +133,106 @@ def _write_text(value: object) -> str:
     return replace_surrogates(
         str(plain) if isinstance(plain, str | int | float) else json.dumps(plain, ensure_ascii=False)
     )
+
+
+class PredictorSpans(BaseCallback):
+    """DSPy callback for one sample."""
+
+    def __init__(self, module: dspy.Module) -> None:
+        predictors = [(name, part) for name, part in module.named_sub_modules() if isinstance(part, dspy.Predict)]
+        self._names = {id(part): name.removeprefix("self.") for name, part in predictors}  # also of frozen parts
+        self._names |= {id(predictor): name for name, predictor in module.named_predictors()}
+        self._open: dict[str, tuple[ExitStack, Span]] = {}  # by DSPy's id of the call
+
+    def _begin(self, call_id: str, kind: Kind, name: str, inputs: object, below: Span | None = None) -> None:
+        stack = ExitStack()
+        if below is not None:
+            stack.enter_context(use_span(below))
+        self._open[call_id] = stack, stack.enter_context(span(kind, name, inputs if isinstance(inputs, dict) else {}))
+
+    def _end(self, call_id: str, outputs: dict[str, object] | None, exception: BaseException | None) -> Span | None:
+        if call_id not in self._open:
+            return None
+        stack, ended = self._open.pop(call_id)
+        if exception is None:
+            ended.outputs = outputs or {}
+            stack.close()
+        else:
+            stack.__exit__(type(exception), exception, exception.__traceback__)
+        return ended
+
+    def on_module_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
+        if isinstance(instance, dspy.Predict):
+            given, fields = inputs.get("kwargs"), instance.signature.input_fields
+            shown = {key: value for key, value in given.items() if key in fields} if isinstance(given, dict) else {}
+            self._begin(call_id, "agent", self._names.get(id(instance), _UNNAMED), shown)
+
+    def on_module_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
+        shown = dict(outputs.items()) if isinstance(outputs, dspy.Prediction) else None
+        ended, module = self._end(call_id, shown, exception), _calling_module()
+        if ended is not None and module is not None:
+            _last.set((module, ended))
+
+    def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
+        """Record a call of a model that is the program's own; the client of the run's model records its own calls."""
+        if isinstance(instance, dspy.BaseLM) and not isinstance(instance, AgentLM):
+            shown = {name: inputs.get(name) for name in ("prompt", "messages") if inputs.get(name) is not None}
+            self._begin(call_id, "lm", str(instance.model), shown)
+
+    def on_lm_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
+        self._end(call_id, {"text": str(outputs)[:MAX_OBSERVATION_CHARS]}, exception)
+
+    def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
+        if isinstance(instance, dspy.Tool) and not is_finish(instance):
+            last = _last.get()
+            below = last[1] if last is not None and last[0] == _calling_module() else None
+            self._begin(call_id, "tool", instance.name or "tool", inputs.get("kwargs"), below)
+
+    def on_tool_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
+        self._end(call_id, {"observation": str(outputs)[:MAX_OBSERVATION_CHARS]}, exception)
+
+
+def _calling_module() -> int | None:
+    modules = dspy.settings.caller_modules
+    return id(modules[-1]) if modules else None
+
+
+def limit_tools(module: dspy.Module) -> list[dspy.Tool]:
+    """Let each tool of a module count its calls before they are made, and return the tools.
+
+    A call too many raises LimitReachedError in the tool, which `dspy.ReAct` shows to its agent.
+    """
+    tools = [tool for tool in _find_tools(module).values() if not is_finish(tool)]
+    for tool in tools:
+        if not hasattr(tool.func, _COUNTED):
+            tool.func = _count_calls(tool.func)
+    return tools
+
+
+def blocks(tool: dspy.Tool) -> bool:
+    """Return True if the tool's function is no coroutine: what it waits for holds up its thread."""
+    function = inspect.unwrap(tool.func)
+    return not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__))
+
+
+def is_finish(tool: dspy.Tool) -> bool:
+    """Return True for the tool with which `dspy.ReAct` ends, which does no work."""
+    return tool.name == _FINISH and getattr(tool.func, "__module__", "").startswith("dspy.")
+
+
+def _find_tools(module: dspy.Module) -> dict[int, dspy.Tool]:
+    values = [value for _, part in module.named_sub_modules() for value in vars(part).values()]
+    values += [each for held in values if isinstance(held, dict) for each in held.values()]
+    values += [each for held in values if isinstance(held, list | tuple) for each in held]
+    return {id(each): each for each in values if isinstance(each, dspy.Tool)}
+
+
+def _count_calls(function: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function, updated=())
+    def count_and_call(*args: object, **kwargs: object) -> object:
+        if context := current_context():
+            context.count_tool_call()
+        return function(*args, **kwargs)
+
+    setattr(count_and_call, _COUNTED, True)
+    return count_and_call

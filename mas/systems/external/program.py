@@ -44,22 +44,30 @@ MAX_BODY_CHARS = 200  # of an error's body in its message
 T = TypeVar("T")
 
 
+def read_outputs(value: object, agent: str) -> dict[str, object]:
+    """Return the values that an agent gives, by name; a text or a number is its answer."""
+    if isinstance(value, str | int | float):
+        return {"answer": value}
+    if not isinstance(value, Mapping | dspy.Prediction):
+        raise AgentReplyError(f"{agent} returned {name_type(value)}; expected a text, a dict or a dspy.Prediction")
+    return {str(key): item for key, item in value.items()}
+
+
+def find_trace(outputs: Mapping[str, object]) -> object:
+    return next((outputs[key] for key in TRACE_KEYS if outputs.get(key) is not None), "")
+
+
 def read_reply(value: object, agent: str) -> tuple[str, str, dict[str, object]]:
     """Return the answer, its reasoning and the other values of a text, a number, a mapping or a `dspy.Prediction`."""
-    if isinstance(value, str | int | float):
-        value = {"answer": value}
-    if not isinstance(value, Mapping | dspy.Prediction):
-        raise AgentReplyError(f"{agent} returned {name_type(value)}; expected a text, or a dict with an answer")
-    fields = {str(key): item for key, item in value.items()}
-    answer = next((fields[key] for key in ANSWER_KEYS if fields.get(key) is not None), None)
+    outputs = read_outputs(value, agent)
+    answer = next((outputs[key] for key in ANSWER_KEYS if outputs.get(key) is not None), None)
     if not isinstance(answer, str | int | float):
-        keys = ", ".join(fields) or "none"
+        keys = ", ".join(outputs) or "none"
         raise AgentReplyError(
             f"{agent} gave no answer; expected the key 'answer' with a text or a number, and found: {keys}"
         )
-    trace = next((fields[key] for key in TRACE_KEYS if fields.get(key) is not None), "")
-    rest = {key: item for key, item in fields.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
-    return replace_surrogates(str(answer)), replace_surrogates(str(trace)), rest
+    rest = {key: item for key, item in outputs.items() if key not in (*ANSWER_KEYS, *TRACE_KEYS)}
+    return replace_surrogates(str(answer)), replace_surrogates(str(find_trace(outputs))), rest
 
 
 class ForeignProgram(AgentProgram):
