@@ -343,11 +343,9 @@ class PlannerDecision(_Contract):
             number = float(text.removesuffix("%"))
         except ValueError:
             return None
-        if math.isnan(number):
-            return None
         if text.endswith("%") or 1 < number <= 100:
             number /= 100
-        return min(max(number, 0.0), 1.0)
+        return None if math.isnan(number) else min(max(number, 0.0), 1.0)
 
 
 class OrchestratorResponse(_Contract):

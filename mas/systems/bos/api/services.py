@@ -7,7 +7,7 @@
 
 `system.api.command` starts an API for the time of the run, such as that of a sample; it prints its address first.
 Tokens by e-mail and password are kept in memory and in a file, which is readable by its owner alone. Its keys are
-digests: it names no e-mail address.
+digests: it names no e-mail address. A token that has expired or is refused is replaced by signing in again.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -36,7 +35,7 @@ from mas.systems.bos.api.catalogue import Catalogue, load_catalogue
 from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.settings import LOOPBACK, ApiSettings
 
-IDENTITY, SECURE_TOKEN = "identitytoolkit.googleapis.com", "securetoken.googleapis.com"
+IDENTITY = "identitytoolkit.googleapis.com"
 EMULATOR = "FIREBASE_AUTH_EMULATOR_HOST"  # variable of Firebase's own tools
 MARGIN_SECONDS = 60.0  # a token that expires earlier is not used
 TIMEOUT_SECONDS = 30.0
@@ -59,7 +58,6 @@ class Credentials:
 @dataclass(frozen=True)
 class _Token:
     id_token: str
-    refresh_token: str
     expires_at: float  # seconds since the epoch
 
 
@@ -69,11 +67,8 @@ _TOKENS = TypeAdapter(dict[str, _Token])
 class FirebaseTokens:
     """Tokens of a run, by account."""
 
-    def __init__(
-        self, identity_url: str, securetoken_url: str, file: Path, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._identity_url, self._securetoken_url = identity_url, securetoken_url
-        self._file, self._clock = file, clock
+    def __init__(self, url: str, file: Path, clock: Callable[[], float] = time.time) -> None:
+        self._url, self._file, self._clock = url, file, clock
         self._kept: dict[str, _Token] = {}
         self._lock = asyncio.Lock()
 
@@ -88,41 +83,32 @@ class FirebaseTokens:
                 kept = (await asyncio.to_thread(self._read_file)).get(credentials.digest)
             is_valid = kept is not None and kept.expires_at - MARGIN_SECONDS > self._clock()
             if kept is None or not is_valid or kept.id_token == refused:
-                kept = await self._make(credentials, client, kept)
+                kept = await self._sign_in(credentials, client)
             self._kept[credentials.digest] = kept
             return kept.id_token
 
-    async def _make(self, credentials: Credentials, client: httpx.AsyncClient, before: _Token | None) -> _Token:
-        """Return a new token by the refresh token of the one before, else by a sign-in."""
-        new = None
-        if before is not None:
-            url, form = f"{self._securetoken_url}/v1/token", {"refresh_token": before.refresh_token}
-            reply = await _post(client, url, credentials.api_key, data={"grant_type": "refresh_token", **form})
-            new = self._read_token(reply, "id_token", "refresh_token", "expires_in")
-        if new is None:
-            url = f"{self._identity_url}/v1/accounts:signInWithPassword"
-            account = {"email": credentials.email, "password": credentials.password, "returnSecureToken": True}
-            reply = await _post(client, url, credentials.api_key, json=account)
-            new = self._read_token(reply, "idToken", "refreshToken", "expiresIn")
-        if new is None:
+    async def _sign_in(self, credentials: Credentials, client: httpx.AsyncClient) -> _Token:
+        url = f"{self._url}/v1/accounts:signInWithPassword"
+        account = {"email": credentials.email, "password": credentials.password, "returnSecureToken": True}
+        try:
+            reply = await client.post(url, params={"key": credentials.api_key}, timeout=TIMEOUT_SECONDS, json=account)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the key
+            reason = f"Firebase cannot be reached ({type(error).__name__})"
+            raise AgentFailureError("HttpRequestError", reason) from None
+        if reply.status_code != _OK:
             raise AgentFailureError(
                 "ConfigurationError",
                 f"Firebase refused the account of the API (HTTP {reply.status_code}); check its e-mail address, "
                 "password and web API key",
             )
-        with suppress(OSError):  # a file that cannot be written costs the next run a sign-in
-            await asyncio.to_thread(self._write_file, credentials.digest, new)
-        return new
-
-    def _read_token(self, reply: httpx.Response, token: str, refresh: str, expires: str) -> _Token | None:
-        """Return the token in a reply; None: it is refused."""
-        if reply.status_code != _OK:
-            return None
         try:
             content = reply.json()
-            return _Token(str(content[token]), str(content[refresh]), self._clock() + float(content[expires]))
+            token = _Token(str(content["idToken"]), self._clock() + float(content["expiresIn"]))
         except (ValueError, KeyError, TypeError):
             raise AgentFailureError("HttpRequestError", "Firebase's reply holds no token") from None
+        with suppress(OSError):  # a file that cannot be written costs the next run a sign-in
+            await asyncio.to_thread(self._write_file, credentials.digest, token)
+        return token
 
     def _read_file(self) -> dict[str, _Token]:
         """Return the tokens of earlier runs; a file that is missing or damaged has none."""
@@ -141,14 +127,7 @@ def open_tokens(environment: Mapping[str, str] = os.environ) -> FirebaseTokens:
     """Return the tokens of Firebase, or of its emulator, that are kept in the user's state folder."""
     emulator = environment.get(EMULATOR)
     at = f"http://{emulator}/" if emulator else "https://"
-    return FirebaseTokens(at + IDENTITY, at + SECURE_TOKEN, find_state_folder() / "firebase_tokens.json")
-
-
-async def _post(client: httpx.AsyncClient, url: str, api_key: str, **body: Any) -> httpx.Response:
-    try:
-        return await client.post(url, params={"key": api_key}, timeout=TIMEOUT_SECONDS, follow_redirects=False, **body)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the key
-        raise AgentFailureError("HttpRequestError", f"Firebase cannot be reached ({type(error).__name__})") from None
+    return FirebaseTokens(at + IDENTITY, find_state_folder() / "firebase_tokens.json")
 
 
 MAX_IDLE_CONNECTIONS = 20

@@ -166,16 +166,15 @@ class PostgresEngine:
 
         with closing(self._connect()) as connection, connection.cursor() as cursor:
             try:
-                is_first = True
                 # `stream` uses the extended protocol, in which a message holds one statement, and one row at a time.
-                for row in cursor.stream(query.encode()):
-                    if is_first:
-                        yield [column.name for column in cursor.description or ()]
-                        is_first = False
-                    yield row
-                if is_first:  # `stream` forgets the columns of a result without rows
+                rows = cursor.stream(query.encode())
+                first = next(rows, None)
+                if first is None:  # `stream` forgets the columns of a result without rows
                     cursor.execute(query.encode(), prepare=True)
-                    yield [column.name for column in cursor.description or ()]
+                yield [column.name for column in cursor.description or ()]
+                if first is not None:
+                    yield first
+                yield from rows
             except psycopg.errors.QueryCanceled as error:
                 raise DatabaseError(explain_timeout()) from error
             except psycopg.Error as error:

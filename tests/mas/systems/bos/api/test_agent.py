@@ -19,7 +19,7 @@ from mas.systems.bos.api.services import ApiServices, FirebaseTokens
 from mas.systems.bos.contracts import AgentResult
 from mas.systems.bos.settings import ApiSettings
 from tests.mas.systems.bos.test_planner import FixedPredictor
-from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
+from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, SIGN_IN, FirebaseServer
 from tests.servers.loopback import running
 from tests.servers.orders_api import DOCUMENTATION, OrdersApi
 
@@ -35,7 +35,7 @@ class World:
     def __init__(self, api: OrdersApi, firebase: FirebaseServer, folder: Path) -> None:
         self.api, self.firebase = api, firebase
         self.settings = ApiSettings(base_url=api.base_url, timeout_seconds=2)
-        self.tokens = FirebaseTokens(firebase.base_url, firebase.base_url, folder / "tokens.json")
+        self.tokens = FirebaseTokens(firebase.base_url, folder / "tokens.json")
         self.client: httpx.AsyncClient | None = None  # the run's; None: one for each question
         self.prompts: list[str] = []
 
@@ -204,7 +204,7 @@ async def test_after_a_401_the_token_is_renewed_and_the_request_repeated_once(si
     signed_in.firebase.valid.clear()  # revoked: the kept token is refused, the next one accepted
     result = await signed_in.ask(plan("/account"), SUMMARY, context=ACCOUNT)
     assert result.status == "succeeded"
-    assert signed_in.firebase.asked() == [SIGN_IN, RENEW]
+    assert signed_in.firebase.asked() == [SIGN_IN, SIGN_IN]
     assert len(signed_in.api.requests) == 3
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mas.systems.bos.api.services import MARGIN_SECONDS, Credentials, FirebaseTokens
 from mas.systems.bos.contracts import AgentFailureError
-from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, RENEW, SIGN_IN, FirebaseServer
+from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, SIGN_IN, FirebaseServer
 
 pytestmark = pytest.mark.anyio
 ACCOUNT = Credentials(API_KEY, EMAIL, PASSWORD)
@@ -24,7 +24,7 @@ class Clock:
 
 
 def open_tokens(firebase: FirebaseServer, folder: Path, clock: Clock | None = None) -> FirebaseTokens:
-    return FirebaseTokens(firebase.base_url, firebase.base_url, folder / "state" / "tokens.json", clock or Clock())
+    return FirebaseTokens(firebase.base_url, folder / "state" / "tokens.json", clock or Clock())
 
 
 async def find(tokens: FirebaseTokens, account: Credentials = ACCOUNT) -> str:
@@ -65,16 +65,7 @@ async def test_a_token_is_renewed_a_minute_before_it_expires(firebase: FirebaseS
     assert await find(tokens) == first
     clock.now += 1
     assert await find(tokens) != first
-    assert firebase.asked() == [SIGN_IN, RENEW]
-
-
-async def test_a_refused_refresh_token_leads_to_a_sign_in(firebase: FirebaseServer, tmp_path: Path) -> None:
-    """D14"""
-    tokens = open_tokens(firebase, tmp_path)
-    first = await find(tokens)
-    firebase.revoke_refresh_tokens()
-    assert await renew(tokens, first) != first
-    assert firebase.asked() == [SIGN_IN, RENEW, SIGN_IN]
+    assert firebase.asked() == [SIGN_IN, SIGN_IN]
 
 
 async def test_requests_that_were_refused_together_renew_once(firebase: FirebaseServer, tmp_path: Path) -> None:
@@ -82,7 +73,7 @@ async def test_requests_that_were_refused_together_renew_once(firebase: Firebase
     first = await find(tokens)
     renewed = await asyncio.gather(*(renew(tokens, first) for _ in range(5)))
     assert len(set(renewed)) == 1
-    assert firebase.asked() == [SIGN_IN, RENEW]
+    assert firebase.asked() == [SIGN_IN, SIGN_IN]
 
 
 @pytest.mark.parametrize(
