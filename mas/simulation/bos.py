@@ -47,7 +47,7 @@ def choose_tables(chat: Chat, behaviour: Behaviour) -> Reply:
 
 def write_query(chat: Chat, behaviour: Behaviour) -> Reply:
     overview = chat.turns[-1].inputs.get("table_overview", "")
-    shown = {ours or theirs for ours, theirs in re.findall(r'^table (\w+)|"name": "(\w+)"', overview, re.MULTILINE)}
+    shown = set(re.findall(r"^table (\w+)", overview, re.MULTILINE))
     query = next((texts[0] for texts in match_recipes("queries", behaviour.question, ITEMS=_ITEMS)), "")
     if not query or not set(re.findall(r"\b(?:FROM|JOIN) ([a-z_]+)", query)) <= shown:
         return Reply({"remark": "No query that only reads the tables shown can answer this."})

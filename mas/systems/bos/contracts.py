@@ -314,11 +314,7 @@ class Agent(Protocol):
     async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
         """Answer the question, or return a failed result that says why.
 
-        Args:
-            question: of the request.
-            context: of the request, with the temporal values. It may hold secrets: use `format_context` for prompts and
-                `EventRecorder` for events. `get_text(context, SYSTEM_PROMPT)` and `get_text(context, EARLIER_RESULTS)`
-                are extra inputs of every LLM step.
+        The context has the temporal values. It may hold secrets: prompts and events are made by an `EventRecorder`.
 
         Raises:
             LimitReachedError: a limit of the sample or the run was reached. Must not be caught.

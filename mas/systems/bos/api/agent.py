@@ -46,7 +46,7 @@ class PlanApiCall(dspy.Signature):
     question_for_api: str = dspy.InputField()
     documentation: str = dspy.InputField(desc="the endpoints that fit best, and an index of the others")
     context: str = dspy.InputField(desc="date, time and further values of the request")
-    earlier_results: str | None = dspy.InputField(desc="what other agents found before, if it is shared")
+    earlier_results: str = dspy.InputField(desc="what other agents found, if any")
     system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
     plan: ApiCallPlan = dspy.OutputField(
         desc="method and path as documented, the parameters' values, the reason; make_request=false with a "
