@@ -56,7 +56,7 @@ def _make_computation(predictors: Predictors, settings: BosSettings, resources: 
     from mas.tools.settings import SandboxSettings
 
     sandbox = getattr(resources.settings, "sandbox", None) or SandboxSettings()
-    return ComputationAgent(predictors, settings.computation.repair_attempts, sandbox)
+    return ComputationAgent(predictors, sandbox)
 
 
 REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords propose them

@@ -31,13 +31,6 @@ class PlannerSettings:
 
 
 @dataclass
-class ComputationSettings:
-    """Code of the computation agent; limits of time and memory are in `tools.sandbox`."""
-
-    repair_attempts: int = 0  # after an error of the code, with the error as feedback
-
-
-@dataclass
 class ApiSettings:
     """Address and documentation of the API, and what may be sent to it."""
 
@@ -117,7 +110,6 @@ class BosSettings:
     share_results: bool = False  # true: an agent sees what earlier ones found
     current_time: str | None = None  # in all requests, with its UTC offset; None: when each began
     planner: PlannerSettings = field(default_factory=PlannerSettings)
-    computation: ComputationSettings = field(default_factory=ComputationSettings)
     api: ApiSettings = field(default_factory=ApiSettings)
     sql: SqlSettings = field(default_factory=SqlSettings)
     service: ServiceSettings = field(default_factory=ServiceSettings)
@@ -128,12 +120,11 @@ class BosSettings:
         Raises:
             UserError: one is unknown, out of range or contradicts another.
         """
-        api, service, repairs, retries = self.api, self.service, self.computation.repair_attempts, self.sql.max_retries
+        api, service, retries = self.api, self.service, self.sql.max_retries
         self.read_clock()
         _check_choice("planner.match", [self.planner.match], ("substring", "word"))
         _check_choice("planner.keywords", self.planner.keywords, AGENT_NAMES)
         _check_choice("api.methods", [method.upper() for method in api.methods], get_args(Method))
-        _check("computation.repair_attempts", repairs, 0 <= repairs <= 5, "0 to 5")
         _check("sql.max_retries", retries, 0 <= retries <= 10, "0 to 10")
         _check("api.timeout_seconds", api.timeout_seconds, api.timeout_seconds > 0, "more than 0")
         _check("api.top_k", api.top_k, api.top_k > 0, "1 or more")

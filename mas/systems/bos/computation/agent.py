@@ -47,7 +47,6 @@ class WriteCode(dspy.Signature):
     earlier_results: str = dspy.InputField(desc="what other agents found, if any")
     modules: str = dspy.InputField(desc="modules that may be imported")
     files: str = dspy.InputField(desc="files in the current folder, if any")
-    problem: str | None = dspy.InputField(desc="your last code and its error, if it failed")
     system_prompt: str | None = dspy.InputField(desc="further instructions of the client, if any")
     code: str = dspy.OutputField(desc="Python code whose last expression is the result; empty if none can be written")
 
@@ -86,38 +85,31 @@ class ComputationAgent(RecordedAgent):
     name = "computation"
 
     predictors: Mapping[str, dspy.Predict]
-    repair_attempts: int
     sandbox: SandboxSettings
 
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
-        problem: str | None = None
-        for attempts_left in range(self.repair_attempts, -1, -1):
-            code = await self._ask_for_code(question, recorder, problem)
-            recorder.add("DECISION", "Computation code was written", code=code)
-            execution = await self._run(code, recorder)
-            if not execution.error:
-                answer = await recorder.ask(
-                    self.predictors["compute_summarize"],
-                    "computation_answer",
-                    "Outcome could not be summarised",
-                    computation_to_summarize=question,
-                    executed_code=code,
-                    outcome=format_data("python_repl_tool", execution.text),
-                )
-                return answer or execution.text, execution.table
-            problem = f"The code:\n{code}\n\nIts error:\n{execution.error}"
-            if attempts_left:
-                recorder.add("MESSAGE", "Computation code failed and is repaired", error=execution.error_line)
-        kind = _ERROR_TYPE.match(execution.error_line)
-        raise AgentFailureError(kind[1] if kind else "CodeError", execution.error_line, {"code": code})
+        code = await self._ask_for_code(question, recorder)
+        recorder.add("DECISION", "Computation code was written", code=code)
+        execution = await self._run(code, recorder)
+        if execution.error:
+            kind = _ERROR_TYPE.match(execution.error_line)
+            raise AgentFailureError(kind[1] if kind else "CodeError", execution.error_line, {"code": code})
+        answer = await recorder.ask(
+            self.predictors["compute_summarize"],
+            "computation_answer",
+            "Outcome could not be summarised",
+            computation_to_summarize=question,
+            executed_code=code,
+            outcome=format_data("python_repl_tool", execution.text),
+        )
+        return answer or execution.text, execution.table
 
-    async def _ask_for_code(self, question: str, recorder: EventRecorder, problem: str | None) -> str:
+    async def _ask_for_code(self, question: str, recorder: EventRecorder) -> str:
         reply = await recorder.call(
             self.predictors["compute_code"],
             computation_question=question,
             modules=", ".join(ALLOWED_IMPORTS),
             files=", ".join(list_attachments()) or "none",
-            problem=problem,
         )
         text = str(reply.code or "")
         fenced = _FENCE.match(text)

@@ -18,7 +18,7 @@ from mas.systems.bos.agents import SPECS
 from mas.systems.bos.contracts import REQUEST_SENT, AgentError, AgentExecutionStatus, AgentResult
 from mas.systems.bos.program import ModelFailedError, parse_inputs
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.settings import ComputationSettings, PlannerSettings
+from mas.systems.bos.settings import PlannerSettings
 from mas.systems.bos.system import BosSystem
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.needs import needs
@@ -187,7 +187,6 @@ def test_an_empty_question_is_refused() -> None:
     [
         ({"planner": PlannerSettings("fuzzy")}, "choose among: substring, word."),
         ({"planner": PlannerSettings(keywords={"nobody": []})}, "choose among: sql, api_docs, computation."),
-        ({"computation": ComputationSettings(repair_attempts=-1)}, "expected 0 to 5."),
     ],
 )
 def test_p12_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -28,13 +28,12 @@ class Asked:
         code: str = "6 * 7",
         outcome: Execution | Exception | None = None,
         said: dict[str, Any] | Exception = SAID,
-        repair_attempts: int = 0,
     ) -> None:
         self.code, self.summary = FixedPredictor({"code": code}, WriteCode), FixedPredictor(said, SummarizeComputation)
         self.outcome = Execution("42", value=42) if outcome is None else outcome
         self.executed: list[str] = []
         predictors: Any = {"compute_code": self.code, "compute_summarize": self.summary}
-        self.agent = ComputationAgent(predictors, repair_attempts, SandboxSettings())
+        self.agent = ComputationAgent(predictors, SandboxSettings())
 
     async def execute(self, code: str, *_: Any) -> Execution:
         self.executed.append(code)
@@ -86,7 +85,7 @@ def test_c05_a_table_is_the_results_table(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_c03_refused_code_is_not_run(monkeypatch: pytest.MonkeyPatch, code: str, kind: str, message: str) -> None:
-    asked = Asked(code, repair_attempts=2)
+    asked = Asked(code)
     result = asked.invoke(monkeypatch)
     assert str(result.status) == "failed" and result.error
     assert (result.error.type, result.error.message.partition(";")[0]) == (kind, message)
@@ -118,15 +117,6 @@ def test_c08_an_error_of_the_code_is_a_failure_with_its_last_line(monkeypatch: p
     )
     assert result.error.details == {"code": "1 / 0"} and asked.executed == ["1 / 0"]
     assert kinds(result) == ["DECISION", "TOOL", "ERROR"]
-
-
-def test_c08_repairs_see_the_code_and_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Asked("1 / 0", FAILED, repair_attempts=2)
-    result = asked.invoke(monkeypatch)
-    assert len(asked.executed) == 3 and str(result.status) == "failed"
-    assert asked.code.inputs[0]["problem"] is None
-    assert "1 / 0" in asked.code.inputs[1]["problem"] and "ZeroDivisionError" in asked.code.inputs[2]["problem"]
-    assert kinds(result) == ["DECISION", "TOOL", "MESSAGE", "DECISION", "TOOL", "MESSAGE", "DECISION", "TOOL", "ERROR"]
 
 
 def test_c09_the_trace_has_code_outcome_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
