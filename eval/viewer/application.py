@@ -34,7 +34,7 @@ from eval.reports.run_list.page import render_index
 from eval.reports.run_report.page import write_reports
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, REPORT, TUNING_FILE, format_path
-from eval.runs.foreign_run import refuse_unreadable
+from eval.runs.own_runs import refuse_unreadable
 from eval.runs.store import StoreError, open_run
 from eval.viewer.live_run import LiveRun
 from eval.viewer.protection import HOST, Guard
