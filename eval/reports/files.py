@@ -6,34 +6,31 @@ streamed: none is kept in memory.
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from eval.analysis.attribution.run_attribution import RunAttribution, attribute_run
 from eval.analysis.summary.summarise import is_planned, summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.runs.folder import RECORDS, write_lines
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 
-if TYPE_CHECKING:
-    from eval.analysis.attribution.run_attribution import RunAttribution
-
 ANSWERS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "correlation_ids.jsonl", "summary.json"
 
 
-def write_files(folder: Path, store: RunStore, attribution: "RunAttribution | None" = None) -> Summary:
+def write_files(folder: Path, store: RunStore, attribution: RunAttribution | None = None) -> Summary:
     """Write the files, also while the run is going on, and return the summary.
 
     Args:
         folder: of the run.
         store: of the run.
-        attribution: of its answers; None: the summary does not say where points were lost.
+        attribution: of its answers, if it is known.
 
     Raises:
         StoreError: the store cannot be read.
         OSError: the folder cannot be written; files already there stay as they were.
     """
     folder.mkdir(exist_ok=True)  # a candidate of a tuning run has none yet
-    summary = summarise_store(store, attribution)
+    summary = summarise_store(store, attribution or attribute_run(store))
     info, plan = store.read_info(), store.read_plan()
     known = {each.id for each in plan}
     final = (each for each in store.final_records() if is_planned(each, info.epochs, known))

@@ -60,7 +60,7 @@ def print_report_path(folder: Path, console: Console) -> None:
     if path.is_file():
         console.print(Text.assemble("report: ", (str(path), Style(link=path.as_uri()))), soft_wrap=True)
     else:
-        _print_line(f"report, with the points lost by agent: {format_report_command(folder)}", console)
+        _print_line(f"report: {format_report_command(folder)}", console)
 
 
 def print_wrong_answers(records: Sequence[Record], console: Console) -> None:
