@@ -31,7 +31,6 @@ import dspy.teleprompt.utils
 import gepa.core.engine
 import gepa.proposer.merge
 from dspy.primitives.base_module import BaseModule as BaseModule
-from dspy.propose.dataset_summary_generator import create_dataset_summary as create_dataset_summary
 from dspy.propose.grounded_proposer import GroundedProposer as GroundedProposer
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer as InstructionProposer
 from dspy.utils import parallelizer

@@ -1,14 +1,13 @@
 """MIPROv2: proposes several texts and sets of demos for each agent, and searches for their best combination.
 
 DSPy's MIPROv2 (Opsahl-Ong et al. 2024, arXiv 2406.11695); optuna's TPE sampler chooses the combinations, each of which
-is scored on all validation questions. The texts are written from the agent's present text, a tip, and a summary of
-the training questions: no answer, no target and no feedback is part of a request for a text.
+is scored on all validation questions. The texts are written from the agent's present text, a tip, and some of the
+training questions: no answer, no target and no feedback is part of a request for a text.
 
-    MiproOptimizer(candidates=6).search(student, objective, context, report)      # SearchOutcome(reflections=17, …)
+    MiproOptimizer(candidates=6).search(student, objective, context, report)      # SearchOutcome(reflections=15, …)
 """
 
 import functools
-import math
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
 
 LEAST = {"candidates": 2, "trials": 1, "max_demos": 0, "max_instruction_chars": 1}  # candidates: one is the agent's own
-QUESTIONS_A_SUMMARY = 10  # questions that one request of the summary holds
-MAX_SUMMARIES = 10  # such requests
 
 
 @dataclass
@@ -45,8 +42,7 @@ class MiproOptimizer:
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Add the parent and each trial on validation, and the answers to training questions that demos come from."""
         answers = n_val + (n_train if self.max_demos else 0) + self.trials * n_val
-        summaries = min(MAX_SUMMARIES, math.ceil(n_train / QUESTIONS_A_SUMMARY)) + 1
-        return SearchCost(min(max_metric_calls, answers), summaries + n_agents * (self.candidates - 1))
+        return SearchCost(min(max_metric_calls, answers), n_agents * (self.candidates - 1))
 
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
@@ -94,8 +90,7 @@ class MiproOptimizer:
                     valset=to_examples(objective.val_ids),
                     num_trials=self.trials,
                     minibatch=False,
-                    view_data_batch_size=QUESTIONS_A_SUMMARY,
-                    data_aware_proposer=False,  # of `trainset`; the drafts have a summary of the questions
+                    data_aware_proposer=False,  # of `trainset`; the drafts have the questions
                     program_aware_proposer=False,  # the source of a student says nothing about the system
                     fewshot_aware_proposer=False,  # the agents' right answers are the targets
                 )

@@ -20,7 +20,7 @@ from eval.benchmarks.dataset import Sample
 from mas.agents.chat_adapter import ChatAdapter
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
-from optimize.search.dspy_compat import GroundedProposer, InstructionProposer, create_dataset_summary
+from optimize.search.dspy_compat import GroundedProposer, InstructionProposer
 from optimize.search.optimizer import SearchOutcome
 from optimize.search.optimizers.scored_programs import SearchOverError
 from optimize.search.trials import Trials
@@ -44,7 +44,8 @@ LABELS_BRIEF = """
 The answer to every question is one of these labels: {labels}. They are no secret: the new instructions may name \
 them, and say in general terms when each of them is right."""
 
-_MAX_INPUT_CHARS = 1000  # of a question in a request for the summary
+QUESTIONS_SHOWN = 20  # in a request for a draft
+_MAX_QUESTION_CHARS = 500
 _GENERAL_RULES = (
     "\n\nThe new instruction will be used for other questions than these. It must hold general rules only: no fact, "
     "name, number, date, question or answer of this dataset."
@@ -177,18 +178,13 @@ class InstructionDrafts(GroundedProposer):
         max_chars: int | None,
         **settings: object,
     ) -> None:
-        """Summarize the training questions, whose targets are not read; `settings` are those of DSPy's class."""
+        """Show some of the training questions, whose targets are not read; `settings` are those of DSPy's class."""
         super().__init__(**settings)
         self._requests, self._max_chars = requests, max_chars
-        examples = [_show_inputs(sample) for sample in questions]
-
-        def summarize() -> str:
-            with dspy.context(adapter=ChatAdapter()):
-                return str(create_dataset_summary(examples, settings["view_data_batch_size"], self.prompt_model))
-
-        self.use_dataset_summary = True
-        self.data_summary = requests.attempt(summarize) or "Not available."
-        self.data_summary += build_labels_brief(labels) + _GENERAL_RULES
+        inputs = (dict(sample.inputs) or {"question": sample.question} for sample in questions[:QUESTIONS_SHOWN])
+        shown = [f"- {json.dumps(each, ensure_ascii=False)[:_MAX_QUESTION_CHARS]}" for each in inputs]
+        self.use_dataset_summary = True  # what DSPy shows as such
+        self.data_summary = "\n".join(["Some of the questions:", *shown]) + build_labels_brief(labels) + _GENERAL_RULES
 
     def propose_instructions_for_program(self, **settings: object) -> Mapping[int, list[str]]:
         """Return the texts of each predictor, by its number.
@@ -217,9 +213,3 @@ class InstructionDrafts(GroundedProposer):
 
         text = self._requests.attempt(draft)
         return present if text is None else text
-
-
-def _show_inputs(sample: Sample) -> dspy.Example:
-    """Return what the system gets of a question."""
-    inputs = dict(sample.inputs) or {"question": sample.question}
-    return dspy.Example(**{name: text[:_MAX_INPUT_CHARS] for name, text in inputs.items()}).with_inputs(*inputs)
