@@ -36,9 +36,6 @@ from optimize.session.tuning_store import RESUME, JsonObject, TuningSnapshot, fi
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MAX_LEAKS = 200
-MAX_DIFFS = 100
-MAX_ROWS = 2_000
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
 
 
@@ -100,7 +97,6 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "difference": _render_difference(tuning, PARENT, tuning.winner) if tuning.winner else None,
         "parent_set": tuning.info.prompts_name,
         "leaks": tuning.read_part("leaks"),
-        "max_leaks": MAX_LEAKS,
         "facts": list(_list_facts(tuning)),
         "diff_styles": Markup(_load_part("diff.css.jinja").render()),
         "scripts": load_scripts(*CHARTS),
@@ -126,16 +122,15 @@ def _list_candidates(tuning: TuningSnapshot) -> list[Candidate]:
     """Return the parent and the proposals in their order, with the difference of those that were kept."""
     score = tuning.read_part("baseline").get("val_score")
     root = Candidate(Proposal(PARENT, None, "accepted", parent_ids=(), val_score=score))
-    found = [Candidate(row) for row in tuning.proposals[:MAX_ROWS]]
+    found = [Candidate(row) for row in tuning.proposals]
     for each in found:
         if each.row.candidate_id == tuning.winner:
             each.marks.append("published" if tuning.published else "tested")
         if each.row.candidate_id in tuning.shortlist:
             each.marks.append("shortlist")
-    kept = [each for each in found if each.marks or each.row.decision == "accepted"]
-    for each in kept[:MAX_DIFFS]:
-        parent = next(iter(each.row.parent_ids), PARENT)
-        each.difference = _render_difference(tuning, parent, each.row.candidate_id)
+        if each.marks or each.row.decision == "accepted":
+            parent = next(iter(each.row.parent_ids), PARENT)
+            each.difference = _render_difference(tuning, parent, each.row.candidate_id)
     return [root, *found]
 
 
