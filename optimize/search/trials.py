@@ -17,7 +17,6 @@ step whose output is `unreadable_reply`, so that the prompt that led to it is im
 import asyncio
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
@@ -46,7 +45,6 @@ UNREADABLE = "unreadable_reply"
 _PARSE_ERRORS = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # names that begin a span's error
 _RETRIED_REPLY = "unusable reply"  # event of an agent that gets another attempt
 
-MAX_KEPT_ANSWERS = 400  # in memory, with trajectory and steps; older ones are replayed if asked for again
 MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an evaluation
 _OF_NO_PROMPT = ("infrastructure", "internal", "tool")  # error classes that no other prompt can change
 _REQUEST = "request"  # input of the span of one of our agents
@@ -97,10 +95,9 @@ class Trials:
         self._answering, self._run_id, self._open_context = answering, run_id, open_context
         self._stop, self._answers = stop, answers
         self._lock = threading.Lock()
-        self._trials: OrderedDict[Key, Future[Trial]] = OrderedDict()  # begun or kept
+        self._trials: dict[Key, Future[Trial]] = {}  # begun or kept
         self._cancelled = asyncio.Event()  # of the agents' loop
         self._counted: set[Key] = set()
-        self._completed: set[Key] = set()
         self._store = store
         self._failures, self._same_errors = FailuresInARow(concurrency), SameErrors(MAX_SAME_ERRORS)
 
@@ -147,10 +144,6 @@ class Trials:
         with self._lock:
             is_first = key not in self._trials
             future = self._trials.setdefault(key, Future())
-            self._trials.move_to_end(key)
-            is_kept = future.done()
-        if is_kept:
-            return future.result() if self._take_metric_call(key) else self._build_unasked(key)
         if is_first:
             try:
                 trial = self._try(program, key)
@@ -166,14 +159,9 @@ class Trials:
         """Keep a complete trial and count it once; forget one that was interrupted."""
         with self._lock:
             if trial is None or not trial.completed:
-                self._trials.pop(key, None)
+                self._trials.pop(key)
                 return
-            if len(self._trials) > MAX_KEPT_ANSWERS:
-                oldest = next((each for each, future in self._trials.items() if future.done()), key)
-                self._trials.pop(oldest)  # one in flight would be asked a second time
-            if key not in self._completed:
-                self._completed.add(key)
-                self._count(trial.record)
+            self._count(trial.record)
 
     def _count(self, record: Record) -> None:
         self.n_completed += 1
@@ -218,7 +206,7 @@ class Trials:
         return Trial(record, completed=False)
 
     def _take_metric_call(self, key: Key) -> bool:
-        """Count a question of the first epoch once, also if its answer was dropped from memory and is replayed."""
+        """Count a question of the first epoch once, also if it was interrupted and is asked again."""
         if key[2] > 1:
             return True
         with self._lock:
