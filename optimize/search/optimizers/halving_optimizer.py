@@ -13,7 +13,7 @@ hardly drawn again. What looks helpful in the end is scored on all validation qu
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from random import Random
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
     from optimize.search.trials import Trial
 
-LEAST = {
-    **{"stages": 1, "batch": 1, "proposals": 1, "examples": 1, "mixtures": 2, "questions": 1, "patience": 1},
-    "max_instruction_chars": 1,
-}
 _ITEM = re.compile(r"[-*•]|\d+[.)]")
 SIMILAR = 0.5  # ratio of common words from which on replaced lines count as reworded
 NOISE = 0.4  # standard deviation of one answer's score, around what its question and version let expect
@@ -76,7 +72,8 @@ class HalvingOptimizer:
         Raises:
             UserError: a setting is out of range.
         """
-        check_settings(self, LEAST)
+        least = {"stages": 1, "batch": 1, "proposals": 1, "examples": 1, "mixtures": 2, "questions": 1, "patience": 1}
+        check_settings(self, {**least, "max_instruction_chars": 1})
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that the last round is as short as a round may be."""
@@ -99,7 +96,7 @@ class HalvingOptimizer:
         rewriter = PromptRewriter(
             student.initial_prompts, context.get_stop_reason, self.max_instruction_chars, objective.labels.names
         )
-        run_isolated(HalvingRounds(self, student, objective, context, report, rewriter).run)
+        run_isolated(_Rounds(self, student, objective, context, report, rewriter).run)
         return rewriter.finish(student.trials)
 
 
@@ -162,21 +159,17 @@ def _split(text: str) -> list[str]:
     return lines
 
 
-def _divide_block(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the parts of added lines that make sense alone: a heading stays with its list."""
-    part: list[str] = []
+def _divide_block(lines: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the parts of added lines that make sense alone: a heading stays with its list."""
+    parts: list[tuple[str, ...]] = []
     for line in lines:
-        if part and not _belongs_to(part, line):
-            yield tuple(part)
-            part = []
-        part.append(line)
-    if part:
-        yield tuple(part)
-
-
-def _belongs_to(part: Sequence[str], line: str) -> bool:
-    is_headed = part[0].endswith(":") or part[0].startswith("#")
-    return line[0].isspace() or part[-1].endswith(":") or (is_headed and bool(_ITEM.match(line)))
+        part = parts[-1] if parts else ("",)
+        is_headed = part[0].endswith(":") or part[0].startswith("#")
+        if parts and (line[0].isspace() or part[-1].endswith(":") or (is_headed and _ITEM.match(line))):
+            parts[-1] = (*part, line)
+        else:
+            parts.append((line,))
+    return parts
 
 
 def _are_similar(old: Sequence[str], new: Sequence[str]) -> bool:
@@ -191,27 +184,20 @@ class ChangeEffects:
         import numpy as np
 
         self._rng = np.random.default_rng(seed)
-        self._changes: dict[Change, int] = {}
-        self._answers: list[tuple[Set[Change], str, float]] = []
-
-    @property
-    def n_changes(self) -> int:
-        return len(self._changes)
+        self.changes: dict[Change, int] = {}  # with their numbers
+        self.answers: list[tuple[Set[Change], str, float]] = []
 
     def add_changes(self, changes: Iterable[Change]) -> None:
         for each in changes:
-            self._changes.setdefault(each, len(self._changes))
-
-    def add_score(self, changes: Set[Change], sample_id: str, score: float) -> None:
-        self._answers.append((changes, sample_id, score))
+            self.changes.setdefault(each, len(self.changes))
 
     def choose_best(self) -> set[Change]:
         """Return the changes that look helpful; of those that exclude each other the best."""
-        return self._select(self._estimate()[0]) if self._changes else set()
+        return self._select(self._estimate()[0]) if self.changes else set()
 
     def draw_mixtures(self, n: int) -> list[set[Change]]:
         """Return random sets of changes, each of which is in a set as often as it is likely to help (Thompson 1933)."""
-        if not self._changes:
+        if not self.changes:
             return []
         mean, covariance = self._estimate()
         draws = self._rng.multivariate_normal(mean, covariance, size=n, method="cholesky")
@@ -220,8 +206,8 @@ class ChangeEffects:
     def _select(self, effects: "np.ndarray") -> set[Change]:
         rounded = effects.round(_DIGITS)
         chosen: list[Change] = []
-        for change in sorted(self._changes, key=lambda each: -rounded[self._changes[each]]):
-            if rounded[self._changes[change]] > 0 and not any(change.excludes(other) for other in chosen):
+        for change in sorted(self.changes, key=lambda each: -rounded[self.changes[each]]):
+            if rounded[self.changes[change]] > 0 and not any(change.excludes(other) for other in chosen):
                 chosen.append(change)
         return set(chosen)
 
@@ -229,14 +215,14 @@ class ChangeEffects:
         """Return the posterior mean and covariance of the effects in a linear model with normal priors."""
         import numpy as np
 
-        questions = {sample_id: n for n, sample_id in enumerate(dict.fromkeys(each[1] for each in self._answers))}
-        n = len(self._changes)
-        present = np.zeros((len(self._answers), n + len(questions) + 1))
+        questions = {sample_id: n for n, sample_id in enumerate(dict.fromkeys(each[1] for each in self.answers))}
+        n = len(self.changes)
+        present = np.zeros((len(self.answers), n + len(questions) + 1))
         present[:, -1] = 1
-        for row, (changes, sample_id, _) in zip(present, self._answers, strict=True):
-            row[[self._changes[each] for each in changes]] = 1
+        for row, (changes, sample_id, _) in zip(present, self.answers, strict=True):
+            row[[self.changes[each] for each in changes]] = 1
             row[n + questions[sample_id]] = 1
-        scores = np.array([each[2] for each in self._answers])
+        scores = np.array([each[2] for each in self.answers])
         precision = present.T @ present / NOISE**2
         precision += np.diag([EXPECTED**-2] * n + [QUESTION**-2] * len(questions) + [1.0])
         covariance = np.linalg.inv(precision)
@@ -260,7 +246,7 @@ class _Version:
         return fmean(self.scores[each] for each in sample_ids)
 
 
-class HalvingRounds:
+class _Rounds:
     """One search. Used in the thread of the search."""
 
     def __init__(
@@ -336,7 +322,7 @@ class HalvingRounds:
         scored = not guess.is_cut_off and all(each in guess.scores for each in val_ids)
         decision: Decision = "rejected"
         reason = (
-            f"{len(guess.changes)} of {self._effects.n_changes} changes look helpful after {self._n_answers} answers"
+            f"{len(guess.changes)} of {len(self._effects.changes)} changes look helpful after {self._n_answers} answers"
         )
         if self._context.get_stop_reason() or not scored:
             decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
@@ -394,7 +380,7 @@ class HalvingRounds:
         """Request a new text for an agent; None without a usable reply, or a call of the agent to learn from."""
         shuffled = self._rng.sample(list(guess.wrong.values()), len(guess.wrong))
         shuffled.sort(key=lambda trial: blamed[trial.record.sample_id] != agent)  # those that it is to blame for first
-        examples = [each for trial in shuffled for each in self._build_examples(agent, trial)]
+        examples = [found for trial in shuffled if (found := self._build_example(agent, trial))]
         if not examples or self._is_over():
             return None
         import dspy
@@ -405,19 +391,14 @@ class HalvingRounds:
         text = new.get(agent)
         return None if text == texts[agent] else text
 
-    def _build_examples(self, agent: str, trial: "Trial") -> list[dict[str, object]]:
+    def _build_example(self, agent: str, trial: "Trial") -> dict[str, object] | None:
         """Return the agent's last call in an answer, as GEPA shows it to its proposer."""
         steps = [(inputs, outputs) for name, inputs, outputs in trial.steps if name == agent]
         if not steps:
-            return []
-        inputs, outputs = steps[-1]
-        return [
-            {
-                "Inputs": {name: str(value) for name, value in inputs.items()},
-                "Generated Outputs": {name: str(value) for name, value in outputs.items()},
-                "Feedback": self._objective.judge(trial, agent).feedback,
-            }
-        ]
+            return None
+        inputs, outputs = ({name: str(value) for name, value in each.items()} for each in steps[-1])
+        feedback = self._objective.judge(trial, agent).feedback
+        return {"Inputs": inputs, "Generated Outputs": outputs, "Feedback": feedback}
 
     def _get_version(self, changes: Set[Change]) -> _Version:
         """Return the version with these changes: the same each time, so that no question is answered twice."""
@@ -445,6 +426,6 @@ class HalvingRounds:
             if not trial.completed:
                 continue
             score = version.scores[sample_id] = self._objective.judge(trial).score
-            self._effects.add_score(version.changes, sample_id, score)
+            self._effects.answers.append((version.changes, sample_id, score))
             if score < 1 and sample_id in train:
                 version.wrong[sample_id] = trial
