@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from mas.tools.files import ocr
 from mas.tools.files.readers import converted
+from mas.tools.files.readers.media import has_tesseract
 from mas.tools.sandbox.repl import try_isolations
 
 INSTALL = {
@@ -39,7 +39,7 @@ _IS_THERE: dict[str, Callable[[], bool]] = {
     "libreoffice": converted.is_installed,
     "procps": _is_found("pgrep"),
     "root": lambda: os.geteuid() == 0 and shutil.which("mount") is not None,
-    "tesseract": ocr.is_installed,
+    "tesseract": has_tesseract,
 }
 
 

@@ -18,8 +18,8 @@ from eval.workflows.installation import MISSING, OK, WARNING, Finding
 from mas.runtime.errors import UserError
 from mas.tools.browser.session import find_offers
 from mas.tools.catalogue import BROWSER, describe_missing_contact
-from mas.tools.files import ocr
 from mas.tools.files.readers import converted
+from mas.tools.files.readers.media import has_tesseract
 from mas.tools.sandbox.repl import try_isolations
 from mas.tools.settings import AUTO, BUBBLEWRAP, SEARCH_KEY_ENV, describe_missing_key, describe_missing_search
 
@@ -51,7 +51,7 @@ def check_configuration(overrides: list[str]) -> Iterator[Finding]:
 
 def check_machine() -> Iterator[Finding]:
     """Check the programs that tools may use; a run can do without any of them."""
-    if not ocr.is_installed():
+    if not has_tesseract():
         what = "no tesseract: of pictures and scanned PDF pages nothing but the size is read"
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
     if not converted.is_installed():

@@ -10,6 +10,7 @@ search for prompts), or for any question of this run (`cache.tools`). Failures a
 
 import asyncio
 import hashlib
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mas.runtime.sample_context import KeptResult, SampleContext, ToolResults
 from mas.tools.attachments import digest_attachments, list_attachments
-from mas.tools.files import ocr
 from mas.tools.results import ToolResult
 from mas.tools.settings import ToolSettings, get_settings
 
@@ -94,6 +94,6 @@ async def open_cached_call(
     function = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
     code, settings = digest_code(unwrap(tool.func).__module__), get_settings(ToolSettings)
     web, sounds = replace(settings.web, contact=""), settings.transcription
-    shaping = (web, sounds, bool(web.search_api_key), sounds.is_on, ocr.is_installed())  # a key or program may come
-    everything = repr(("tool", *function, code, tool.name, sorted(arguments.items()), files, *shaping))
+    may_come = (bool(web.search_api_key), sounds.is_on, shutil.which("tesseract") is not None)
+    everything = repr(("tool", *function, code, tool.name, sorted(arguments.items()), files, web, sounds, *may_come))
     return CachedCall(context.tool_log, hashlib.sha256(everything.encode()).hexdigest())

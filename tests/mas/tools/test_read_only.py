@@ -1,6 +1,7 @@
 """What a read-only tool returned before is not looked up again: over the real agent loop."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -16,7 +17,6 @@ from mas.runtime.trace import Span, Trace, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.calculator import calculator
-from mas.tools.files import ocr
 from mas.tools.read_file import read_file
 from mas.tools.read_only import is_read_only, mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -112,10 +112,10 @@ def test_what_is_read_without_a_program_or_key_is_read_again_with_it_and_the_con
         settings = {"transcription": sounds, "web": WebSettings(contact=contact)}
         return run(question, Call("look", {"up": "moon"}), tools=counter.tools(), **settings)[0][0]
 
-    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert [look(), look("me@example.org")] == ["moon, seen 1"] * 2
-    monkeypatch.setattr(ocr, "is_installed", lambda: True)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
     assert [look(), look()] == ["moon, seen 2"] * 2
     monkeypatch.setenv("OPENAI_API_KEY", "of nobody")
     assert look() == "moon, seen 3"

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from pdfplumber.page import Page
     from pypdfium2 import PdfDocument
 
-from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source, format_row, number_parts
+from mas.tools.files.readers.media import NO_TESSERACT, has_tesseract, recognize_text
 from mas.tools.results import ToolError
 
 MAX_PAGES = 1_000
@@ -48,7 +48,7 @@ def read(source: Source) -> Document:
             page.close()
     notes = list[str]()
     if pictures:
-        how = f"read by OCR (up to {MAX_OCR_PAGES} of them)" if ocr.is_installed() else f"not read. {ocr.MISSING}"
+        how = f"read by OCR (up to {MAX_OCR_PAGES} of them)" if has_tesseract() else f"not read. {NO_TESSERACT}"
         notes.append(f"Pages that are pictures without text: {', '.join(map(str, pictures[:40]))}; {how}")
     if count > MAX_PAGES_WITH_TABLES:
         notes.append(f"Tables are shown as rows on the first {MAX_PAGES_WITH_TABLES} pages, then as running text.")
@@ -112,4 +112,4 @@ def _read_tables(page: "Page") -> Iterator[str]:
 def _recognize(page: "Page") -> list[str]:
     if max(page.width, page.height) > MAX_PAGE_POINTS:
         return []
-    return (ocr.read_text(page.to_image(resolution=OCR_DPI).original) or "").split("\n")
+    return (recognize_text(page.to_image(resolution=OCR_DPI).original) or "").split("\n")

@@ -10,10 +10,10 @@ import pytest
 
 from eval.benchmarks.sample_set import BundledDataset
 from mas.tools.attachments import use_attachments
-from mas.tools.files import ocr
 from mas.tools.files.document import Document, Source
 from mas.tools.files.kinds import READ, read_document, read_in_process
 from mas.tools.files.reader_pool import call_reader
+from mas.tools.files.readers.media import NO_TESSERACT
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from scripts.sample_data.make_sample import SPLITS
@@ -113,7 +113,7 @@ def test_without_tesseract_a_picture_is_described_and_the_program_named(monkeypa
     monkeypatch.setattr(shutil, "which", lambda _: None)
     document = read_in_process(Source("ships.png", EVERY_KIND[".png"][0]))
     assert document.summary.startswith("picture, PNG, ") and "pixels" in document.summary
-    assert document.notes == [ocr.MISSING]
+    assert document.notes == [NO_TESSERACT]
 
 
 def test_every_file_of_the_sample_is_read() -> None:
