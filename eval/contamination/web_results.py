@@ -137,7 +137,7 @@ def _read_results(step: Step) -> Iterator[_Result]:
         elif kind == "browser_page":
             yield _Result(tool, source, remove_controls(text), each.title)
         else:
-            yield _Result(tool, source, remove_line_marks(text) if each.has_line_marks else text, each.title)
+            yield _Result(tool, source, remove_line_marks(text), each.title)
     if seen and not excerpts and kind == "web_page":
         yield _Result(tool, _find_given_address(step)[:MAX_SOURCE_CHARS], seen)
 

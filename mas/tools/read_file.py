@@ -9,6 +9,7 @@ with use_attachments([Path("/data/towns.csv")]):
 import asyncio
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from mas.runtime.sample_context import current_context
@@ -57,21 +58,18 @@ def read_file(
     else:
         document = read_document(path, member or None)
         name = f"{file}: {member}" if member and NO_ARCHIVE not in document.notes else file
-    text, start = _show(document, name, sheet, page, search)
-    excerpt = Excerpt(name, document.summary, start, len(text), has_line_marks=bool(search))
-    return ToolResult(text, kind="file", excerpts=[excerpt])
+    chosen = _choose_sheets(document, name, sheet)
+    text, start = lay_out(chosen, f"{name}: {document.summary}", page, search)
+    return ToolResult(text, kind="file", excerpts=[Excerpt(name, document.summary, start, len(text))])
 
 
-def _show(document: Document, name: str, sheet: str, page: int, search: str) -> tuple[str, int]:
-    """Return one page of a file or of its member, and the position at which its content begins."""
-    notes, parts = list(document.notes), document.parts
-    if sheet and not any(part.name for part in parts):
-        notes.append(NO_SHEETS)
-    elif sheet:
-        parts = _choose_parts(document, name, sheet)
-    more = "" if search else ', or search="some text" for matching lines alone'
-    more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
-    return lay_out(parts, page, f"{name}: {document.summary}", search, more, notes)
+def _choose_sheets(document: Document, name: str, sheet: str) -> Document:
+    """Return the document with the sheets, pages, slides or chapters that were asked for alone."""
+    if not sheet:
+        return document
+    if not any(part.name for part in document.parts):
+        return replace(document, notes=[*document.notes, NO_SHEETS])
+    return replace(document, parts=_choose_parts(document, name, sheet))
 
 
 def _choose_parts(document: Document, name: str, sheet: str) -> list[Part]:

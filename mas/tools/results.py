@@ -40,7 +40,6 @@ class Excerpt:
     title: str
     start: int  # position in the text
     end: int
-    has_line_marks: bool = False  # its lines begin with "> 12 | ", as `document.search_lines` shows them
 
 
 class ToolResult(str):

@@ -142,33 +142,23 @@ def split_pages(parts: Sequence[Part]) -> list[str]:
     return ["\n".join(page) for page in pages]
 
 
-def lay_out(
-    parts: Sequence[Part],
-    page: int,
-    described: str,
-    search: str,
-    more: str,
-    notes: Sequence[str],
-    whole: Sequence[Part] = (),
-) -> tuple[str, int]:
-    """Return one page of the parts, or of their lines that match a search, below a header; and where it begins.
+def lay_out(document: Document, described: str, page: int, search: str) -> tuple[str, int]:
+    """Return one page of a document, or of its lines that match a search, below a header; and where it begins.
 
-    Args:
-        described: what it is, for the header's first line.
-        more: further ways to see the rest.
-        notes: further lines of the header.
-        whole: what a search goes through that finds nothing in the parts.
+    A search that finds nothing in the parts goes through the whole.
     """
-    first = [clip(described, MAX_HEADER_CHARS // 2)]
+    parts, first = document.parts, [clip(described, MAX_HEADER_CHARS // 2)]
     if search:
         found, count = search_lines(parts, search)
-        parts, count = (found, count) if count or not whole else search_lines(whole, search)
+        parts, count = (found, count) if count or not document.whole else search_lines(document.whole, search)
         first.append(f"lines that contain {clip(search, 200)!r}: {count}")
     pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: there are the pages 1 to {len(pages)} for this call.")
+    more = "" if search else ', or search="some text" for matching lines alone'
+    more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
     first.append(f"page {page} of {len(pages)}" + (f"; the rest: page={page + 1}{more}" if page < len(pages) else ""))
-    header = clip("\n".join(["; ".join(first), *notes]), MAX_HEADER_CHARS - 10)
+    header = clip("\n".join(["; ".join(first), *document.notes]), MAX_HEADER_CHARS - 10)
     return clean_text(f"{header}\n\n{pages[page - 1]}"), len(header) + 2
 
 

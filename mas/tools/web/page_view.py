@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mas.runtime.sample_context import current_context
-from mas.tools.files.document import Document, Part, clean_text, clip, lay_out
+from mas.tools.files.document import Document, clean_text, clip, lay_out
 from mas.tools.results import Excerpt, ToolResult
 
 MAX_KEPT = 6  # pages of one question; the oldest goes
@@ -16,10 +16,9 @@ _Result = TypeVar("_Result")
 class FetchedPage:
     """Page that was fetched."""
 
-    description: str  # one line: what it is, where and of when
     url: str
     title: str
-    document: Document
+    document: Document  # its summary says what it is, where and of when
 
 
 @dataclass(frozen=True)
@@ -31,23 +30,11 @@ class FoundPage:
     text: str  # Wikipedia: the page's first sentences; web search: what the page says about the query
 
 
-def show_page(
-    fetched: FetchedPage, page: int, search: str | None = None, parts: Sequence[Part] = (), notes: Sequence[str] = ()
-) -> ToolResult:
-    """Return one page of a text, or of its lines that match a search, below a header that names the source.
-
-    A search that the main content of a web page lacks goes through all of it.
-
-    Args:
-        parts: to be shown instead of the document's.
-        notes: further lines of the header, besides the document's.
-    """
-    document, wanted = fetched.document, (search or "").strip()
-    more = "" if wanted else ', or search="some text" for matching lines alone'
-    described, notes = " ".join(fetched.description.split()), [*document.notes, *notes]
-    text, start = lay_out(parts or document.parts, page, described, wanted, more, notes, document.whole)
-    excerpt = Excerpt(fetched.url, fetched.title, start, len(text), has_line_marks=bool(wanted))
-    return ToolResult(text, kind="web_page", excerpts=[excerpt])
+def show_page(fetched: FetchedPage, page: int, search: str | None = None) -> ToolResult:
+    """Return one page of a text, or of its lines that match a search, below a header that names the source."""
+    document = fetched.document
+    text, start = lay_out(document, " ".join(document.summary.split()), page, (search or "").strip())
+    return ToolResult(text, kind="web_page", excerpts=[Excerpt(fetched.url, fetched.title, start, len(text))])
 
 
 def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "") -> ToolResult:

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -64,15 +65,16 @@ async def read_reply(reply: Reply) -> FetchedPage:
         about = {"name": "The page", "url": reply.url, "content_type": reply.headers.get("content-type", "")}
         page = await await_reader(READ_HTML, reply.body, about)
         title, dated = page["title"], f", dated {page['date']}" if page["date"] else ""
-        document, described = Document.from_facts(page["document"]), f"{clip(title, 300) or '(no title)'}{dated}"
-        return FetchedPage(f"{described}, {clip(reply.url, 600)}", reply.url, title, document)
+        described = f"{clip(title, 300) or '(no title)'}{dated}, {clip(reply.url, 600)}"
+        return FetchedPage(reply.url, title, replace(Document.from_facts(page["document"]), summary=described))
     name = _choose_file_name(reply)
     try:
         document = Document.from_facts(await await_reader(READ, reply.body, {"name": name}))
     except ToolError as error:
         raise ToolError(f"The file at this address cannot be shown: {error}") from error
     title = f"{name}: {clip(document.summary, 500)}"
-    return FetchedPage(f"{clip(title, 300)}, {clip(reply.url, 600)}", reply.url, title, document)
+    described = f"{clip(title, 300)}, {clip(reply.url, 600)}"
+    return FetchedPage(reply.url, title, replace(document, summary=described, unit="sheet"))  # no `sheet` to be given
 
 
 def _choose_file_name(reply: Reply) -> str:

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -90,7 +91,8 @@ async def wikipedia_page(
         raise ToolError(f"{found.title} has no section {clip(wanted, 200)!r}; its sections: {names}.")
     notes = [] if wanted else [f"sections: {clip(headings, 800) or 'none'}"]
     notes += ["templates in it (not the text) are as they are today"] if before else []
-    return show_page(found, page, search, [Part(number_lines(chosen))], notes)
+    document = replace(found.document, parts=[Part(number_lines(chosen))], notes=[*found.document.notes, *notes])
+    return show_page(replace(found, document=document), page, search)
 
 
 def _parse_day_end(as_of: str | None) -> str | None:
@@ -156,7 +158,7 @@ class Wikipedia:
         day = f" (as it stood on {before[:10]})" if before else ""
         url = f"{url}?oldid={version[0]}"
         described = f"{self.name}: {name}, version of {version[1]}{day}, {url}"
-        return FetchedPage(described, url, name, Document("", [Part(number_lines(text["lines"]))]).limit())
+        return FetchedPage(url, name, Document(described, [Part(number_lines(text["lines"]))]).limit())
 
     async def _find_page(self, title: str, **when: str) -> _Answer | None:
         """Return a page with its address and a version: the newest, or the first as `when` says; None: no such page."""

@@ -77,8 +77,8 @@ async def _fetch_transcript(video: str, settings: WebSettings) -> FetchedPage:
             raise ToolError("YouTube answered with something that cannot be read; try again later.") from error
     notes = [f"{name}: {value}" for name, value in http.about.items()]
     title, url, named = f"YouTube video {video}", f"{_ORIGIN}/watch?v={video}", http.about["Video Title"]
-    document = Document("", [Part(number_lines(lines))], notes)
-    return FetchedPage(f"{title}; {described}, {url}", url, title if named == _UNKNOWN else named, document)
+    document = Document(f"{title}; {described}, {url}", [Part(number_lines(lines))], notes)
+    return FetchedPage(url, title if named == _UNKNOWN else named, document)
 
 
 def _fetch(video: str, http: "_GuardedHttp") -> tuple[str, list[str]]:

@@ -34,9 +34,9 @@ def sources(result: str, gold: str | None = "1874", question: str = QUESTION, **
     return [each["source"] for each in find_web_leaks(question, gold, [step(result, **inputs)])]
 
 
-def page(text: str, url: str = URL, title: str = "Answers", has_line_marks: bool = False) -> ToolResult:
+def page(text: str, url: str = URL, title: str = "Answers") -> ToolResult:
     header = f"{title}, dated 2024-05-06, {url}; page 1 of 1"
-    shown = Excerpt(url, title, len(header) + 2, len(header) + 2 + len(text), has_line_marks)
+    shown = Excerpt(url, title, len(header) + 2, len(header) + 2 + len(text))
     return ToolResult(f"{header}\n\n{text}", kind="web_page", excerpts=[shown])
 
 
@@ -111,7 +111,7 @@ def test_a_page_seen_in_parts_is_one_result() -> None:
 
     first, second = page(f"Q: {PASSAGE}?"), page("A: 1874")
     assert parts(first, second) == parts(second, first) == [{"tool": "read_page", "source": URL}]
-    assert parts(first, page("> 9 | Answer: 1874", has_line_marks=True)) == [{"tool": "read_page", "source": URL}]
+    assert parts(first, page("> 9 | Answer: 1874")) == [{"tool": "read_page", "source": URL}]
     assert parts(first, page("A: 1874", f"{URL}0")) == [], "another page"
     assert parts(page(f"Q: {PASSAGE}?", ""), page("A: 1874", "")) == [], "no address"
 
@@ -134,9 +134,9 @@ def test_a_title_may_put_the_question_and_is_no_answer() -> None:
 
 
 def test_numbers_of_lines_are_not_the_pages() -> None:
-    assert sources(page(f"> 1874 | {PASSAGE}", has_line_marks=True)) == []
+    assert sources(page(f"> 1874 | {PASSAGE}")) == []
     split = "> 17 | the lamp of the lighthouse\n  18 | at Marrow Point\n  19 | 1874"
-    assert sources(page(split, has_line_marks=True)) == [URL]
+    assert sources(page(split)) == [URL]
 
 
 def test_a_browsers_snapshot_is_read_across_its_marks() -> None:
