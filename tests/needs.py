@@ -35,7 +35,7 @@ def _is_found(program: str) -> Callable[[], bool]:
 
 
 _IS_THERE: dict[str, Callable[[], bool]] = {
-    "bubblewrap": lambda: try_isolations("bubblewrap").isolation is not None,
+    "bubblewrap": lambda: try_isolations("bubblewrap")[0] is not None,
     "libreoffice": converted.is_installed,
     "procps": _is_found("pgrep"),
     "root": lambda: os.geteuid() == 0 and shutil.which("mount") is not None,

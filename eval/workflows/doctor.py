@@ -67,13 +67,13 @@ def check_machine() -> Iterator[Finding]:
 
 def check_isolation() -> Finding:
     """Check which isolation `tools.sandbox.kind=auto` chooses here, and why not a better one."""
-    choice = try_isolations(AUTO)
-    why = " ".join(choice.refused)
-    if choice.isolation is None:
+    isolation, refused = try_isolations(AUTO)
+    why = " ".join(refused)
+    if isolation is None:
         return Finding("isolation", WARNING, "the tool python_repl_tool refuses: code cannot be shut in here", why)
-    if choice.isolation.name == BUBBLEWRAP:
-        return Finding("isolation", OK, choice.isolation.description)
-    return Finding("isolation", WARNING, f"the second choice: {choice.isolation.description}", why)
+    if isolation.name == BUBBLEWRAP:
+        return Finding("isolation", OK, isolation.description)
+    return Finding("isolation", WARNING, f"the second choice: {isolation.description}", why)
 
 
 def _check_run(config: EvalConfig) -> None:

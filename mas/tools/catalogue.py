@@ -87,9 +87,8 @@ def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[s
         return ()
     from mas.tools.sandbox.repl import try_isolations
 
-    choice = try_isolations(settings.sandbox.kind)
-    sentence = f"the tool python_repl_tool will refuse every call: {' '.join(choice.refused)}"
-    return () if choice.isolation else (sentence,)
+    isolation, refused = try_isolations(settings.sandbox.kind)
+    return () if isolation else (f"the tool python_repl_tool will refuse every call: {' '.join(refused)}",)
 
 
 def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:

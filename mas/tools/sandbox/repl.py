@@ -7,7 +7,6 @@ await python_repl_tool("x + 1")      # "21": variables last as long as the quest
 import asyncio
 import functools
 from contextlib import closing
-from dataclasses import dataclass
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import current_context
@@ -28,29 +27,21 @@ NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 ISOLATIONS: tuple[type[Session], ...] = (JailSession, DenoSession)  # the better one first
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Isolation that works, and the reasons against the better ones."""
-
-    isolation: type[Session] | None = None  # None: no code is run
-    refused: tuple[str, ...] = ()
-
-
 @functools.cache
-def try_isolations(kind: str) -> Choice:
-    """Return the first isolation of this kind that runs a program; if none does, none, and never a weaker one.
+def try_isolations(kind: str) -> tuple[type[Session] | None, tuple[str, ...]]:
+    """Return the first isolation of this kind that runs a program, and the reasons against the better ones.
 
-    It takes a fraction of a second with bubblewrap, once per process.
+    If none does, none is returned, and never a weaker one.
     """
     refused: list[str] = []
     for isolation in ISOLATIONS:
         if kind in (AUTO, isolation.name):
             try:
                 run_blocking(isolation.open({}, SandboxSettings())).close()
-                return Choice(isolation, tuple(refused))
+                return isolation, tuple(refused)
             except NotAvailableError as error:
                 refused.append(str(error))
-    return Choice(None, tuple(refused))
+    return None, tuple(refused)
 
 
 class Interpreter:
@@ -79,11 +70,11 @@ class Interpreter:
 
     async def _open_session(self) -> Session:
         if self._session is None and not self._is_closed:
-            choice = await asyncio.to_thread(try_isolations, self._settings.kind)
-            if choice.isolation is None:
-                reasons = choice.refused or ("tools.sandbox.kind=refuse: no Python code is run.",)
+            isolation, refused = await asyncio.to_thread(try_isolations, self._settings.kind)
+            if isolation is None:
+                reasons = refused or ("tools.sandbox.kind=refuse: no Python code is run.",)
                 raise NotAvailableError(" ".join(["no isolation for Python code works on this machine:", *reasons]))
-            self._session = await choice.isolation.open(self._files, self._settings)
+            self._session = await isolation.open(self._files, self._settings)
         if self._session is None or self._is_closed:  # perhaps while it was starting
             self.close()
             raise SessionLostError(OVER)

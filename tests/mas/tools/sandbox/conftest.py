@@ -76,10 +76,10 @@ class Sandbox:
 
 
 def offered(kind: str) -> type[Session]:
-    choice = try_isolations(kind)
-    if choice.isolation is None:
-        pytest.skip(f"{kind} is missing: {choice.refused[-1]}")
-    return choice.isolation
+    isolation, refused = try_isolations(kind)
+    if isolation is None:
+        pytest.skip(f"{kind} is missing: {refused[-1]}")
+    return isolation
 
 
 @pytest.fixture(scope="session")
