@@ -100,7 +100,7 @@ def test_what_the_agent_has_asked_for_is_no_finding() -> None:
     """A search engine repeats the question, and has the answer somewhere on the page as well."""
     engine = f"https://find.example.org/?q={QUESTION.replace(' ', '+')}"
     assert sources(page(f"{QUESTION} 1. Old lamps: 1874", engine, "Results")) == []
-    answers = FetchedPage(f"Answers, {URL}", URL, "Answers", Document("", [Part(number_lines(["1874"]))]))
+    answers = FetchedPage(URL, "Answers", Document(f"Answers, {URL}", [Part(number_lines(["1874"]))]))
     assert sources(show_page(answers, 1, PASSAGE)) == []
     assert sources(browsed(f'- searchbox "Find" [ref=e2]: {QUESTION}\n- text: "1874"')) == []
 
