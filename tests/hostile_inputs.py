@@ -22,9 +22,10 @@ from pathlib import Path
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+import httpx
+
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.attachments import use_attachments
-from mas.tools.http.client import Reply
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from mas.tools.web.page_view import show_page
@@ -105,7 +106,12 @@ async def read_input(path: Path) -> str:
         with use_attachments([path]):
             return await asyncio.to_thread(read_file, path.name)
     body = path.read_bytes()  # noqa: ASYNC240
-    reply = Reply(f"https://example.org/{path.name}", 200, {"content-type": TYPES[path.suffix[1:]]}, body)
+    reply = httpx.Response(
+        200,
+        headers={"content-type": TYPES[path.suffix[1:]]},
+        content=body,
+        request=httpx.Request("GET", f"https://example.org/{path.name}"),
+    )
     page = await read_reply(reply)
     return show_page(page, 1)
 

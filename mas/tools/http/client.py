@@ -50,21 +50,6 @@ class TransientError(ToolError):
         self.retry_after_seconds = retry_after_seconds  # as the server asks; None: it does not say
 
 
-@dataclass(frozen=True)
-class Reply:
-    """Complete reply of a server."""
-
-    url: str  # after redirects
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def content_type(self) -> str:
-        """Media type in lower case, without parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 class GuardedTransport(httpx.AsyncHTTPTransport):
     """Transport that connects to addresses that it has just checked, with a limit on the size of replies."""
 
@@ -145,7 +130,9 @@ def open_client(settings: WebSettings, rules: Rules, **options: Any) -> httpx.As
     )
 
 
-async def send_request(method: str, url: str, settings: WebSettings, what: str, rules: Rules, **options: Any) -> Reply:
+async def send_request(
+    method: str, url: str, settings: WebSettings, what: str, rules: Rules, **options: Any
+) -> httpx.Response:
     """Send a request until there is a reply whose status is not a temporary one.
 
     Args:
@@ -157,14 +144,13 @@ async def send_request(method: str, url: str, settings: WebSettings, what: str, 
     """
     request = {name: options.pop(name) for name in ("params", "json") if name in options}
 
-    async def once() -> Reply:
+    async def once() -> httpx.Response:
         try:
-            async with client.stream(method, url, **request) as response:
-                reply = Reply(str(response.url), response.status_code, response.headers, await response.aread())
+            reply = await client.request(method, url, **request)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict) as error:
             raise to_tool_error(error, what) from error
-        if reply.status in _TRANSIENT:
-            raise build_busy_error(reply.status, reply.headers, what)
+        if reply.status_code in _TRANSIENT:
+            raise build_busy_error(reply.status_code, reply.headers, what)
         return reply
 
     async with open_client(settings, rules, **options) as client:

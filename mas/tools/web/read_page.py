@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import httpx
+
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Document, Part, clip, number_lines
 from mas.tools.files.html_rows import read_rows, remove_unstorable
@@ -17,7 +19,7 @@ from mas.tools.files.kinds import READ, READABLE
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
 from mas.tools.http.blocked_sites import list_blocked
-from mas.tools.http.client import Reply, Rules, limit_time, send_request
+from mas.tools.http.client import Rules, limit_time, send_request
 from mas.tools.http.url_policy import normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -55,33 +57,34 @@ async def read_page(url: str, page: int = 1, search: str | None = None) -> ToolR
     return await asyncio.to_thread(show_page, found, page, search)  # seconds, of 200,000 lines
 
 
-async def read_reply(reply: Reply) -> FetchedPage:
+async def read_reply(reply: httpx.Response) -> FetchedPage:
     """Return the text of a reply, read in another process."""
-    start = reply.body[:1_000].lstrip().lower()
+    url, content_type = str(reply.url), reply.headers.get("content-type", "")
+    kind, start = content_type.partition(";")[0].strip().lower(), reply.content[:1_000].lstrip().lower()
     looks_html = start.startswith((b"<!doctype html", b"<html"))
-    if reply.content_type in _HTML or (looks_html and reply.content_type in ("", "text/plain")):
-        if len(reply.body) > MAX_PAGE_BYTES:
+    if kind in _HTML or (looks_html and kind in ("", "text/plain")):
+        if len(reply.content) > MAX_PAGE_BYTES:
             raise ToolError(f"The page is larger than {MAX_PAGE_BYTES} bytes; try a smaller page.")
-        about = {"name": "The page", "url": reply.url, "content_type": reply.headers.get("content-type", "")}
-        page = await await_reader(READ_HTML, reply.body, about)
+        about = {"name": "The page", "url": url, "content_type": content_type}
+        page = await await_reader(READ_HTML, reply.content, about)
         title, dated = page["title"], f", dated {page['date']}" if page["date"] else ""
-        described = f"{clip(title, 300) or '(no title)'}{dated}, {clip(reply.url, 600)}"
-        return FetchedPage(reply.url, title, replace(Document.from_facts(page["document"]), summary=described))
-    name = _choose_file_name(reply)
+        described = f"{clip(title, 300) or '(no title)'}{dated}, {clip(url, 600)}"
+        return FetchedPage(url, title, replace(Document.from_facts(page["document"]), summary=described))
+    name = _choose_file_name(url, kind)
     try:
-        document = Document.from_facts(await await_reader(READ, reply.body, {"name": name}))
+        document = Document.from_facts(await await_reader(READ, reply.content, {"name": name}))
     except ToolError as error:
         raise ToolError(f"The file at this address cannot be shown: {error}") from error
     title = f"{name}: {clip(document.summary, 500)}"
-    described = f"{clip(title, 300)}, {clip(reply.url, 600)}"
-    return FetchedPage(reply.url, title, replace(document, summary=described, unit="sheet"))  # no `sheet` to be given
+    described = f"{clip(title, 300)}, {clip(url, 600)}"
+    return FetchedPage(url, title, replace(document, summary=described, unit="sheet"))  # no `sheet` to be given
 
 
-def _choose_file_name(reply: Reply) -> str:
+def _choose_file_name(url: str, content_type: str) -> str:
     """Return a bare file name from the address; unless a reader knows its extension, with one that fits the type."""
-    last = unquote(urlsplit(reply.url).path).rpartition("/")[2]
+    last = unquote(urlsplit(url).path).rpartition("/")[2]
     stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
-    suffix, known = _SUFFIXES.get(reply.content_type, ""), Path(stem).suffix.lower()
+    suffix, known = _SUFFIXES.get(content_type, ""), Path(stem).suffix.lower()
     if known in (*READABLE, suffix) or (suffix == ".txt" and known):  # servers call most texts plain
         return stem
     return f"{stem}{suffix}"
@@ -97,8 +100,10 @@ async def _fetch_page(url: str, settings: WebSettings) -> FetchedPage:
         "Accept-Language": "en,*;q=0.5",
     }
     reply = await send_request("GET", url, settings, host, rules, headers=headers)
-    if reply.status >= 400:
-        raise ToolError(f"{host} does not give this page ({reply.status}); check the address, or try another source.")
+    if reply.status_code >= 400:
+        raise ToolError(
+            f"{host} does not give this page ({reply.status_code}); check the address, or try another source."
+        )
     async with limit_time(settings.seconds, f"Reading what {host} sent"):
         return await read_reply(reply)
 

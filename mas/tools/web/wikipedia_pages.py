@@ -174,13 +174,13 @@ class Wikipedia:
         """Return the API's answer."""
         api, settings = self._settings.wikipedia_api, self._settings
         reply = await send_request("GET", api, settings, self.name, self._rules, params=dict(parameters))
-        if reply.status == 403:
+        if reply.status_code == 403:
             hint = "set tools.web.contact: it refuses user agents without one"
             raise ToolError(f"{self.name} refuses this program (403; {hint}); use another source.")
-        if reply.status >= 400:
-            raise ToolError(f"{self.name} refuses the request ({reply.status}); use another source.")
+        if reply.status_code >= 400:
+            raise ToolError(f"{self.name} refuses the request ({reply.status_code}); use another source.")
         try:
-            answer = json.loads(reply.body)
+            answer = json.loads(reply.content)
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):

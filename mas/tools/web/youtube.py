@@ -121,14 +121,13 @@ class _GuardedHttp:
         cookie = "; ".join(f"{each.name}={each.value}" for each in self.cookies.jar)
         headers = self.headers | ({"Cookie": cookie} if cookie else {})
         reply = await send_request(method, address, self._settings, "YouTube", self._rules, headers=headers, **body)
-        if reply.status >= 400:
+        if reply.status_code >= 400:
             raise ToolError(
-                f"YouTube refuses the request ({reply.status}); try again later, or search for the text elsewhere."
+                f"YouTube refuses the request ({reply.status_code}); try again later, or search for the text elsewhere."
             )
         if urlsplit(url).path == _PLAYER:
-            self.about = _read_about(reply.body)
-        request = httpx.Request(method, url)
-        return httpx.Response(reply.status, headers=dict(reply.headers), content=reply.body, request=request)
+            self.about = _read_about(reply.content)
+        return reply
 
 
 def _read_about(body: bytes) -> dict[str, str]:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from mas.tools.files.document import MAX_PAGE_CHARS
-from mas.tools.http.client import Reply
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 from mas.tools.web.read_page import read_page, read_reply
@@ -143,8 +143,14 @@ def test_each_failure_has_its_sentence(site: Website, path: str, sentence: str) 
     assert len(str(failed.value)) < 400 and "/tmp" not in str(failed.value)
 
 
+def replied(url: str, content_type: str, content: bytes) -> httpx.Response:
+    return httpx.Response(
+        200, headers={"content-type": content_type}, content=content, request=httpx.Request("GET", url)
+    )
+
+
 def test_html_has_a_limit_of_its_own() -> None:
-    reply = Reply("https://example.org/", 200, {"content-type": "text/html"}, bytes(10_000_001))
+    reply = replied("https://example.org/", "text/html", bytes(10_000_001))
     with pytest.raises(ToolError, match="larger than 10000000 bytes"):
         asyncio.run(read_reply(reply))
 
@@ -190,5 +196,5 @@ def test_the_guard_stands_before_the_tool(url: str) -> None:
 def test_the_name_of_a_file_decides_what_it_is_and_its_type_where_the_name_does_not(
     name: str, content_type: str, shown: str
 ) -> None:
-    reply = Reply(f"https://example.org/{name}", 200, {"content-type": content_type}, b"town,people\nRome,3\n")
+    reply = replied(f"https://example.org/{name}", content_type, b"town,people\nRome,3\n")
     assert asyncio.run(read_reply(reply)).title.startswith(shown)
