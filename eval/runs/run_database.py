@@ -296,18 +296,11 @@ class RunDatabase:
             write_lines(self.path.with_name(FACTS), map(json.dumps, chain([meta], plan)))
 
     def _append_copy(self, line: str) -> None:
-        """Append a row to `records.jsonl`, whole or not at all; that it cannot be written is no failure of the run."""
-        with (
-            suppress(OSError),
-            os.fdopen(os.open(self.path.with_name(RECORDS), _APPEND, 0o666), "ab", buffering=0) as file,
-        ):
-            end = file.seek(0, os.SEEK_END)
-            try:
-                data = memoryview(f"{line}\n".encode("ascii"))
-                while data:
-                    data = data[file.write(data) :]
-            except OSError:
-                os.ftruncate(file.fileno(), end)
+        """Append a row to `records.jsonl`; one that a full disk has cut off makes it be written again later."""
+        with suppress(OSError):
+            descriptor = os.open(self.path.with_name(RECORDS), _APPEND, 0o666)
+            with os.fdopen(descriptor, "a", encoding="ascii") as file:
+                file.write(f"{line}\n")
 
     def _rewrite_copies(self) -> None:
         """Write the copies again, as after a kill; a full disk is noticed by the next row."""
