@@ -207,7 +207,7 @@ def forget_answers(folder: Path) -> None:
 def forget_results(folder: Path, *names: str) -> None:
     """Bring a tuning run back to before these results."""
     with RunStore(folder / "run.db") as store:
-        store.remove_results(*names)
+        store.write_results(dict.fromkeys(names))
 
 
 def keep_result(folder: Path, name: str, content: object) -> None:

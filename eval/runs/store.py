@@ -256,16 +256,14 @@ class RunStore(RunDatabase):
         return {key.removeprefix(begin): json.loads(value) for key, value in rows}
 
     def write_results(self, results: Mapping[str, object]) -> None:
-        """Write what a phase has found, without secrets, all of it or nothing, in place of earlier values."""
+        """Write what a phase has found, without secrets, all of it or nothing, in place of earlier values.
+
+        None: nothing yet.
+        """
         with self._write_facts():
             for name, content in results.items():
                 found = redact_value(to_jsonable(content), self.redact)
                 self._write_meta(f"{RESULT}{name}", json.dumps(found))
-
-    def remove_results(self, *names: str) -> None:
-        with self._write_facts():
-            for name in names:
-                self._execute("DELETE FROM meta WHERE key = ?", f"{RESULT}{name}")
 
     def _read_json(self, key: str, kind: type[_Info]) -> _Info:
         found = self._read_meta(key)

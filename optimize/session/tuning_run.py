@@ -280,7 +280,7 @@ def begin_tuning(config: TuneConfig, splits: Splits, store: RunStore, origin: Ma
         splits.check_same(store.read_result("splits") or {})
         prompts = read_parent(folder, before)
         prompts = replace(prompts, name=before.prompts_name or prompts.name)
-        store.remove_results("verdict")  # it says that a budget was used up, which may be larger now
+        store.write_results({"verdict": None})  # it says that a budget was used up, which may be larger now
         (folder / VERDICT).unlink(missing_ok=True)
         # Of a run from elsewhere, a gate that nobody here has seen would count as ours.
         parent_gated = before.tuning.parent_gated and is_own_run(before.run_id, folder)

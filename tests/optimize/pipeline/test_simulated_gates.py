@@ -54,7 +54,7 @@ class DrawnScores:
 def judge_drawn(run: TuningRun, approved: PromptSet, scores: dict[str, dict[str, float]], looks: int) -> dict[str, Any]:
     drawn = DrawnScores(scores)
     run.config.gate.looks = looks
-    run.store.remove_results("looks", "judged")
+    run.store.write_results({"looks": None, "judged": None})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealed_test, "answer_missing", drawn.answer_missing)
         patch.setattr(sealed_test, "read_answers", drawn.read_answers)
