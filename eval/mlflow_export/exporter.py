@@ -9,7 +9,7 @@ import select
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from mas.runtime.errors import UserError, walk_chain
 
 POLL_SECONDS = 1.0
 PAUSE_SECONDS = 10.0  # after a failure while the run goes on
-ATTEMPTS = 3  # in a row, once the run is over
+ATTEMPTS = 3  # once the run is over
 _UNREACHABLE = ("ConnectionError", "ConnectTimeout", "ReadTimeout", "NewConnectionError")  # of requests and urllib3
 
 Redact = Callable[[str], str]
@@ -49,9 +49,8 @@ class Export(ABC):
         self.state = ExportState(uri=settings.address(), experiment=settings.experiment)
         self.sent = Counter[str]()  # by this process: "traces", …
         self.refusal = ""  # why MLflow did not accept a record, while it accepted others
-        self._is_live = self._has_begun = False
-        self._failure = ""  # the last one since something succeeded, as a sentence
-        self._failures = 0  # since then
+        self._is_live = self._is_shown = False
+        self._failure = ""  # of the last step, as a sentence
 
     @staticmethod
     @abstractmethod
@@ -105,6 +104,12 @@ class Export(ABC):
     def is_open(self) -> bool:
         return bool(self.state.run_id)
 
+    def send_files(self, *names: str) -> None:
+        """Send the files and folders of the run's that exist."""
+        for path in (self.folder / name for name in names):
+            if path.exists():
+                self.run.client.log_artifact(self.run.run_id, str(path))
+
     def close(self) -> None:
         """Close the run's store."""
         self.store.close()
@@ -124,19 +129,19 @@ class Export(ABC):
         pause = 0.0
         while run_end and not select.select([run_end], [], [], pause)[0]:
             pause = POLL_SECONDS if self._try(self._follow) else PAUSE_SECONDS
-        ended, self._failures = time.monotonic(), 0  # failures while the run went on say nothing of MLflow at its end
-        while not (is_done := self._try(self._complete)) and self._failures < ATTEMPTS:
+        ended, n_left = time.monotonic(), ATTEMPTS
+        while not (is_done := self._try(self._complete)) and (n_left := n_left - 1):
             time.sleep(POLL_SECONDS)
         reason = self._failure or self.refusal
         # If it is not done, MLflow gets at least the run's status, and what can be said of its answers.
         is_reached = is_done or (self.is_open and any([self._try(self.end), self._try(self._count)]))
-        missing = describe_shortfall(self.state.counts)
-        if not is_done or missing or self.refusal:
+        missing = self._describe_shortfall()
+        if is_done and not missing and not self.refusal:
+            self.state = replace(self.state, complete=True)
+        else:
             has = (missing or "not everything of this run") if self.is_open else "nothing of this run"
             warning = f"MLflow has {has}{f' ({reason})' if reason else ''}; complete it with: {sync_command}"
             self.state = replace(self.state, warning=warning)
-        else:
-            self.state = replace(self.state, complete=True)
         if is_reached:
             self._try(lambda: self.run.mark(self.state.warning or COMPLETE))
         cpu_seconds, late_seconds = time.process_time(), time.monotonic() - ended
@@ -147,16 +152,14 @@ class Export(ABC):
 
     def _follow(self) -> None:
         """Bring MLflow up to what the store has now."""
-        if not self._has_begun:
-            self._log.info("run found or created in MLflow", mlflow_run=self.run.run_id)
-            if self._is_live:
-                self.run.client.update_run(self.run.run_id, status="RUNNING")  # also one that had ended
-                write_state(self.folder, self.state)
-            self._has_begun = True
-            if self._is_live:
-                self._try(self.show)  # what is only shown must not keep the records from being sent
+        run = self.run
+        if self._is_live and not self._is_shown:
+            run.client.update_run(run.run_id, status="RUNNING")  # also one that had ended
+            write_state(self.folder, self.state)
+            self._is_shown = True
+            self._try(self.show)  # what is only shown must not keep the records from being sent
         while self.send_new():
-            self._failures, self._failure = 0, ""
+            pass
 
     def _complete(self) -> None:
         """Send the rest and what only the end can bring; everything again, once, if something is missing then.
@@ -165,7 +168,7 @@ class Export(ABC):
         """
         self._follow()
         self._count()
-        if describe_shortfall(self.state.counts) or self.refusal:
+        if self._describe_shortfall() or self.refusal:
             self.send_all_again()
             self._follow()
             self._count()
@@ -181,11 +184,10 @@ class Export(ABC):
         except Exception as error:  # whatever it is, the run counts as incomplete until it is repeated
             if isinstance(error, UserError) and not self._is_live:
                 raise
-            self._failures += 1
             self._failure = self.describe_failure(error)
             self._log.warning("MLflow did not accept it", error=self._failure)
             return False
-        self._failures, self._failure = 0, ""
+        self._failure = ""
         return True
 
     def describe_failure(self, error: BaseException) -> str:
@@ -195,11 +197,7 @@ class Export(ABC):
         lines = str(error).strip().splitlines() or ["no message"]
         return self.redact(f"{type(error).__name__}: {lines[0][:200]}")
 
-
-def describe_shortfall(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """Return the counts that differ, in words; empty if none does.
-
-    describe_shortfall({"traces": {"store": 64, "mlflow": 63}})        # "63 of 64 traces"
-    """
-    pairs = [(name, each["mlflow"], each["store"]) for name, each in counts.items()]
-    return ", ".join(f"{there} of {stored} {name}" for name, there, stored in pairs if there != stored)
+    def _describe_shortfall(self) -> str:
+        """Return the counts that differ, such as `63 of 64 traces`; empty if none does."""
+        counts = [(name, each["mlflow"], each["store"]) for name, each in self.state.counts.items()]
+        return ", ".join(f"{there} of {stored} {name}" for name, there, stored in counts if there != stored)

@@ -69,14 +69,13 @@ class ExportRequest:
     kind: ExportKind
     tracking: Tracking  # without user, password and token: these are in the environment, under MLflow's names
     secrets: tuple[str, ...]  # longest first
-    sync_command: str = ""
 
     @classmethod
-    def build(cls, kind: ExportKind, tracking: Tracking, secrets: Iterable[str], sync_command: str = "") -> Self:
+    def build(cls, kind: ExportKind, tracking: Tracking, secrets: Iterable[str]) -> Self:
         found = tuple(sort_secrets([*secrets, *tracking.secrets()]))
         if isinstance(tracking, ServerTracking):
             tracking = replace(tracking, uri=tracking.address())
-        return cls(kind, tracking, found, sync_command)
+        return cls(kind, tracking, found)
 
     def open_export(self, folder: Path) -> "Export":
         return self.kind.load()(folder, self.tracking, build_redactor(self.secrets))
@@ -91,19 +90,18 @@ class ExportOutcome(NamedTuple):
 
 
 class ExporterLauncher:
-    """Exporter process of one run. If `finish` is never called, MLflow shows the run as KILLED."""
+    """Exporter process of one run; with tracking=off there is none. Without `finish` MLflow shows the run as KILLED."""
 
     def __init__(
         self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str], kind: ExportKind = EVALUATION
     ) -> None:
-        """Start the exporter; with tracking=off there is none."""
         self.tracking, self.folder = tracking, folder
         self.sync_command = kind.format_sync_command(folder)
         self._process: subprocess.Popen[bytes] | None = None
         with suppress(OSError):  # `finish` says then that MLflow does not have the run
             (folder / STATE).unlink(missing_ok=True)  # of an earlier session: MLflow does not have this one
             if not isinstance(tracking, NoTracking):
-                self._start(tracking, ExportRequest.build(kind, tracking, secrets, self.sync_command))
+                self._start(tracking, ExportRequest.build(kind, tracking, secrets))
 
     def _start(self, tracking: Tracking, request: ExportRequest) -> None:
         of_server = _OF_SERVER if isinstance(tracking, ServerTracking) else ()
@@ -127,30 +125,28 @@ class ExporterLauncher:
         """
         if isinstance(self.tracking, NoTracking):
             return ExportOutcome()
-        code, problem = self._wait(self.tracking.wait_seconds, show), ""
+        has_ended = self._wait(self.tracking.wait_seconds, show)
         state, link = read_state(self.folder), read_link(self.folder)
-        if code is None:
-            problem = "MLflow does not have the whole run yet"
-        elif state is None or code not in (0, 3):
-            how = f"by signal {-code}" if code < 0 else f"with code {code}, see {self.folder / LOG}"
-            problem = f"the process that sends the run to MLflow ended {how}"
         warning = state.warning if state else None
-        if problem:
-            warning = f"{problem}; complete it with: {self.sync_command}"
+        if not has_ended:
+            warning = f"MLflow does not have the whole run yet; complete it with: {self.sync_command}"
+        elif state is None or not (state.complete or warning):
+            log = self.folder / LOG
+            warning = f"the process that sends the run to MLflow died, see {log}; complete it with: {self.sync_command}"
         return ExportOutcome(link, warning, format_view_line(self.tracking, link))
 
-    def _wait(self, wait_seconds: float, show: Callable[[str], None]) -> int | None:
-        """Return the exporter's exit code; None: it was not started, or has not ended."""
+    def _wait(self, wait_seconds: float, show: Callable[[str], None]) -> bool:
+        """Return whether the exporter has ended."""
         if (process := self._process) is None:
-            return None
+            return False
         self._close_input()
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                return process.wait(min(_PATIENT_SECONDS, wait_seconds))
-            show("sending the rest to MLflow … (Ctrl-C: go on without waiting)")
-            return process.wait(max(0.0, wait_seconds - _PATIENT_SECONDS))
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            return None
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            try:
+                process.wait(min(_PATIENT_SECONDS, wait_seconds))
+            except subprocess.TimeoutExpired:
+                show("sending the rest to MLflow … (Ctrl-C: go on without waiting)")
+                process.wait(max(0.0, wait_seconds - _PATIENT_SECONDS))
+        return process.poll() is not None
 
     def _close_input(self) -> None:
         if self._process and self._process.stdin:

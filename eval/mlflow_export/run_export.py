@@ -126,9 +126,7 @@ class RunExport(Export):
         self._write_page(summary)
         self._register_prompts(is_now=False)
         info = self.store.read_info()
-        for name in (*FILES, *read_kept_prompts(self.folder, info.prompts)):
-            if (self.folder / name).exists():
-                self.run.client.log_artifact(self.run.run_id, str(self.folder / name))
+        self.send_files(*FILES, *read_kept_prompts(self.folder, info.prompts))
         status = "KILLED" if summary.stopped or state.finished is False else "FINISHED"
         end_ms = read_end_ms(info, state, self.store.last_finished_at())
         self.run.client.set_terminated(self.run.run_id, status, end_ms)

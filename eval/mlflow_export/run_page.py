@@ -70,7 +70,7 @@ def build_page(
         summary: None while the run has not ended.
         seconds: that each answer took.
         folder_name: name of the run's folder.
-        redact: takes secrets out; every param and tag goes through it.
+        redact: takes secrets out.
     """
     tags = {**info.origin, **_list_tags(info, summary), "run_folder": folder_name}
     metrics = dict(flatten_numbers(_select_numbers(summary))) if summary else {}

@@ -3,9 +3,8 @@
     trace = build_trace(record, experiment_id="1", run_id="0f3a…")
     trace.info, trace.data.spans       # for TracingClient.start_trace and log_spans
 
-MLflow's page shows a conversation only in the form of OpenAI's chat completions, with a `content` that is a text, and
-with texts for id, name and arguments of a tool call. Records hold requests and replies as DSPy does: messages made of
-parts, the system prompt apart.
+MLflow's page shows a conversation only in the form of OpenAI's chat completions, with texts for content and for id,
+name and arguments of a tool call. Records hold it as DSPy does: messages made of parts, the system prompt apart.
 
     to_chat_request({"system": "Be brief.", "messages": [{"role": "user", "parts": [{"type": "text", "text": "Hi"}]}]})
     # {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
@@ -17,7 +16,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -142,7 +141,7 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> Trace:
     trace_id, usage = derive_trace_id(record), record.usage
     # Nanoseconds since 1970, exact to the microsecond that `started_at` has.
     start_ns = round(datetime.fromisoformat(record.started_at).timestamp() * 1_000_000) * 1000
-    response = f"error: {record.error}" if record.error else ""
+    response = record.answer if record.answer is not None else f"error: {record.error}" if record.error else ""
     info = TraceInfo(
         trace_id=trace_id,
         trace_location=TraceLocation.from_experiment_id(experiment_id),
@@ -150,7 +149,7 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> Trace:
         execution_duration=round(record.wall_seconds * 1000),
         state=TraceState.ERROR if record.error else TraceState.OK,
         request_preview=format_request_preview(record),
-        response_preview=truncate(response if record.answer is None else record.answer, PREVIEW_CHARS),
+        response_preview=truncate(response, PREVIEW_CHARS),
         client_request_id=truncate(record.thread_id, 50) or None,
         trace_metadata={  # usage is the program's own, as in the run's table; a judge's calls are on its spans
             "mlflow.sourceRun": run_id,
@@ -208,11 +207,13 @@ def list_shown_steps(record: Record) -> list[Step]:
     return list(shown.values())
 
 
+@dataclass(frozen=True)
 class _SpanBuilder:
     """Converts steps of a record's trajectory to spans."""
 
-    def __init__(self, record: Record, trace_id: str, start_ns: int) -> None:
-        self.record, self.trace_id, self.start_ns = record, trace_id, start_ns
+    record: Record
+    trace_id: str
+    start_ns: int
 
     def build(self, step: Step) -> ReadableSpan:
         is_root = step.id == ROOT

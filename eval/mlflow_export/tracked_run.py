@@ -65,9 +65,7 @@ def open_run(
     Args:
         settings: address and experiment of MLflow.
         run_id: id of the run in its store.
-        name: shown in MLflow; only for a new run, as are `start_ms` and `tags`.
-        start_ms: start time in ms since 1970.
-        tags: initial tags.
+        name: of a new run, as are the start in milliseconds since 1970, and the tags.
         has_traces: MLflow has one trace of an id: sent to another experiment, it would vanish from the first.
 
     Raises:
@@ -164,14 +162,9 @@ class TrackedRun:
 
     def read_trace_ids(self) -> set[str]:
         """Return the ids of the traces that MLflow has of the run, with all their spans or not."""
+        given = {"locations": [self.experiment_id], "run_id": self.run_id, "include_spans": False}
         traces: Iterator[Trace] = read_pages(
-            lambda token: self.tracing.search_traces(
-                locations=[self.experiment_id],
-                run_id=self.run_id,
-                include_spans=False,
-                max_results=_PAGE_TRACES,
-                page_token=token,
-            )
+            lambda token: self.tracing.search_traces(**given, max_results=_PAGE_TRACES, page_token=token)
         )
         return {trace.info.trace_id for trace in traces}
 

@@ -20,9 +20,8 @@ from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter import Counts, Export, Redact
 from eval.mlflow_export.prompt_registry import name_owner, register_prompts
 from eval.mlflow_export.run_page import RunPage, flatten_numbers, flatten_params, read_start_ms, write_page
-from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, clean_text, open_run, to_ms
+from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, open_run, to_ms
 from eval.runs.folder import FACTS, REPORT, TUNING_FILE, VERDICT
-from eval.runs.run_info import dump_config
 from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 EXPERIMENT_SUFFIX = "-tuning"  # after `tracking.experiment`
 CANDIDATE_TAG, KIND_TAG, KIND = "candidate_id", "harness.kind", "tuning"
 NOTE_TAG = "mlflow.note.content"  # the description on the run's page
-_MAX_FILE_CHARS = 20_000_000
 
 
 class TuningExport(Export):
@@ -96,8 +94,7 @@ class TuningExport(Export):
         tuning, run = take_snapshot(self.store), self.run
         self._send_proposals(tuning, tuning.proposals)
         self.show()
-        for name, text in _build_files(tuning).items():
-            run.client.log_text(run.run_id, self.redact(text), name)
+        self.send_files(VERDICT, TUNING_FILE, REPORT, "config.yaml")
         if tuning.published and tuning.winner and tuning.is_own:  # not of a run from elsewhere
             with suppress(UserError):  # somebody has changed the prompts
                 prompts = replace(tuning.get_prompts(tuning.winner), name=tuning.task.name)
@@ -216,16 +213,6 @@ def _describe_tuning(tuning: TuningSnapshot) -> str:
     head = f"Tuning of {tuning.info.system} with {tuning.task.optimizer}: {outcome.label}. {outcome.sentence}"
     notes = "\n".join(f"- {each}" for each in outcome.notes)
     return "\n\n".join(filter(None, (_build_notice(tuning), head, notes, opened)))
-
-
-def _build_files(tuning: TuningSnapshot) -> dict[str, str]:
-    """Return the run's files and its configuration, by name."""
-    places = {name: tuning.folder / name for name in (VERDICT, TUNING_FILE, REPORT)}
-    files = {name: path.read_text("utf-8", errors="replace") for name, path in places.items() if path.is_file()}
-    if tuning.info.config:
-        files["config.yaml"] = dump_config(tuning.info.config)
-    # The page loads nothing, and its scripts would not run if they were changed.
-    return {name: text if name == REPORT else clean_text(text, _MAX_FILE_CHARS) for name, text in files.items()}
 
 
 def _build_notice(tuning: TuningSnapshot) -> str:
