@@ -61,11 +61,7 @@ class GateSettings:
     looks: int = 4  # at equal shares of the sealed questions; the test may stop at each of them. 1: only at the end
 
     def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UserError: a setting is out of range.
-        """
+        """Check the settings; raise UserError if one is out of range."""
         share = "a share from 0 to below 1, such as 0.05 for 5 points"
         require(0 <= self.min_gain < 1, "gate.min_gain", self.min_gain, share)
         require(self.epochs >= 1, "gate.epochs", self.epochs, "at least 1")

@@ -108,6 +108,9 @@ class Optimizer(Protocol):
             objective: the metric, with training and validation questions.
             context: limits and resources.
             report: receives each proposal once, as soon as it is decided, so that a killed search loses none.
+
+        Raises:
+            Exception: what `report` raised, or a defect of the harness.
         """
         ...
 

@@ -28,11 +28,6 @@ class BootstrapOptimizer:
     needs_reflection: bool = False
 
     def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UserError: a setting is out of range.
-        """
         check_settings(self, {"max_demos": 1, "candidates": 1})
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
@@ -42,11 +37,7 @@ class BootstrapOptimizer:
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
-        """Draw candidates and score them.
-
-        Raises:
-            Exception: what `report` raised, or a defect of the harness.
-        """
+        """Draw candidates and score them."""
         import dspy
 
         from optimize.search.dspy_compat import observe_draws, to_examples

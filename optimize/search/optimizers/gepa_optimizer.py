@@ -55,11 +55,6 @@ class GepaOptimizer:
     needs_reflection: bool = True
 
     def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UserError: a setting is out of range.
-        """
         check_settings(self, {"minibatch_size": 1, "max_instruction_chars": 1})
         selector, expected = self.component_selector, " or ".join(SELECTORS)
         require(selector in SELECTORS, "optimizer.component_selector", selector, expected)
@@ -76,13 +71,7 @@ class GepaOptimizer:
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
-        """Search with GEPA. Reflection requests are logged and paid in the caller's sample context.
-
-        The parent's scoring on validation counts as metric calls, also where it is answered from memory.
-
-        Raises:
-            Exception: what `report` raised, or a defect of the harness.
-        """
+        """Search. Reflection requests are logged and paid in the caller's sample context."""
         import dspy
 
         from optimize.search.dspy_compat import run_isolated, to_examples

@@ -67,11 +67,6 @@ class HalvingOptimizer:
     needs_reflection: bool = True
 
     def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UserError: a setting is out of range.
-        """
         least = {"stages": 1, "batch": 1, "proposals": 1, "examples": 1, "mixtures": 2, "questions": 1, "patience": 1}
         check_settings(self, {**least, "max_instruction_chars": 1})
 
@@ -85,11 +80,7 @@ class HalvingOptimizer:
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
-        """Search. Reflection requests are logged and paid in the caller's sample context.
-
-        Raises:
-            Exception: what `report` raised, or a defect of the harness.
-        """
+        """Search. Reflection requests are logged and paid in the caller's sample context."""
         from optimize.search.dspy_compat import run_isolated
         from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 

@@ -32,11 +32,6 @@ class MiproOptimizer:
     needs_reflection: bool = True
 
     def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UserError: a setting is out of range.
-        """
         check_settings(self, LEAST)
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
@@ -47,11 +42,7 @@ class MiproOptimizer:
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
-        """Search with MIPROv2. Reflection requests are logged and paid in the caller's sample context.
-
-        Raises:
-            Exception: what `report` raised, or a defect of the harness.
-        """
+        """Search. Reflection requests are logged and paid in the caller's sample context."""
         import dspy
 
         from optimize.search.dspy_compat import adapt_mipro, to_examples
