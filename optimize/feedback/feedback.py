@@ -80,14 +80,13 @@ class Expectation:
         if self.kind == "label":
             return (f"The expected label was {self.matcher.text!r}.",)
         if self.kind == "number":
-            return (f"Expected was {self._number()}.", "Expected was a number.", "A numeric answer was expected.")
+            return (f"Expected was {self._number()}.", "Expected was a number.")
         if self.kind == "list":
             of_what = f" of {spell_number(len(self.matcher.items))} items"
             in_order = ", in the order that the question asks for" if _ORDERED.search(self.question) else ""
             return (
                 f"Expected was a list{of_what}{in_order}, separated by commas.",
                 f"Expected was a list{in_order}, separated by commas.",
-                "Several elements were expected.",
             )
         return (f"Expected was {_KINDS[self.kind]}, with nothing around it.", f"Expected was {_KINDS[self.kind]}.")
 
@@ -303,18 +302,15 @@ class _Part:
         if record.error_class == SCORER:
             return ("The answer could not be scored.", "It was not scored.")
         if record.error is not None:
-            return (
-                f"The question failed without an answer: {_sanitize(record.error)}",
-                "The question failed without an answer.",
-                "It failed.",
-            )
+            failed = "The question failed without an answer"
+            return (f"{failed}: {_sanitize(record.error)}", f"{failed}.")
         if record.correct:
-            return ("The final answer was right.", "The outcome was correct.", "Solved.")
+            return ("The final answer was right.", "Solved.")
         if record.score:
             parts = ", ".join(f"{name} {value:g}" for name, value in record.parts.items())
             by_parts = f" (parts of the score: {parts})" if parts else ""
-            return (f"The final answer was partly right{by_parts}.", "It was partly right.", "In part correct.")
-        return ("The final answer was wrong.", "The outcome was not correct.", "Unsolved.")
+            return (f"The final answer was partly right{by_parts}.", "It was partly right.")
+        return ("The final answer was wrong.", "Unsolved.")
 
     def _about_answer(self) -> Iterator[Remark]:
         """Yield faults in form for the finisher, and all differences for the responsible agent."""
@@ -331,11 +327,7 @@ class _Part:
                 return
         elif answer.strip():
             kind = "It was the right kind of answer, but not the right value."
-            yield (
-                "Nor was its content right." if faults else kind,
-                "The content was not right.",
-                "Its content was at fault.",
-            )
+            yield ("Nor was its content right." if faults else kind, "The content was not right.")
         if self.record.explanation and not is_own_program(self.record):
             yield self._explain()
 
@@ -349,11 +341,7 @@ class _Part:
             yield (self.attribution.reason,)
         elif blamed is not None:
             fine = "" if has_faults else ", and this agent's part was fine as far as can be told"
-            yield (
-                f"It first went wrong with another agent, {blamed}{fine}.",
-                f"It first went wrong elsewhere{fine}.",
-                "The fault lay elsewhere.",
-            )
+            yield (f"It first went wrong with another agent, {blamed}{fine}.", f"It first went wrong elsewhere{fine}.")
         else:
             yield ("Where it went wrong cannot be told.", "The cause is unknown.")
 
@@ -365,11 +353,8 @@ class _Part:
             yield (f"A reply of this agent could not be used: {reason}", "A reply of this agent could not be used.")
         tools = [tool for step in self.steps.select_agent(self.agent) for tool in step.tools if tool.error]
         for name, error in list(dict.fromkeys((tool.name, tool.error) for tool in tools))[:MAX_FAILURES]:
-            yield (
-                f"A call of the tool {name} failed: {_sanitize(error or '')}",
-                f"A call of the tool {name} failed.",
-                "A tool call failed.",
-            )
+            failed = f"A call of the tool {name} failed"
+            yield (f"{failed}: {_sanitize(error or '')}", f"{failed}.", "A tool call failed.")
         reviews = list(self.steps.pair_reviews(self.agent))
         if not is_own_program(record):  # a field named `decision` makes no critic of a user's predictor
             yield from dict.fromkeys(remark for review in reviews if (remark := self._judge_review(*review)))
