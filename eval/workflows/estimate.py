@@ -4,7 +4,7 @@ format_estimate(config, n_answers=53)
 # "estimate: 53 answers ≈ 848 LM calls, 1,060,000 tokens in, 127,000 out, ≈ $0.24 (from 2026-11-21_09-12-01_gaia_…)"
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -37,12 +37,10 @@ class AnswerMeans:
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> "AnswerMeans":
-        usages = [record.usage for record in records]
-        costs = [usage.cost_usd for usage in usages]
+        costs = [record.usage.cost_usd for record in records]
+        names = ("lm_calls", "input_tokens", "output_tokens")
         return AnswerMeans(
-            lm_calls=fmean(usage.lm_calls for usage in usages),
-            input_tokens=fmean(usage.input_tokens for usage in usages),
-            output_tokens=fmean(usage.output_tokens for usage in usages),
+            **{name: fmean(getattr(record.usage, name) for record in records) for name in names},
             cost_usd=None if None in costs else fmean(cost or 0.0 for cost in costs),
             seconds=fmean(record.wall_seconds for record in records),
         )
@@ -94,15 +92,14 @@ def format_usage(usage: Spend, about: str = "") -> str:
 
 def find_typical_answer(config: EvalConfig, runs_folder: Path | None = None) -> tuple[AnswerMeans | None, str]:
     """Return the usage of the newest complete run of this program and model, else a guess, and where it is from."""
-    guess = GUESSES.get(config.system.name)
-    used, source = next(_list_earlier(config, runs_folder), (guess, GUESS))
+    used, source = _find_earlier(config, runs_folder) or (GUESSES.get(config.system.name), GUESS)
     if used is None:
         return None, f"what an answer takes is not known of system={config.system.name} yet"
     return _price_answer(config, *used), source
 
 
 def is_measured(config: EvalConfig, runs_folder: Path | None = None) -> bool:
-    return next(_list_earlier(config, runs_folder), None) is not None
+    return _find_earlier(config, runs_folder) is not None
 
 
 def _list_prices(config: EvalConfig) -> list[Price | None]:
@@ -126,14 +123,14 @@ def _price_answer(config: EvalConfig, lm_calls: float, input_tokens: float, outp
     return AnswerMeans(lm_calls=lm_calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=usd)
 
 
-def _list_earlier(config: EvalConfig, runs_folder: Path | None) -> Iterator[tuple[tuple[float, float, float], str]]:
-    """Yield calls and tokens of an answer in complete runs of this program with this model, the newest first.
+def _find_earlier(config: EvalConfig, runs_folder: Path | None) -> tuple[tuple[float, float, float], str] | None:
+    """Return calls and tokens of an answer in the newest complete run of this program with this model.
 
     The user's own program is the same while its source is; of one that only memory holds nobody can say so.
     """
     program = {key: getattr(config.system, key, None) for key in _PROGRAM}
     if config.simulated or (program["target"] and is_in_memory(program["target"])):
-        return
+        return None
     # A change to one of ours hardly changes its cost.
     digest = read_program_digest(config.system) if hasattr(config.system, "target") else None
     summaries = sorted((runs_folder or OUTPUTS / "eval").glob("*/summary.json"), key=lambda path: path.parent.name)
@@ -148,4 +145,5 @@ def _list_earlier(config: EvalConfig, runs_folder: Path | None) -> Iterator[tupl
         saved = info.part("system")
         if {key: saved.get(key) for key in _PROGRAM} == program and (not digest or info.program_sha256 == digest):
             usage, n = summary.usage, summary.n
-            yield (usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n), f"from {path.parent.name}"
+            return (usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n), f"from {path.parent.name}"
+    return None

@@ -1,17 +1,13 @@
 """Phase 1: checks and an estimate before anything is spent, and one reflection.
 
-    splits = prepare_splits(config, console)       # the scorer is tried on targets and on nonsense
-    confirm_start(config, splits, console)         # shows power and estimate, and asks whether to begin
-    check_reflection_model(run)                     # one reflection, whose reply must be readable
-
-The configuration was checked before (`TuneConfig.check`). In the estimate the number of answers is an upper limit; the
-usage of one answer is a mean with prompts as long as today's, and tuned ones are mostly longer.
+In the estimate the number of answers is an upper limit; the usage of one answer is a mean with prompts as long as
+today's, and tuned ones are mostly longer.
 """
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import dspy
 from dspy.utils.exceptions import LMError
@@ -27,7 +23,6 @@ from optimize.gate.looks import describe_power, plan_looks
 from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.questions.splits import Splits, describe_labels, make_splits
-from optimize.search.optimizer import SearchCost
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.search.student import check_scorer
 from optimize.session.config import TuneConfig
@@ -58,11 +53,7 @@ EXAMPLES = (
 
 
 def prepare_splits(config: TuneConfig, console: Console) -> Splits:
-    """Make and show the splits, and try the scorer on their questions unless its calls cost something.
-
-    Raises:
-        UserError: the data cannot be split, or the scorer is broken.
-    """
+    """Make and show the splits, and try the scorer on their questions unless its calls cost something."""
     splits = make_splits(config.base.data, config.splits, config.resolved.get("split"))
     sizes = f"{len(splits.train)} training, {len(splits.val)} validation, {len(splits.sealed)} sealed test"
     _show(console, f"questions: {sizes}")
@@ -88,10 +79,10 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     """
     if config.optimizer.needs_reflection:
         config.base.model.create_reflection_lm(config.reflection_model)  # fails if the profile does not fit it
-    estimate = Estimate.guess(config, splits)
+    phases, source = estimate_phases(config, splits)
     if config.resume:
         return
-    estimate.check(config.budget)
+    _check_test(phases[-1], source, config.budget)
     allowance = find_allowance(list_fingerprints(splits.sealed), config.base.simulated)
     allowance.check()
     if earlier := describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier):
@@ -99,7 +90,7 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     last = plan_looks(config.gate.looks, allowance.level).levels[-1]  # the looks before spend a part of the level
     gate = config.gate
     _show(console, describe_power(len(splits.sealed), gate.epochs, min_gain=gate.min_gain, level=last))
-    for line in estimate.lines(config):
+    for line in _format_estimate(phases, source, config):
         _show(console, line)
     if not config.is_free:
         confirm(config.yes)
@@ -108,11 +99,7 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
 
 
 def confirm(yes: bool) -> None:
-    """Ask whether to begin, unless `yes`.
-
-    Raises:
-        UserError: the answer is not yes, or there is no terminal.
-    """
+    """Ask whether to begin, unless `yes`; UserError: the answer is not yes, or there is no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -130,9 +117,7 @@ def confirm(yes: bool) -> None:
 def check_reflection_model(run: TuningRun) -> None:
     """Let the reflection model rewrite a prompt from invented examples, as the search does, before the first answer.
 
-    GEPA would spend its budget silently, without one proposal, on a model whose replies cannot be read. No question of
-    the data is shown. Each order of the examples is tried until a reply can be read: with one request, or with two if
-    DSPy repeats it in another format.
+    GEPA would spend its budget silently, without one proposal, on a model whose replies cannot be read.
 
     Raises:
         UserError: the model cannot be reached.
@@ -166,7 +151,6 @@ def check_reflection_model(run: TuningRun) -> None:
 
 
 def _scoring_costs(config: TuneConfig) -> bool:
-    """Return whether scoring calls a judge model."""
     return getattr(config.base.scorer, "judge", None) is not None
 
 
@@ -182,8 +166,27 @@ def _show(console: Console, line: str) -> None:
 # The estimate
 
 
-def plan_search(config: TuneConfig, splits: Splits) -> SearchCost:
-    """Return the upper limits of baseline and search together.
+def count_shortlist_answers(config: TuneConfig, splits: Splits) -> int:
+    """Return the number of answers of a full shortlist, the parent's included."""
+    return (config.shortlist.size + 1) * config.shortlist.epochs * len(splits.val)
+
+
+def count_test_answers(config: TuneConfig, splits: Splits) -> int:
+    """Return the number of answers of both sides of the sealed test, if no look stops it."""
+    return 2 * config.gate.epochs * len(splits.sealed)
+
+
+class Phase(NamedTuple):
+    """One line of the estimate."""
+
+    name: str
+    answers: int | None  # None: unlimited
+    usage: Spend | None  # None: nothing is known of the system, or the phase is unlimited
+    reflections: int = 0
+
+
+def estimate_phases(config: TuneConfig, splits: Splits) -> tuple[list[Phase], str]:
+    """Return the upper limits of baseline, search, shortlist and sealed test, and where they are from.
 
     Raises:
         UserError: the budget leaves nothing for the search, or nothing would ever end it.
@@ -196,102 +199,64 @@ def plan_search(config: TuneConfig, splits: Splits) -> SearchCost:
             f"{n_val} answers each; give it several times as many."
         )
     cost = config.optimizer.estimate_cost(len(splits.train), n_val, len(config.agents), allowed)
-    others = (budget.lm_calls, budget.tokens, budget.usd, budget.seconds)
-    if cost.metric_calls >= UNLIMITED and all(each is None for each in others):
+    is_endless = cost.metric_calls >= UNLIMITED
+    if is_endless and not budget.list_limits():
         raise UserError("nothing would end the search: give budget.metric_calls, or another budget.")
-    return cost
+    answer, source = find_typical_answer(config.base)
+
+    def phase(name: str, n_answers: int) -> Phase:
+        return Phase(name, n_answers, answer.estimate_spend(n_answers) if answer else None)
+
+    search = Phase("search", None, None)
+    if not is_endless:
+        search = phase("search", max(0, cost.metric_calls - n_val))  # the parent is scored in the baseline
+        search = search._replace(reflections=cost.reflection_calls)
+        if answer and search.usage:
+            reflecting = _estimate_reflection(config, answer).estimate_spend(cost.reflection_calls)
+            search = search._replace(usage=search.usage + reflecting)
+    shortlist = phase("shortlist", count_shortlist_answers(config, splits))
+    return [phase("baseline", n_val), search, shortlist, phase(SEALED_TEST, count_test_answers(config, splits))], source
 
 
-def count_shortlist_answers(config: TuneConfig, splits: Splits) -> int:
-    """Return the number of answers of a full shortlist, the parent's included."""
-    return (config.shortlist.size + 1) * config.shortlist.epochs * len(splits.val)
+def _check_test(test: Phase, source: str, budget: BudgetSettings) -> None:
+    """Check that the sealed test alone fits into each budget, or raise a UserError."""
+    for option, allowed in budget.list_limits() if test.usage else ():
+        if test.usage and (needed := test.usage.amount(option)) > allowed:
+            raise UserError(
+                f"budget.{option}={allowed:g} is too small: the sealed test alone, {test.answers:,} answers, "
+                f"takes about {format_amount(option, needed)} ({source}); raise it, or lower gate.epochs."
+            )
 
 
-def count_test_answers(config: TuneConfig, splits: Splits) -> int:
-    """Return the number of answers of both sides of the sealed test, if no look stops it."""
-    return 2 * config.gate.epochs * len(splits.sealed)
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One line of the estimate."""
-
-    name: str
-    answers: int | None  # None: unlimited
-    usage: Spend
-    reflections: int = 0
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Answers and usage of the phases. Of a system without known usage, only answers are counted."""
-
-    phases: list[Phase]  # baseline, search, shortlist, sealed test
-    source: str
-    is_known: bool
-
-    @classmethod
-    def guess(cls, config: TuneConfig, splits: Splits) -> "Estimate":
-        """
-        Raises:
-            UserError: the budget leaves nothing for the search, or nothing would ever end it.
-        """
-        found, source = find_typical_answer(config.base)
-        answer = found or AnswerMeans()
-        cost, n_val = plan_search(config, splits), len(splits.val)
-        is_endless = cost.metric_calls >= UNLIMITED
-        n_search = 0 if is_endless else max(0, cost.metric_calls - n_val)  # the parent is scored in the baseline
-        reflections = 0 if is_endless else cost.reflection_calls
-        searching = answer.estimate_spend(n_search)
-        if found:
-            searching += _estimate_reflection(config, found).estimate_spend(reflections)
-        n_shortlist, n_sealed = count_shortlist_answers(config, splits), count_test_answers(config, splits)
-        phases = [
-            Phase("baseline", n_val, answer.estimate_spend(n_val)),
-            Phase("search", None if is_endless else n_search, searching, reflections),
-            Phase("shortlist", n_shortlist, answer.estimate_spend(n_shortlist)),
-            Phase(SEALED_TEST, n_sealed, answer.estimate_spend(n_sealed)),
-        ]
-        return cls(phases, source, found is not None)
-
-    def check(self, budget: BudgetSettings) -> None:
-        """
-        Raises:
-            UserError: the sealed test alone would not fit into one of the budgets.
-        """
-        test = self.phases[-1]
-        for option, allowed in budget.list_limits():
-            if (needed := test.usage.amount(option)) > allowed:
-                raise UserError(
-                    f"budget.{option}={allowed:g} is too small: the sealed test alone, {test.answers:,} answers, "
-                    f"takes about {format_amount(option, needed)} ({self.source}); raise it, or lower gate.epochs."
-                )
-
-    def lines(self, config: TuneConfig) -> Iterator[str]:
-        """Return the estimate as lines for the terminal."""
-        counts, usage = [each.answers for each in self.phases], sum((each.usage for each in self.phases), Spend())
-        n_answers = None if None in counts else sum(filter(None, counts))
-        total = Phase("total", n_answers, usage, sum(each.reflections for each in self.phases))
-        yield f"estimate, with prompts as long as today's ({self.source}):"
-        for phase in (*self.phases, total):
-            counted = "answers until a budget ends it" if phase.answers is None else f"{phase.answers:,} answers"
-            if phase.name == SEALED_TEST and config.gate.looks > 1:
-                counted += " at most, about half without a gain"
-            if phase.reflections:
-                counted += f" + {phase.reflections:,} reflections"
-            # Of an endless phase, a part would pass for the whole.
-            known = f" ≈ {format_usage(phase.usage)}" if self.is_known and phase.answers is not None else ""
-            yield f"  {phase.name:<12}{counted}{known}"
-        if config.is_free:
-            yield "  nothing is paid: the model is simulated"
-        for option, allowed in config.budget.list_limits():
-            if (others := (usage - self.phases[1].usage).amount(option)) > allowed:
-                yield (
-                    f"warning: baseline, shortlist and sealed test take about {format_amount(option, others)}, "
-                    f"more than budget.{option}={allowed:g}: probably nothing is left for the search"
-                )
-            elif usage.amount(option) > allowed:
-                yield f"budget.{option}={allowed:g} will probably end the search early"
+def _format_estimate(phases: list[Phase], source: str, config: TuneConfig) -> Iterator[str]:
+    counts, searching = [each.answers for each in phases], phases[1].usage or Spend()
+    usage = sum((each.usage or Spend() for each in phases), Spend())
+    total = Phase(
+        "total",
+        None if None in counts else sum(filter(None, counts)),
+        usage if phases[0].usage else None,
+        sum(each.reflections for each in phases),
+    )
+    yield f"estimate, with prompts as long as today's ({source}):"
+    for phase in (*phases, total):
+        counted = "answers until a budget ends it" if phase.answers is None else f"{phase.answers:,} answers"
+        if phase.name == SEALED_TEST and config.gate.looks > 1:
+            counted += " at most, about half without a gain"
+        if phase.reflections:
+            counted += f" + {phase.reflections:,} reflections"
+        # Of an endless phase, a part would pass for the whole.
+        known = f" ≈ {format_usage(phase.usage)}" if phase.usage and phase.answers is not None else ""
+        yield f"  {phase.name:<12}{counted}{known}"
+    if config.is_free:
+        yield "  nothing is paid: the model is simulated"
+    for option, allowed in config.budget.list_limits():
+        if (others := (usage - searching).amount(option)) > allowed:
+            yield (
+                f"warning: baseline, shortlist and sealed test take about {format_amount(option, others)}, "
+                f"more than budget.{option}={allowed:g}: probably nothing is left for the search"
+            )
+        elif usage.amount(option) > allowed:
+            yield f"budget.{option}={allowed:g} will probably end the search early"
 
 
 def _estimate_reflection(config: TuneConfig, answer: AnswerMeans) -> AnswerMeans:
