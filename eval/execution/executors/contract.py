@@ -75,7 +75,10 @@ class Answering(Protocol):
 class Executor(Protocol):
     """Runs samples somewhere. One executor runs one run."""
 
-    program: Program  # as built in this process
+    @property
+    def program(self) -> Program:
+        """As built in this process."""
+        ...
 
     def open(self, run_info: RunInfo, hooks: SampleHooks, stop: StopController) -> Answering:
         """Return what answers the samples of a session; `stop` ends the session if nothing can answer."""

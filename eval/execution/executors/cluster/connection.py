@@ -4,11 +4,17 @@
         cluster.n_workers                       # 8
 
 A Ray that is started for the run belongs to the user alone: others can reach its ports, but each call needs a token.
+
+The nodes of another one get a folder, which Ray hands on by its digest and in which workers run. It has the harness,
+the modules of the user's program and scorers, attachments, and what `executor.files` names. Questions, answers, runs,
+keys and `.env` are no part of it.
 """
 
+import json
 import logging
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,15 +22,16 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import STOP_SIGNALS
-from eval.cli.paths import PROJECT_ROOT
+from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import MAX_WORKERS, RaySettings
-from eval.execution.executors.cluster.messages import Start
-from eval.execution.executors.cluster.package import Package, open_package
+from mas.agents.source_digest import OURS, list_modules
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
 
@@ -33,6 +40,10 @@ _CHECK_SECONDS = 30.0  # for a cluster to answer
 _TMP = "/tmp"  # with a longer path the addresses of Ray's sockets would be too long
 _TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # workers see the GPUs
+_HARNESS = ("mas", "eval")
+_NOT_OF_HARNESS = ("__pycache__", "sample")
+_PRIVATE = (".env*", "*.pem", "*.key", "*.p12", "*.pfx", "id_*", ".ssh", ".aws", ".git", ".netrc", "*credentials*")
+_NO_TRACKING = {"_target_": "eval.config.tracking.NoTracking"}
 
 
 @dataclass(frozen=True)
@@ -40,19 +51,19 @@ class RunCluster:
     """The cluster, to which this process is connected."""
 
     n_workers: int  # at the same time, at least 1
-    package: Package | None = None  # the files of the run that its nodes get; None: they are on this machine
+    places: Mapping[Path, Path] | None = None  # of attachments in the folder that nodes get; None: they are as here
 
     def move(self, sample: Sample) -> Sample:
         """Return the sample with its attachment where workers find it."""
-        if self.package is None or sample.file is None:
+        if self.places is None or sample.file is None:
             return sample
-        return replace(sample, file=self.package.places[sample.file])
+        return replace(sample, file=self.places[sample.file])
 
-    def move_start(self, start: Start) -> Start:
-        """Return the first message as workers need it."""
-        if self.package is None:
-            return start
-        return replace(start, config={**start.config, **self.package.config}, path=())
+    def move_config(self, resolved: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the configuration with files of the project where workers have the project; others do not track."""
+        if self.places is None:
+            return resolved
+        return {**{name: _move(part) for name, part in resolved.items()}, "tracking": _NO_TRACKING}
 
 
 @contextmanager
@@ -63,9 +74,6 @@ def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Se
         config: of the run, with `executor=ray`.
         resolved: the same as plain dictionaries, from which workers build the program.
         samples: all that the run may answer, with their attachments.
-
-    Yields:
-        The cluster.
 
     Raises:
         UserError: the cluster cannot be used, or a file or an option must not be sent to it.
@@ -82,11 +90,11 @@ def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Se
             "an option of this command has a password or a key, and Ray writes the command into the cluster's "
             "records; name an environment variable instead."
         )
-    with (
-        open_package(config, resolved, samples, settings.files) as package,
-        _join_ray(settings.address, package) as n_cpus,
-    ):
-        yield RunCluster(settings.workers or max(1, min(int(n_cpus), MAX_WORKERS)), package)
+    with TemporaryDirectory(prefix="mas-package-") as folder:
+        places = _copy_files(Path(folder), config, resolved, samples, settings.files)
+        with _join_ray(settings.address, folder) as n_cpus:
+            n_workers = settings.workers or max(1, min(int(n_cpus), MAX_WORKERS))
+            yield RunCluster(n_workers, places)
 
 
 @contextmanager
@@ -94,86 +102,165 @@ def _start_ray(n_cpus: int) -> Iterator[None]:
     """Start a Ray on this machine that ends with the block, or with this process."""
     path = os.pathsep.join(filter(None, [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
     token = os.environ.get("RAY_AUTH_TOKEN") or _TOKEN
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "PYTHONPATH": path}
-    temporary = TemporaryDirectory(prefix="mas-ray-", dir=_TMP, ignore_cleanup_errors=True)
-    with (
-        temporary as folder,
-        _set_environment(**_QUIET, **own),
-        _connect(
-            "Ray",
-            address="local",
-            num_cpus=n_cpus,
-            object_store_memory=_STORE_BYTES,
-            include_dashboard=False,
-            _temp_dir=f"{folder}/ray",  # Ray lets everybody into this folder, but not into the one around it
+    environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "PYTHONPATH": path}
+    with TemporaryDirectory(prefix="mas-ray-", dir=_TMP, ignore_cleanup_errors=True) as folder:
+        options = {
+            "address": "local",
+            "num_cpus": n_cpus,
+            "object_store_memory": _STORE_BYTES,
+            "include_dashboard": False,
+            "_temp_dir": f"{folder}/ray",  # Ray lets everybody into this folder, but not into the one around it
             # Ray would replace 127.0.0.1 by an address that others can reach
-            _node_ip_address="127.0.0.2" if sys.platform == "linux" else "127.0.0.1",
-        ),
-    ):
-        yield
+            "_node_ip_address": "127.0.0.2" if sys.platform == "linux" else "127.0.0.1",
+        }
+        with _connect("Ray cannot be used: {}.", options, environment):
+            yield
 
 
 @contextmanager
-def _join_ray(address: str, package: Package) -> Iterator[float]:
-    """Join a cluster; yield its number of CPUs."""
-    hint = "; the command must run on a node of that cluster, with the same versions of Ray and Python"
-    what, files = f"the cluster at executor.address={address}", {"working_dir": str(package.folder)}
+def _join_ray(address: str, folder: str) -> Iterator[float]:
+    """Join a cluster, whose nodes get the folder; yield its number of CPUs."""
+    refusal = f"the cluster at executor.address={address} cannot be used: {{}}; the command must run on a node of that "
+    refusal += "cluster, with the same versions of Ray and Python."
     # In a process that can be killed, since Ray waits for ever for a server that is none.
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
-    options = {"capture_output": True, "text": True, "env": build_child_environment("RAY_*")}
-    with _set_environment(**_QUIET):
-        try:
-            subprocess.run(command, timeout=_CHECK_SECONDS, check=True, **options)  # type: ignore[call-overload]
-        except subprocess.TimeoutExpired:
-            raise UserError(f"{what} cannot be used: no Ray has answered within {_CHECK_SECONDS:g} s{hint}.") from None
-        except subprocess.CalledProcessError as error:
-            last = (error.stderr.strip().splitlines() or ["it is not healthy"])[-1]
-            raise UserError(f"{what} cannot be used: {last[:300]}{hint}.") from None
-        with _connect(what, hint, address=address, runtime_env=files) as n_cpus:
-            yield n_cpus
+    environment = build_child_environment("RAY_*") | _QUIET
+    try:
+        subprocess.run(command, timeout=_CHECK_SECONDS, check=True, capture_output=True, text=True, env=environment)
+    except subprocess.TimeoutExpired:
+        raise UserError(refusal.format(f"no Ray has answered within {_CHECK_SECONDS:g} s")) from None
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.strip().splitlines() or ["it is not healthy"])[-1]
+        raise UserError(refusal.format(last[:300])) from None
+    with _connect(refusal, {"address": address, "runtime_env": {"working_dir": folder}}) as n_cpus:
+        yield n_cpus
 
 
 @contextmanager
-def _connect(what: str, hint: str = "", **options: object) -> Iterator[float]:
+def _connect(
+    refusal: str, options: Mapping[str, object], environment: Mapping[str, str] | None = None
+) -> Iterator[float]:
     """Connect this process to a cluster with these options of `ray.init`; yield the cluster's CPUs.
 
-    Signals of the terminal reach no process that is started here, and this process keeps its own handlers.
+    Ray reads variables of the environment, and workers on this machine inherit them. Signals of the terminal reach no
+    process that is started here, and this process keeps its own handlers.
 
     Raises:
-        UserError: it cannot be used; the message begins with `what` and ends with `hint`.
+        UserError: it cannot be used; `refusal` is the sentence, with `{}` for the reason.
         KeyboardInterrupt: SIGTERM came meanwhile.
     """
+    changed = {**_QUIET, **(environment or {})}
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
     import ray
 
     logging.getLogger("ray").setLevel(logging.CRITICAL)  # what fails is in the run's own messages
     handler, masked = signal.getsignal(signal.SIGTERM), signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
-        ray.init(log_to_driver=False, configure_logging=False, **options)
-    except SystemExit as end:  # by the handler of SIGTERM that Ray sets meanwhile
-        raise KeyboardInterrupt(STOP_SIGNALS[signal.SIGTERM]) from end
-    except Exception as error:  # Ray raises all kinds
-        first = next(iter(str(error).strip().splitlines()), "")
-        raise UserError(f"{what} cannot be used: {type(error).__name__}: {first[:300]}{hint}.") from error
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
-    try:
+        try:
+            ray.init(log_to_driver=False, configure_logging=False, **options)
+        except SystemExit as end:  # by the handler of SIGTERM that Ray sets meanwhile
+            raise KeyboardInterrupt(STOP_SIGNALS[signal.SIGTERM]) from end
+        except Exception as error:  # Ray raises all kinds
+            first = next(iter(str(error).strip().splitlines()), "")
+            raise UserError(refusal.format(f"{type(error).__name__}: {first[:300]}")) from error
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         yield float(ray.cluster_resources().get("CPU", 0.0))
     finally:
         ray.shutdown()
-
-
-@contextmanager
-def _set_environment(**variables: str) -> Iterator[None]:
-    """Set variables, which Ray reads and workers on this machine inherit."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
         for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
+            os.environ.pop(name, None)
+            if value is not None:
                 os.environ[name] = value
+
+
+def _copy_files(
+    folder: Path, config: EvalConfig, resolved: Mapping[str, object], samples: Sequence[Sample], files: Sequence[str]
+) -> dict[Path, Path]:
+    """Copy the files of a run whose program has been built in this process.
+
+    Args:
+        folder: where to.
+        config: of the run.
+        resolved: the same as plain dictionaries.
+        samples: of the run, with their attachments.
+        files: `executor.files`.
+
+    Returns:
+        The place of each attachment within the folder.
+
+    Raises:
+        UserError: something must not leave this machine, or does not exist.
+    """
+    for name, part in resolved.items():  # workers have their secrets from the environment of their machine
+        as_text = json.dumps({name: part}, default=str)
+        if name != "tracking" and json.dumps(config.redact_tree({name: part}), default=str) != as_text:
+            raise UserError(
+                f"the part {name} of the configuration has a password or a key, which would be sent through the "
+                "cluster; name an environment variable instead, and set it on every node."
+            )
+    for each in files:
+        _copy_own(folder, each)
+    for package in _HARNESS:
+        shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=shutil.ignore_patterns(*_NOT_OF_HARNESS))
+    for module in _list_targets(resolved):
+        if module.partition(".")[0] not in OURS:
+            for name, path in list_modules(module).items():
+                place = folder.joinpath(*name.split("."))
+                _copy(path, place / path.name if path.name == "__init__.py" else place.with_suffix(".py"))
+    attachments = sorted({each.file for each in samples if each.file is not None})
+    places = {file: Path("files", str(number), file.name) for number, file in enumerate(attachments)}
+    for file, place in places.items():
+        _copy(file, folder / place)
+    return places
+
+
+def _move(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _move(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_move(each) for each in value]
+    is_ours = isinstance(value, str) and Path(value).is_absolute() and Path(value).is_relative_to(PROJECT_ROOT)
+    return f"${{project:{Path(str(value)).relative_to(PROJECT_ROOT).as_posix()}}}" if is_ours else value
+
+
+def _list_targets(value: object) -> set[str]:
+    """Return the modules of targets in a configuration."""
+    if isinstance(value, Mapping):
+        own = value.get("target")
+        found = {own.partition(":")[0]} if isinstance(own, str) and ":" in own else set()
+        return found.union(*map(_list_targets, value.values()))
+    return set().union(*map(_list_targets, value)) if isinstance(value, list | tuple) else set()
+
+
+def _copy(file: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, target)
+
+
+def _copy_own(folder: Path, given: str) -> None:
+    here = Path.cwd()
+    path = here / given
+    if not path.exists() or not path.resolve().is_relative_to(here.resolve()) or path == here:
+        raise UserError(
+            f"executor.files: {given} is no file or folder inside of the current folder {here}; correct it, or start "
+            "the command in the folder that has it."
+        )
+    for file in [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file()):
+        place = file.relative_to(here)
+        if _is_private(file) or place.parts[0] in OURS:
+            raise UserError(
+                f"executor.files: {place} would be sent to all nodes, and looks like a key, a run or a part of the "
+                "harness; leave it out, or name the files that the program needs."
+            )
+        _copy(file, folder / place)
+
+
+def _is_private(file: Path) -> bool:
+    """Return whether a file must not leave this machine, by its name and place."""
+    return file.resolve().is_relative_to(OUTPUTS) or any(
+        fnmatchcase(part.lower(), pattern) for part in file.parts[1:] for pattern in _PRIVATE
+    )

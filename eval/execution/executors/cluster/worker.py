@@ -1,153 +1,167 @@
-"""Actor that builds the program and answers the samples that it is given.
+"""Actor of a Ray cluster that builds the program of a run and answers the samples that it is given.
 
-Records, replies, payments and lines of the logs go to the run's process, which alone writes the run's files, keeps the
-budget and has the rate limiters.
+Records, replies, payments and lines of the logs go to the run's process, which alone writes the run's files and keeps
+the budget. They are messages that `collect` returns: the name of a method of `RemoteWorker`, and its arguments.
 """
 
 import asyncio
 import functools
-import math
 import os
 import pickle
 import queue
 import signal
 import socket
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self, cast
+from typing import Any
 
 import dspy
 from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import read_config
-from eval.execution.executors.cluster.messages import Call, Calls, RunSide, Start, WorkerSide
 from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc
 from eval.runs.call_log import SampleResults, open_shared_cache
 from eval.runs.logs import AnswerLog, RunLogs
-from mas.llm import BackoffTooLongError, Permit
-from mas.llm.profiles.openai_chat import OpenAIChatModel, Server
+from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext, SampleKey
 from mas.system import Program
 
-_GATHER_SECONDS = 0.02  # in which calls are gathered: a call of Ray takes a millisecond of CPU time
+_GATHER_SECONDS = 0.02  # in which messages are gathered: a call of Ray takes a millisecond of CPU time
 _MAX_PROGRAMS = 32  # kept, of trials
+
+Message = tuple[str, tuple[Any, ...]]
+Refusal = tuple[str, str]  # of a request by the run's budget: the limit, and a sentence
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a worker builds the program from."""
+
+    config: Mapping[str, object]  # resolved; secrets are in the environment
+    limits: Mapping[str, dict[str, object]]  # its share of what servers take: fields of a judge; "": of the run's model
+    prompts: PromptSet | None
+    run_info: RunInfo
+    folder: str  # of the run
+    path: tuple[str, ...]  # where modules are found; empty: the worker is elsewhere, with files that came with the run
+    is_search: bool  # as in `SampleHooks`
 
 
 class WorkerActor:
-    """Worker of a run. Ray calls `deliver` and `collect` in threads, one call of each at a time."""
+    """Worker of a run. Ray calls `collect` in a thread of its own.
+
+    None of the methods is a coroutine: Ray would call all of them on an event loop of its own.
+    """
 
     def __init__(self) -> None:
         for each in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C reaches all processes: the run's decides what it means
             signal.signal(each, signal.SIG_IGN)
-        self._inbox: asyncio.Queue[Call] = asyncio.Queue()
-        self._outbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()  # None: the worker has ended
+        self._outbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()  # None: nothing will follow
+        self._stack = ExitStack()
 
-    def open(self, start: Start) -> None:
-        """Begin to build the program."""
-        threading.Thread(target=self._work, args=(start,), name="worker", daemon=True).start()
-
-    def deliver(self, calls: Sequence[Call]) -> None:
-        """Take calls of the run's process."""
-        for call in calls:
-            background_loop().call_soon_threadsafe(self._inbox.put_nowait, call)
-
-    def collect(self) -> list[Call]:
-        """Wait for calls to the run's process, and return all that there are; none: the worker has ended."""
-        calls: list[Call] = []
-        while not calls or not self._outbox.empty():
-            if (call := self._outbox.get()) is None:
-                self._outbox.put(None)
-                break
-            calls.append(call)
-            if len(calls) == 1:
-                time.sleep(_GATHER_SECONDS)
-        return calls
-
-    def _work(self, start: Start) -> None:
-        run = cast(RunSide, Calls(self._outbox.put))
+    def build(self, start: Start) -> tuple[int, str] | str:
+        """Build the program; return the process and its host, or why no worker can build it."""
         try:
-            with ExitStack() as stack:
-                worker = _Worker(start, run, stack)
-                run.begin(os.getpid(), socket.gethostname())
-                run_blocking(worker.serve(self._inbox))
+            self._worker = _Worker(start, lambda name, *arguments: self._outbox.put((name, arguments)), self._stack)
         except UserError as error:
-            run.fail(str(error))
-        except Exception:  # noqa: BLE001  # the run's process reports it
-            run.fail(traceback.format_exc(limit=-3).strip().rpartition("\n")[2])
+            return str(error)
+        except Exception:  # noqa: BLE001  the run's process reports it
+            return traceback.format_exc(limit=-3).strip().rpartition("\n")[2]
+        return os.getpid(), socket.gethostname()
+
+    def answer(self, *arguments: Any) -> None:
+        """Begin to answer a sample; see `_Worker.begin`."""
+        background_loop().call_soon_threadsafe(self._worker.begin, *arguments)
+
+    def grant(self, request: int, refusal: Refusal | None) -> None:
+        """Let a request be sent, unless the run's budget refuses it."""
+        background_loop().call_soon_threadsafe(self._worker.grant, request, refusal)
+
+    def close(self) -> None:
+        """Break off what is in flight and close what the program uses; then `collect` has no more messages."""
+        try:
+            run_blocking(self._worker.cancel())
+            self._stack.close()
         finally:
             self._outbox.put(None)
 
+    def collect(self) -> list[Message]:
+        """Wait for messages to the run's process, and return all that there are; none once `close` has ended."""
+        messages: list[Message] = []
+        while not messages or not self._outbox.empty():
+            if (message := self._outbox.get()) is None:
+                self._outbox.put(None)
+                break
+            messages.append(message)
+            if len(messages) == 1:
+                time.sleep(_GATHER_SECONDS)
+        return messages
 
-class _Worker(WorkerSide):
+
+class _Worker:
     """The program and the samples in flight. Used on the agents' event loop."""
 
-    def __init__(self, start: Start, run: RunSide, stack: ExitStack) -> None:
+    def __init__(self, start: Start, send: Callable[..., None], stack: ExitStack) -> None:
         """Build the program; `stack` closes what it uses."""
         if start.path:
             sys.path[:] = start.path
-        self.start, self.run = start, run
-        self.config = config = read_config(OmegaConf.create(dict(start.config)))
-        folder = Path(start.folder)
+        self._start, self._send, folder = start, send, Path(start.folder)
+        self._config = config = read_config(OmegaConf.create(dict(start.config)))
         if not start.path:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="mas-worker-")), folder.name)
             config.check_model()  # its key is in the environment of that machine, or is not
-        resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
-        logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, run))
-        self.shared_cache = stack.enter_context(open_shared_cache(config.cache))
-        stack.enter_context(dspy.context(disable_history=True))
-        stack.enter_context(relax_gc())
-        self.questions = _Questions(run)
         for name, model in {"": config.model, **config.judges}.items():
-            if isinstance(model, OpenAIChatModel):
-                model.use_rate_limiters(functools.partial(_SharedLimiter, self.questions, name))
-        self.program = config.system.build(config.model, start.prompts, resources)
-        answers = AnswerLog(logs, lambda error: None)  # a call is always sent
-        self.answering = LocalAnswering(create_runner(config, self.program, start.run_info, answers), start.prompts)
-        self.programs: dict[str, Program] = {}  # of trials, by digest of the prompts
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.is_cancelled = False
+            vars(model).update(start.limits[name])
+        resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
+        self._shared_cache = stack.enter_context(open_shared_cache(config.cache))
+        self._asks_budget = start.is_search or config.run.max_cost_usd is not None
+        stack.enter_context(relax_gc())
+        self._program = config.system.build(config.model, start.prompts, resources)
+        logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, send))
+        answers = AnswerLog(logs, lambda error: None)  # a message is always sent
+        self._answering = LocalAnswering(create_runner(config, self._program, start.run_info, answers), start.prompts)
+        self._programs: dict[str, Program] = {}  # of trials, by digest of the prompts
+        self._tasks: set[asyncio.Task[None]] = set()  # a sample each
+        self._requests, self._waiting = count(), dict[int, asyncio.Future[Refusal | None]]()  # for `grant`
 
-    async def serve(self, inbox: "asyncio.Queue[Call]") -> None:
-        """Handle calls up to `cancel`; payments of what is in flight then are reported."""
-        while not self.is_cancelled:
-            name, arguments = await inbox.get()
-            getattr(self, name)(*arguments)
-        if self.tasks:
-            await asyncio.wait(self.tasks)
+    def begin(self, *arguments: Any) -> None:
+        """Begin to answer a sample; see `_answer`."""
+        self._tasks.add(task := asyncio.create_task(self._answer(*arguments)))
+        task.add_done_callback(self._tasks.discard)
 
-    def cancel(self) -> None:
-        self.is_cancelled = True
-        for task in self.tasks:
+    def grant(self, request: int, refusal: Refusal | None) -> None:
+        if (waiting := self._waiting.get(request)) is not None and not waiting.done():
+            waiting.set_result(refusal)
+
+    async def cancel(self) -> None:
+        for task in self._tasks:
             task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
-    def grant(self, number: int, limit: tuple[str, str] | None = None, pause_seconds: float | None = None) -> None:
-        if (waiting := self.questions.waiting.get(number)) is not None and not waiting.done():
-            waiting.set_result((limit, pause_seconds))
-
-    def answer(
-        self, lease: int, sample: Sample, key: SampleKey, replies: Mapping[str, str], prompts: PromptSet | None
+    async def _answer(
+        self, number: int, sample: Sample, key: SampleKey, replies: dict[str, str], prompts: PromptSet | None
     ) -> None:
+        """Answer the sample with this number in messages, with the replies that were paid for earlier.
+
+        `prompts`: of the program; None: those of the run.
+        """
         if sample.file is not None:  # of another machine: within the files that came with the program
             sample = replace(sample, file=sample.file.absolute())
-        link = _SampleLink(lease, self.run, dict(replies), self.start.is_search)
-        self.tasks.add(task := asyncio.create_task(self._answer(link, sample, key, prompts)))
-        task.add_done_callback(self.tasks.discard)
-
-    async def _answer(self, link: "_SampleLink", sample: Sample, key: SampleKey, prompts: PromptSet | None) -> None:
+        link = _SampleLink(number, self._send, replies, self._asks_budget)
         program = None if prompts is None else self._build_program(prompts)
-        trial = await self.answering.answer(program, sample, key, functools.partial(self._open_context, link))
+        with dspy.context(disable_history=True):
+            trial = await self._answering.answer(program, sample, key, functools.partial(self._open_context, link))
         task = asyncio.current_task()
         if task is not None and task.cancelling():  # and the program ignored it
             return
@@ -158,23 +172,37 @@ class _Worker(WorkerSide):
         try:
             packed = pickle.dumps(calls)
         except Exception as error:  # noqa: BLE001  values of the user's own classes
-            self.run.fail(f"the values of a predictor cannot be sent by a worker ({error}): use executor=local")
+            self._send("fail", f"the values of a predictor cannot be sent by a worker ({error}): use executor=local")
         else:
-            self.run.finish(link.lease, trial.record, packed)
+            self._send("finish", number, trial.record, packed)
 
     def _open_context(self, link: "_SampleLink", key: SampleKey) -> SampleContext:
-        config, is_search = self.config, self.start.is_search
-        results = SampleResults(link) if is_search or config.cache.tools == "run" else None
-        reserve = functools.partial(self.questions.reserve, link.lease) if is_search else None
-        return SampleContext(key, config.limits, link, link, self.shared_cache, results, ask_budget=reserve)
+        results = SampleResults(link) if self._start.is_search or self._config.cache.tools == "run" else None
+        reserve = functools.partial(self._reserve, link.number) if self._asks_budget else None
+        return SampleContext(key, self._config.limits, link, link, self._shared_cache, results, ask_budget=reserve)
+
+    async def _reserve(self, number: int) -> None:
+        """Wait until the run's process has reserved a request of a sample.
+
+        Raises:
+            LimitReachedError: the run's budget is used up.
+        """
+        request = next(self._requests)
+        self._waiting[request] = asyncio.get_running_loop().create_future()
+        self._send("reserve", number, request)
+        try:
+            if (refusal := await self._waiting[request]) is not None:
+                raise LimitReachedError(*refusal)
+        finally:
+            del self._waiting[request]
 
     def _build_program(self, prompts: PromptSet) -> Program:
-        if (label := digest(prompts)) not in self.programs:
-            if len(self.programs) == _MAX_PROGRAMS:
-                self.programs.clear()
-            self.programs[label] = self.program.deepcopy()
-            apply_prompt_set(self.programs[label], prompts)
-        return self.programs[label]
+        if (label := digest(prompts)) not in self._programs:
+            if len(self._programs) == _MAX_PROGRAMS:
+                self._programs.clear()
+            self._programs[label] = self._program.deepcopy()
+            apply_prompt_set(self._programs[label], prompts)
+        return self._programs[label]
 
 
 @dataclass(frozen=True)
@@ -182,10 +210,10 @@ class _SentLog:
     """LogSink that sends the lines."""
 
     name: str
-    run: RunSide
+    send: Callable[..., None]
 
     def write(self, text: str) -> None:
-        self.run.log(self.name, text)
+        self.send("log", self.name, text)
 
     def close(self) -> None: ...
 
@@ -194,97 +222,21 @@ class _SentLog:
 class _SampleLink:
     """RunBudget and ReplyLog of a sample, whose payments and new replies are sent to the run's process."""
 
-    lease: int
-    run: RunSide
+    number: int
+    send: Callable[..., None]
     kept: dict[str, str]  # replies
-    sends_all: bool  # also requests that cost nothing, because each was reserved
+    is_reserved: bool  # each request in the run's budget, so that those that cost nothing count as well
 
     def reserve(self) -> None:
-        """Allow every request: the run's process was asked before, or ends the run when its budget is used up."""
+        """Allow every request: the run's process was asked before, or the run has no budget."""
 
     def settle(self, payment: Payment | None) -> None:
-        if self.sends_all or (payment is not None and not payment.refused):
-            self.run.pay(self.lease, payment)
+        if self.is_reserved or (payment is not None and not payment.refused):
+            self.send("pay", self.number, payment)
 
     def get(self, key: str) -> str | None:
         return self.kept.get(key)
 
     def put(self, key: str, reply: str) -> None:
         self.kept[key] = reply
-        self.run.keep_reply(self.lease, key, reply)
-
-
-Granted = tuple[tuple[str, str] | None, float | None]  # the limit, or the pause, that refuses a request
-
-
-class _Questions:
-    """Requests that wait for an answer of the run's process."""
-
-    def __init__(self, run: RunSide) -> None:
-        self.run, self.numbers = run, count()
-        self.waiting: dict[int, asyncio.Future[Granted]] = {}
-
-    async def ask(self, ask: Callable[..., None], number: int, *arguments: object) -> Granted:
-        self.waiting[number] = asyncio.get_running_loop().create_future()
-        ask(number, *arguments)
-        try:
-            return await self.waiting[number]
-        finally:
-            del self.waiting[number]
-
-    async def reserve(self, lease: int) -> None:
-        """Wait until a request of a sample is reserved.
-
-        Raises:
-            LimitReachedError: the run's budget is used up.
-        """
-        limit, _ = await self.ask(self.run.reserve, next(self.numbers), lease)
-        if limit is not None:
-            raise LimitReachedError(*limit)
-
-
-@dataclass(frozen=True)
-class _SharedLimiter:
-    """Limiter that asks the one in the run's process, so that all workers together keep one pace."""
-
-    questions: _Questions
-    model: str  # as in `RunSide.ask_turn`
-    server: Server
-
-    async def acquire(self, tokens: int, get_patience: Callable[[], float] = lambda: math.inf) -> Permit:
-        run, number = self.questions.run, next(self.questions.numbers)
-        try:
-            _, pause = await self.questions.ask(run.ask_turn, number, self.model, self.server, tokens, get_patience())
-        except asyncio.CancelledError:
-            run.end_request(number)
-            raise
-        if pause is not None:
-            raise BackoffTooLongError(pause)
-        return _SharedPermit(functools.partial(run.end_request, number))
-
-
-class _SharedPermit:
-    """A Permit."""
-
-    def __init__(self, end: Callable[..., None]) -> None:
-        self._end_request, self._is_open = end, True
-
-    def record_success(self) -> None:
-        self._end("record_success")
-
-    def record_rate_limit(self, retry_after_seconds: float | None) -> None:
-        self._end("record_rate_limit", retry_after_seconds)
-
-    def record_server_error(self) -> None:
-        self._end("record_server_error")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_open:
-            self._end(None)
-
-    def _end(self, outcome: str | None, *arguments: float | None) -> None:
-        self._is_open = False
-        self._end_request(outcome, *arguments)
+        self.send("keep_reply", self.number, key, reply)

@@ -11,14 +11,14 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from eval.execution.executors.cluster.connection import RunCluster
-from eval.execution.executors.cluster.messages import Start
 from eval.execution.executors.contract import AnsweredTrial, SampleHooks
-from eval.execution.executors.local import run_side_by_side
+from eval.execution.executors.local import LocalExecutor, run_side_by_side
 from eval.execution.termination import StopController
 from eval.runs.logs import AnswerLog, RunLogs
 from eval.runs.record import Record, build_blank_record
 from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleContext, SampleKey
+from mas.system import Resources
 
 
 class ScriptedWorker:
@@ -26,31 +26,38 @@ class ScriptedWorker:
 
     def __init__(self, *arguments: object) -> None:
         self.name, self.how_it_ended = "scripted", "killed"
-        self.is_ready = self.is_alone = False
-        self.leases: dict[int, Any] = {}
+        self.is_ready = self.is_reserved = False
+        self.leases: dict[str, asyncio.Future[AnsweredTrial]] = {}
         self.given: list[str] = []
         self.ended = asyncio.Event()
 
-    async def serve(self, start: Start, hand_out: Callable[[], None]) -> None:
-        self.hand_out = hand_out
+    async def serve(self, start: object, note_change: Callable[[], None]) -> None:
+        self.note_change = note_change
         await self.ended.wait()
 
-    async def end(self) -> None: ...
-
-    def give(self, lease: int, job: Any, sample: Sample) -> None:
-        self.leases[lease] = job
+    async def answer(self, sample: Sample, *arguments: object) -> AnsweredTrial:
         self.given.append(sample.id)
+        self.leases[sample.id] = asyncio.get_running_loop().create_future()
+        return await self.leases[sample.id]
+
+    async def end(self) -> None:
+        from eval.execution.executors.cluster.ray_executor import WorkerEndedError
+
+        for answered in self.leases.values():
+            if not answered.done():
+                answered.set_exception(WorkerEndedError("killed"))
 
     async def start(self) -> None:
         self.is_ready = True
-        self.hand_out()
+        self.note_change()
         await settle()
 
-    async def answer(self) -> None:
-        for lease in list(self.leases):
-            job = self.leases.pop(lease)
-            job.finish(AnsweredTrial(build_blank_record("r", job.sample, job.key, thread_id="")))
-        self.hand_out()
+    async def finish(self) -> None:
+        for sample_id in list(self.leases):
+            record = build_blank_record("r", Sample(sample_id, "?"), SampleKey(sample_id), thread_id="")
+            self.leases.pop(sample_id).set_result(AnsweredTrial(record))
+        self.is_reserved = False
+        self.note_change()
         await settle()
 
     async def die(self) -> None:
@@ -78,24 +85,19 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[ScriptedWorker]:
     return started
 
 
-def run(
-    folder: Path,
-    stop: StopController,
-    number: int,
-    script: Callable[[], Any],
-    is_search: bool = False,
-) -> list[str]:
-    """Answer as many samples in half as many workers, to which the script happens; return what has a record."""
-    from eval.execution.executors.cluster.ray_executor import RayAnswering
+def run(folder: Path, stop: StopController, number: int, script: Callable[[], Any]) -> list[Record]:
+    """Answer as many samples in half as many workers, to which the script happens; return the records."""
+    from eval.execution.executors.cluster.ray_executor import RayExecutor
 
     config = read_config(compose_config(["system=toy", "model=offline", f"run.concurrency={number}"]))
     pending = [(Sample(f"q{n}", "?"), SampleKey(f"q{n}")) for n in range(number)]
     records = list[Record]()
 
     async def execute() -> None:
-        hooks = SampleHooks(folder, AnswerLog(logs, lambda error: None), is_search=is_search)
-        start = Start({}, None, RunInfo(run_id="r"), str(folder), (), is_search)
-        answering = RayAnswering(config, RunCluster(number // 2), start, hooks, stop)
+        program = LocalExecutor(config, None, Resources(config.tools)).program
+        executor = RayExecutor(program, config, None, {}, RunCluster(number // 2))
+        hooks = SampleHooks(folder, AnswerLog(logs, lambda error: None))
+        answering = executor.open(RunInfo(run_id="r"), hooks, stop)
 
         async def answer(sample: Sample, key: SampleKey) -> Record:
             return (await answering.answer(None, sample, key, SampleContext)).record
@@ -110,7 +112,7 @@ def run(
 
     with RunLogs(folder) as logs:
         asyncio.run(execute())
-    return [each.sample_id for each in records]
+    return records
 
 
 def test_an_idle_worker_gets_what_a_dead_one_had(tmp_path: Path, workers: list[ScriptedWorker]) -> None:
@@ -118,13 +120,13 @@ def test_an_idle_worker_gets_what_a_dead_one_had(tmp_path: Path, workers: list[S
         first, second = workers
         await first.start()
         await second.start()
-        await second.answer()
+        await second.finish()
         await first.die()
         assert len(workers) == 3, "and the new one is not ready"
         for _ in first.given:
-            await second.answer()
+            await second.finish()
 
-    assert sorted(run(tmp_path, StopController(), 4, script)) == ["q0", "q1", "q2", "q3"]
+    assert sorted(each.sample_id for each in run(tmp_path, StopController(), 4, script)) == ["q0", "q1", "q2", "q3"]
     assert workers[1].given == ["q2", "q3", "q0", "q1"]
 
 
@@ -140,18 +142,24 @@ def test_a_drained_run_gives_workers_nothing_and_keeps_what_is_in_flight(
         stop.drain("enough")
         await second.die()
         await third.start()
-        await first.answer()
+        await first.finish()
 
-    assert run(tmp_path, stop, 6, script) == ["q0", "q1"]
+    assert [each.sample_id for each in run(tmp_path, stop, 6, script)] == ["q0", "q1"]
     assert [each.given for each in workers] == [["q0", "q1"], ["q2", "q3"], [], []]
 
 
-def test_a_search_that_ends_itself_is_given_workers(tmp_path: Path, workers: list[ScriptedWorker]) -> None:
-    stop = StopController()
-
+def test_a_question_that_ends_each_worker_is_an_error_and_the_others_are_not(
+    tmp_path: Path, workers: list[ScriptedWorker]
+) -> None:
     async def script() -> None:
-        stop.start_nothing("enough")
         await workers[0].start()
-        await workers[0].answer()
+        await workers[0].die()
+        while len(workers) < 5 or workers[-1].leases:
+            worker = workers[-1]
+            if not worker.is_ready:
+                await worker.start()
+            assert len(worker.leases) == 1, "the other one waits"
+            await (worker.die() if "q0" in worker.leases else worker.finish())
 
-    assert run(tmp_path, stop, 2, script, is_search=True) == ["q0", "q1"]
+    errors = {each.sample_id: each.error for each in run(tmp_path, StopController(), 2, script)}
+    assert errors == {"q0": "the worker ended 3 times while it answered this question alone (killed)", "q1": None}
