@@ -1,4 +1,4 @@
-"""Profile of the simulated model (`conf/model/offline.yaml`), and its replies without an LM around them."""
+"""Profile of the simulated model (`conf/model/offline.yaml`)."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -13,20 +13,6 @@ if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
 SIMULATED_NOTICE = "Simulated model: scores carry no information about any LLM or about GAIA."
-
-
-def answer_request(request: "Request") -> "Response":
-    """Return the simulated task model's reply to the request of an agent."""
-    from mas.simulation import task_model
-
-    return task_model.answer_request(request)
-
-
-def propose_prompt(request: "Request") -> "Response":
-    """Return the simulated reflection model's reply to a request for a better prompt."""
-    from mas.simulation import reflection
-
-    return reflection.propose_prompt(request)
 
 
 @dataclass(frozen=True)
@@ -79,10 +65,14 @@ class SimulatedModel:
         return []
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
+        from mas.simulation.task_model import answer_request
+
         return self._create_lm(answer_request, agent.temperature)
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         """Return the LM of the reflection, with the same world and seed; `name` has no effect."""
+        from mas.simulation.reflection import propose_prompt
+
         return self._create_lm(propose_prompt, None)
 
     def _create_lm(self, reply: Callable[["Request"], "Response"], temperature: float | None) -> "dspy.BaseLM":

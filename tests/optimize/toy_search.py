@@ -30,7 +30,9 @@ from mas.llm.engine import CallPolicy
 from mas.llm.prices import FREE
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
-from mas.simulation import SimulatedModel, answer_request, propose_prompt
+from mas.simulation import SimulatedModel
+from mas.simulation.reflection import propose_prompt
+from mas.simulation.task_model import answer_request
 from mas.system import agent_names
 from mas.tools.settings import Resources
 from optimize.search.optimizer import Optimizer, Proposal, SearchContext, SearchOutcome

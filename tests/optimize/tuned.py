@@ -84,7 +84,8 @@ def completion(body: bytes) -> bytes:
     """The reply to a chat request, as OpenAI's API has it."""
     from dspy.lm15 import Message, Request
 
-    from mas.simulation import answer_request, propose_prompt
+    from mas.simulation.reflection import propose_prompt
+    from mas.simulation.task_model import answer_request
 
     asked = json.loads(body)
     system = "".join(each["content"] for each in asked["messages"] if each["role"] == "system")

@@ -35,7 +35,8 @@ from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
-from mas.simulation import SimulatedModel, answer_request
+from mas.simulation import SimulatedModel
+from mas.simulation.task_model import answer_request
 from mas.system import agent_names
 from mas.systems.bos.contracts import AgentFailureError
 from mas.tools.catalogue import TOOLS

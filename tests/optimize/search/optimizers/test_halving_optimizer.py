@@ -7,7 +7,7 @@ import pytest
 from dspy.lm15 import Response
 
 from eval.execution.budget import BudgetSettings
-from mas.simulation import propose_prompt
+from mas.simulation.reflection import propose_prompt
 from optimize.search.optimizers.halving_optimizer import HalvingOptimizer
 from tests.optimize.search.optimizers.test_gepa_optimizer import replying
 from tests.optimize.toy_search import CountedModel, toy_search
