@@ -13,6 +13,7 @@ Without `use_program` the program is the second argument.
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import copy_context
 
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts import AgentRequest, OrchestratorResponse
@@ -61,20 +62,13 @@ async def arun(request: Request, program: BosProgram | None = None) -> Orchestra
 
 async def astream(request: Request, program: BosProgram | None = None) -> AsyncGenerator[Chunk]:
     """Yield a chunk after each node of the graph; the last one has the response. Raises as `run`."""
-    parsed, used, chunks = AgentRequest.parse(request), program or get_resources(), asyncio.Queue[Chunk | None]()
+    chunks, context = (program or get_resources()).stream_graph(AgentRequest.parse(request)), copy_context()
 
-    async def work() -> None:
-        """Run the graph in its own task: what is set for it does not reach the caller between two chunks."""
-        try:
-            async for chunk in used.stream_graph(parsed):
-                chunks.put_nowait(chunk)
-        finally:
-            chunks.put_nowait(None)
+    async def step() -> Chunk | None:
+        return await anext(chunks, None)
 
-    task = asyncio.create_task(work())
-    try:
-        while (chunk := await chunks.get()) is not None:
+    try:  # what is set for the graph must not reach the caller between two chunks
+        while (chunk := await asyncio.create_task(step(), context=context)) is not None:
             yield chunk
-        await task
     finally:
-        task.cancel()
+        await asyncio.create_task(chunks.aclose(), context=context)

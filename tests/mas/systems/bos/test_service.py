@@ -65,9 +65,10 @@ def test_g13_astream_yields_what_each_node_changed_and_the_last_has_the_response
 
 
 def test_a_stream_that_is_left_ends_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
 
     async def wait(question: str, context: Any) -> Any:
+        begun.set()
         try:
             await asyncio.sleep(60)
         finally:
@@ -79,8 +80,9 @@ def test_a_stream_that_is_left_ends_its_agents(monkeypatch: pytest.MonkeyPatch) 
     async def leave() -> None:
         stream = astream({"question": "q"}, made)
         assert list(await anext(stream)) == ["plan"]
-        await asyncio.sleep(0.05)  # the agent has begun
-        await stream.aclose()  # type: ignore[attr-defined]
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.wait_for(begun.wait(), 5)
+        waiting.cancel()
         await asyncio.wait_for(ended.wait(), 5)
 
     run_blocking(leave())
