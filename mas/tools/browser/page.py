@@ -1,7 +1,7 @@
 r"""Parser of Playwright MCP's replies, and the text that an agent sees of them.
 
     split_sections("### Page\n- Page URL: https://example.org/\n### Snapshot\n…")["Page"]      # "- Page URL: https://…"
-    read_open_page(reply_to_browser_snapshot).url                                              # "https://example.org/"
+    read_open_page(reply_to_browser_snapshot)          # ("https://example.org/", "Towns")
 
 A page can write any text into its snapshot, but no line that begins with "### ": its title is one line, and the
 snapshot is a tree. The one exception is the text of a dialog, which follows the section of the page.
@@ -9,7 +9,6 @@ snapshot is a tree. The one exception is the text of a dialog, which follows the
 
 import re
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from mas.runtime.text import replace_surrogates
 from mas.tools.results import Excerpt, ToolResult
@@ -32,11 +31,6 @@ _NO_PAGE_OPEN = "(No page is open; browser_navigate opens one.)"
 _NO_TEXT = "(The page shows no text: perhaps a file such as a PDF or a picture, or a page that is still loading.)"
 
 
-class Page(NamedTuple):
-    url: str  # "" if the reply does not say
-    title: str = ""
-
-
 def split_sections(text: str) -> dict[str, str]:
     """Return the sections of a reply by heading; of two with the same heading the first."""
     found: dict[str, str] = {}
@@ -46,11 +40,11 @@ def split_sections(text: str) -> dict[str, str]:
     return found
 
 
-def read_open_page(text: str) -> Page:
-    """Return the page that a reply says is open."""
+def read_open_page(text: str) -> tuple[str, str]:
+    """Return address and title of the page that a reply says is open; empty if it does not say."""
     about = split_sections(text.partition(_DIALOG)[0]).get("Page", "")
     url, title = _ADDRESS.search(about), _TITLE.search(about)
-    return Page(url[1].strip() if url else "", title[1].strip() if title else "")
+    return url[1].strip() if url else "", title[1].strip() if title else ""
 
 
 def read_failure(text: str) -> str:
@@ -73,21 +67,20 @@ def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResu
         shown: the reply to the `browser_snapshot` that followed.
         with_snapshot: false if only the action's own result was asked for.
     """
-    page, seen, said = read_open_page(shown), split_sections(shown), split_sections(acted)
-    today = datetime.now(UTC).date().isoformat()
-    header = f"{page.url} {page.title!r} (browser, {today})" if page.title else f"{page.url} (browser, {today})"
+    (url, title), seen, said = read_open_page(shown), split_sections(shown), split_sections(acted)
+    header = f"{url}{f' {title!r}' if title else ''} (browser, {datetime.now(UTC).date().isoformat()})"
     parts = [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []
     parts += [said["Result"]] if "Result" in said and said["Result"] != seen.get("Open tabs") else []
     if with_snapshot:
         snapshot = _FENCE.sub("", seen.get("Snapshot", "")).strip()
-        parts.append(snapshot or (_NO_PAGE_OPEN if page.url == BLANK else _NO_TEXT))
-    return show_below(header, "\n\n".join(parts), page)
+        parts.append(snapshot or (_NO_PAGE_OPEN if url == BLANK else _NO_TEXT))
+    return show_below(header, "\n\n".join(parts), url, title)
 
 
-def show_below(header: str, body: str, page: Page) -> ToolResult:
+def show_below(header: str, body: str, url: str, title: str = "") -> ToolResult:
     """Return a text of the browser below a header."""
     text = replace_surrogates(f"{header}\n\n{body}" if body else header)
-    shown = [Excerpt(page.url, page.title, len(text) - len(body), len(text))] if body else []
+    shown = [Excerpt(url, title, len(text) - len(body), len(text))] if body else []
     return ToolResult(text, kind="browser_page", excerpts=shown)
 
 

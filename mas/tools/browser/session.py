@@ -87,7 +87,7 @@ class Window:
     async def _act(self, connection: Connection, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         acted = await connection.call(tool, arguments)
         shown = acted if tool == SNAPSHOT else await connection.call(SNAPSHOT, {})
-        url = page.read_open_page(acted.text if shown.failed else shown.text).url
+        url, _ = page.read_open_page(acted.text if shown.failed else shown.text)
         if not url and not shown.failed:
             raise ToolError(f"{tool}: the browser's server does not say which page is open; go on without the browser.")
         if url not in (*_NO_PAGE, self._url):
@@ -100,8 +100,7 @@ class Window:
                 ) from error
         self._url = url or self._url
         if waiting := page.read_dialog(shown.text):
-            shown_dialog = f"The page has opened a dialog:\n{waiting}"
-            return page.show_below(f"{self._url} (browser)", shown_dialog, page.Page(self._url))
+            return page.show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", self._url)
         if failed := next((reply for reply in (acted, shown) if reply.failed), None):
             raise ToolError(f"{tool}: {page.read_failure(failed.text)}")
         return page.build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)

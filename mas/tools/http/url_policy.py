@@ -86,7 +86,11 @@ def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
         raise NotPublicError("it has no host, or a user name or percent sign in its host")
     host = _read_host(hostname, is_bracketed=parts.netloc.startswith("["))
     if not is_allowed(host, port, allow_private_hosts):
-        _check_host(host)
+        if ":" in host or _is_numeric(host):
+            if not is_public(host):
+                raise NotPublicError("its host is an address that is not public")
+        elif "." not in host or host.endswith(tuple(f".{name}" for name in _INSIDE)):
+            raise NotPublicError(f"its host, {host}, is a name inside a network")
         if port is not None and port not in _PORTS and port < 1024:
             raise NotPublicError(f"port {port} belongs to something other than the web")
     name = f"[{host}]" if ":" in host else host
@@ -144,11 +148,3 @@ def _read_host(host: str, is_bracketed: bool) -> str:
 
 def _is_numeric(host: str) -> bool:
     return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
-
-
-def _check_host(host: str) -> None:
-    if ":" in host or _is_numeric(host):
-        if not is_public(host):
-            raise NotPublicError("its host is an address that is not public")
-    elif "." not in host or host.endswith(tuple(f".{name}" for name in _INSIDE)):
-        raise NotPublicError(f"its host, {host}, is a name inside a network")
