@@ -30,7 +30,6 @@ def use_attachments(files: Iterable[Path]) -> Iterator[None]:
 
 
 def find_attachment(name: str) -> Path:
-    """Return the path of an attached file."""
     files = _files.get() or {}
     if name not in files:
         from mas.tools.results import ToolError

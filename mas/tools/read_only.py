@@ -70,7 +70,6 @@ class CachedCall:
     key: str = ""
 
     def find(self) -> KeptResult | None:
-        """Return the result of an earlier call."""
         return None if self.log is None else self.log.find(self.key)
 
     def keep(self, result: ToolResult, events: Sequence[Mapping[str, Any]] = ()) -> ToolResult:

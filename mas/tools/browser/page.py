@@ -78,7 +78,6 @@ def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResu
 
 
 def show_below(header: str, body: str, url: str, title: str = "") -> ToolResult:
-    """Return a text of the browser below a header."""
     text = replace_surrogates(f"{header}\n\n{body}" if body else header)
     shown = [Excerpt(url, title, len(text) - len(body), len(text))] if body else []
     return ToolResult(text, kind="browser_page", excerpts=shown)

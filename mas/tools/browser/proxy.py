@@ -46,7 +46,6 @@ async def start_proxy(allow_private_hosts: Sequence[str] = ()) -> asyncio.Server
 
 
 def get_port(proxy: asyncio.Server) -> int:
-    """Return the port on which the proxy listens."""
     return int(proxy.sockets[0].getsockname()[1])
 
 
@@ -87,7 +86,6 @@ async def _connect(host: str, port: int, allow_private_hosts: Sequence[str]) -> 
 
 
 async def _copy_both_ways(browser: _Streams, server: _Streams) -> None:
-    """Copy in both directions until the server has sent everything."""
     upwards = asyncio.create_task(_copy(browser[0], server[1]))
     try:
         await _copy(server[0], browser[1])

@@ -70,13 +70,10 @@ class Document:
         return self if parts == self.parts else replace(self, parts=parts, notes=[*self.notes, TOO_LONG])
 
     def to_facts(self) -> dict[str, Any]:
-        """Return the document as values for JSON."""
         return {**vars(self), "parts": [*map(vars, self.parts)], "whole": [*map(vars, self.whole)]}
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> "Document":
-        """Return the document that `to_facts` has described."""
-
         def restore(part: dict[str, Any]) -> Part:
             return Part(**{**part, "lines": [Line(*line) for line in part["lines"]]})
 
@@ -84,7 +81,6 @@ class Document:
 
 
 def number_lines(texts: Iterable[str]) -> list[Line]:
-    """Return the texts as lines numbered from 1."""
     return [Line(number, text) for number, text in enumerate(texts, start=1)]
 
 
@@ -120,7 +116,6 @@ class Source:
         return PurePosixPath(self.name).suffix.lower()
 
     def open(self) -> io.BytesIO:
-        """Return the bytes as a file."""
         return io.BytesIO(self.data)
 
 

@@ -176,7 +176,6 @@ def _refuse_connections(event: str, _: tuple[object, ...]) -> None:
 
 
 def _limit(name: str, value: int) -> None:
-    """Set a limit, if the system has it."""
     with suppress(AttributeError, ValueError, OSError):
         kind = getattr(resource, name)
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))

@@ -65,7 +65,6 @@ def open_package(source: Source) -> Iterator[zipfile.ZipFile]:
 
 
 def read_archive(source: Source) -> Document:
-    """Return a list of the archive's members."""
     with open_package(source) as archive:
         members = [info for info in archive.infolist() if not info.filename.endswith("/")]  # no folders
     lines = number_lines(f"{format_cell(clip(info.filename, 300))} | {info.file_size}" for info in members)

@@ -48,7 +48,6 @@ def list_blocked(settings: WebSettings) -> tuple[str, ...]:
 
 
 def find_blocked_site(url: str, patterns: Iterable[str]) -> str | None:
-    """Return the first entry that occurs in the URL."""
     text = _decode(url)
     return next((each for each in patterns if _compile(each).search(text)), None)
 

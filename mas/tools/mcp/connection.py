@@ -142,7 +142,6 @@ class Connection:
         return Reply("\n".join(texts), bool(result.is_error), result.structured_content)
 
     async def list_tools(self) -> "list[Tool]":
-        """Return the server's tools."""
         listing = await self._await(self._client.result().list_tools())
         return listing.tools
 

@@ -48,7 +48,6 @@ _PROFILE = (
 
 
 def is_installed() -> bool:
-    """Return True if LibreOffice is installed."""
     return shutil.which(PROGRAM) is not None
 
 

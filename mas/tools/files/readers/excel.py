@@ -25,7 +25,6 @@ Describe = Callable[[Cell | MergedCell], str]
 
 
 def read(source: Source) -> Document:
-    """Return the sheets of a workbook."""
     members = list_members(source)
     workbook = load_workbook(source.open(), keep_links=False)
     has_formulas = any(cell.data_type == "f" for sheet in workbook.worksheets for _, cell in _list_cells(sheet))

@@ -23,7 +23,6 @@ CANNOT_LISTEN = "read_file does not listen to it: only a model that takes audio 
 
 
 def read_picture(source: Source) -> Document:
-    """Return size and text of a picture."""
     with warnings.catch_warnings(action="ignore"), Image.open(source.open(), formats=FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
@@ -44,7 +43,6 @@ def read_picture(source: Source) -> Document:
 
 
 def has_tesseract() -> bool:
-    """Return True if tesseract is installed."""
     return shutil.which("tesseract") is not None
 
 
@@ -70,5 +68,4 @@ def _prepare(image: Image.Image) -> Image.Image:
 
 
 def read_sound(source: Source) -> Document:
-    """Return the size of a sound."""
     return Document(f"sound, {len(source.data)} bytes", [Part([Line(1, CANNOT_LISTEN)])])

@@ -37,7 +37,6 @@ def _prepare() -> None:
 
 
 def read_word(source: Source) -> Document:
-    """Return paragraphs and table rows of a Word document."""
     members = list_members(source)
     _prepare()
     from unstructured.partition.docx import partition_docx

@@ -20,7 +20,6 @@ MAX_PAGE_POINTS = 3_000  # of a side, for OCR; more than the largest poster
 
 
 def read(source: Source) -> Document:
-    """Return the pages of a PDF file."""
     import pdfplumber
     from pdfplumber.utils.exceptions import PdfminerException
     from pypdfium2 import PdfDocument, PdfiumError

@@ -31,7 +31,6 @@ _SEVEN_BIT = ("iso2022", "hz", "utf-7")  # whose bytes are valid utf-8, too
 
 
 def read(source: Source) -> Document:
-    """Return the lines of a text."""
     text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     return build_text_document(text, encoding)
 
@@ -47,7 +46,6 @@ def read_xml(source: Source) -> Document:
 
 
 def read_table(source: Source) -> Document:
-    """Return the rows of a table."""
     text, encoding = decode(source.data, source.name)
     delimiter, after_space = ",", False
     with suppress(csv.Error):  # its guess of the quote character is not used: an apostrophe in a few names misleads it
@@ -90,7 +88,6 @@ def read_json(source: Source) -> Document:
 
 
 def build_text_document(text: str, encoding: str, notes: list[str] | None = None) -> Document:
-    """Return a document of the text as it is written."""
     lines = split_lines(text)
     summary = f"text, {encoding}, {len(lines)} lines, {len(text)} characters"
     return Document(summary, [Part(lines)], notes or [])
