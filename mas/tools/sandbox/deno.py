@@ -45,8 +45,6 @@ None
 
 
 class DenoSession(Session):
-    """Session with worker.py in Pyodide."""
-
     name = DENO
     description = "Deno runs Python in WebAssembly (no pandas or numpy)"
 

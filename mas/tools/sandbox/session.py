@@ -164,7 +164,6 @@ class Session(ABC):
         return f"the code has ended the Python process ({how})"
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the code's process."""
         if self.process.poll() is None:
             with contextlib.suppress(OSError):
                 os.kill(self.code_pid, number)

@@ -14,8 +14,6 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class FetchedPage:
-    """Page that was fetched."""
-
     url: str
     title: str
     document: Document  # its summary says what it is, where and of when
@@ -23,8 +21,6 @@ class FetchedPage:
 
 @dataclass(frozen=True)
 class FoundPage:
-    """Page that a search found."""
-
     title: str
     url: str
     text: str  # Wikipedia: the page's first sentences; web search: what the page says about the query

@@ -91,7 +91,6 @@ def _choose_file_name(url: str, content_type: str) -> str:
 
 
 async def _fetch_page(url: str, settings: WebSettings) -> FetchedPage:
-    """Fetch a page and return its text."""
     host = urlsplit(url).hostname or url
     rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), list_blocked(settings))
     headers = {

@@ -47,7 +47,6 @@ async def tavily_tool(query: str) -> ToolResult:
 
 
 async def _search(query: str, settings: WebSettings) -> list[FoundPage]:
-    """Return the pages that Tavily finds."""
     if not settings.search_api_key:
         raise ToolError(f"{WHAT} is not available: {SEARCH_KEY_ENV} is not set; use another tool.")
     from tavily import AsyncTavilyClient  # type: ignore[import-untyped]

@@ -167,11 +167,9 @@ class Wikipedia:
         return None if not pages or pages[0].get("missing") or pages[0].get("invalid") else dict(pages[0])
 
     async def query(self, **parameters: str | int) -> _Answer:
-        """Return the API's answer to `action=query`."""
         return await self.ask({"action": "query", "format": "json", "formatversion": "2", **parameters})
 
     async def ask(self, parameters: Mapping[str, str | int]) -> _Answer:
-        """Return the API's answer."""
         api, settings = self._settings.wikipedia_api, self._settings
         reply = await send_request("GET", api, settings, self.name, self._rules, params=dict(parameters))
         if reply.status_code == 403:

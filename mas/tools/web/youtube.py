@@ -53,7 +53,6 @@ async def youtube_transcript_tool(url: str, page: int = 1, search: str | None = 
 
 
 def parse_video_id(url_or_id: str) -> str:
-    """Return the id of a video from its address or the id itself."""
     text = url_or_id.strip()
     found = _ID.fullmatch(text) or _ADDRESS.match(text)
     if found is None:
@@ -82,7 +81,6 @@ async def _fetch_transcript(video: str, settings: WebSettings) -> FetchedPage:
 
 
 def _fetch(video: str, http: "_GuardedHttp") -> tuple[str, list[str]]:
-    """Return a description of the transcript, and its lines."""
     available = list(api.YouTubeTranscriptApi(http_client=http).list(video))  # type: ignore[arg-type]  # by people first
     english = [each for each in available if str(each.language_code).lower().startswith("en")]
     chosen = [*english, *available][0]
