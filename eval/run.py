@@ -48,9 +48,11 @@ def _run_job(composed: DictConfig, add_to_sweep: "AddToSweep | None" = None) -> 
     if config.run.dir and not config.run.resume:
         check_free(Path(config.run.dir))
     prompts = config.check()
-    from eval.workflows.evaluate import Request, evaluate
+    from eval.execution.run_session import SessionRequest
+    from eval.workflows.evaluate import evaluate
 
-    return evaluate(Request(config, resolved, prompts, get_task_overrides(), add_to_sweep)).code
+    asked = SessionRequest(config=config, prompts=prompts, command=get_task_overrides(), resolved=resolved)
+    return evaluate(asked, add_to_sweep=add_to_sweep).code
 
 
 def _read_original(run: str, arguments: Sequence[str]) -> Sequence[str]:

@@ -101,7 +101,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     """Publish the candidate as `folder`, and warn of what it did not go through."""
     if candidate_id == PARENT:
         raise UserError(f"{PARENT} is the set that the run began with; choose a candidate, which --list shows.")
-    prompts, parent = tuning.get_prompts(candidate_id), tuning.read_parent()
+    prompts, parent = tuning.get_prompts(candidate_id), tuning.get_prompts(PARENT)
     leaks, splits = tuning.read_part("leaks").get(candidate_id), tuning.read_part("splits")
     provenance = build_provenance(
         tuning.info,

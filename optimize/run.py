@@ -35,7 +35,8 @@ def task(composed: DictConfig, given: Sequence[str]) -> int:
     config.check()
     from optimize.pipeline.tuning import tune
 
-    return tune(config)
+    _, code = tune(config)
+    return code
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 RESUME = "run.resume"
 MAX_EPOCHS = 1_000  # far more than anybody pays for; each answer to come is held in memory
 # Of one session, not of the run: never taken over from the command line that the run was started with.
-OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change")
+OF_THE_SESSION = (RESUME, "run.dir", "run.name", "run.retry_errors", "run.allow_config_change", "resume", "yes")
 # Options, or whole branches of them, that leave what is measured as it is.
 UNMEASURED = (
     *OF_THE_SESSION,

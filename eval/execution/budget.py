@@ -69,11 +69,7 @@ class BudgetSettings:
     seconds: float | None = None  # wall time of all sessions together
 
     def check(self) -> None:
-        """Check that every budget is positive.
-
-        Raises:
-            UserError: a budget is zero or negative.
-        """
+        """Check that every budget is positive, or raise a UserError."""
         for option in fields(self):
             value, expected = getattr(self, option.name), f"more than 0 {_UNITS[option.name]}, or null for no limit"
             require(value is None or value > 0, f"budget.{option.name}", value, expected)
@@ -131,14 +127,12 @@ class Budget:
     @property
     def refusal(self) -> str | None:
         """The sentence why requests or answers are refused; None if none was refused since the last `release`."""
-        _, message = self._refused_request or self._refused_answer or (None, None)
-        return message
+        return (self._refused_request or self._refused_answer or (None, None))[1]
 
     @property
     def refused_budget(self) -> str | None:
         """The name of the budget that refused, without `budget.`."""
-        name, _ = self._refused_request or self._refused_answer or (None, None)
-        return name
+        return (self._refused_request or self._refused_answer or (None, None))[0]
 
     def spend(self) -> Spend:
         """Return the spending so far, without the requests in flight."""
@@ -158,9 +152,7 @@ class Budget:
     def open_account(self, pay: Callable[[Payment], None], reflection: bool = False) -> "Account":
         """Return a `RunBudget` for the requests of one sample, or of the reflection.
 
-        Args:
-            pay: receives the payment of each request that was sent, including those the server refused for free.
-            reflection: the requests are the reflection's.
+        `pay` receives the payment of each request that was sent, including those the server refused for free.
         """
         return Account(self, self._reflection if reflection else self._system, pay)
 

@@ -5,12 +5,8 @@ console.print(Text("a name\\x1b[2J"))      # "a name\\ufffd[2J": no text of othe
 with RunProgress(66, console) as progress:
     progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.03, 48.0 s, about 4 min left, about $0.17 in all
 
-Progress is a live bar on a terminal with a line below it, and plain lines anywhere else (a file, CI).
-
-After a minute without a finished answer, and after two, four and so on, a line tells what happens to the requests:
-
-    no answer finished for 60 s: 2 model requests answered, 31 refused (429), 0 failed; 1 in flight, 15 waiting; the
-    refusals allow 0.5 requests a second
+Progress is a live bar on a terminal with a line below it, and plain lines anywhere else (a file, CI). After a minute
+without a finished answer, and after two, four and so on, a line tells what happens to the requests.
 """
 
 import threading
@@ -35,6 +31,7 @@ if TYPE_CHECKING:
 
 SILENCE_SECONDS = 60.0  # without a finished answer, until a line tells why
 LINE_INTERVAL_SECONDS = 1.0  # a plain line at most this often, so that a fast run does not flood a CI log
+SEARCH_LINE_SECONDS = 30.0  # the same of a search, which takes hours
 
 
 class Console(rich.console.Console):
@@ -89,34 +86,38 @@ class _LiveBar(Progress):
 
 
 class RunProgress:
-    """Counts finished records; `update` may be called from one thread or loop only."""
+    """Counts finished records. `update` may be called from one thread or loop at a time."""
 
     def __init__(
         self,
-        total: int,
+        total: int | None,
         console: Console,
         *,
         at_once: int = 1,
         list_traffic: Callable[[], Sequence[Traffic]] = list,
+        describe: Callable[[], str] | None = None,
     ) -> None:
         """
         Args:
-            total: of the answers to come: questions times epochs.
+            total: of the answers to come: questions times epochs; None: it is not known, as in a search.
             console: where to.
             at_once: answers that are under way at the same time.
             list_traffic: of the model's servers; called from another thread.
+            describe: returns the line of a search, in place of the counts; it is shown more rarely.
         """
         self._total, self._console, self._at_once, self._list_traffic = total, console, at_once, list_traffic
+        self._describe_search, self._line_seconds = describe, SEARCH_LINE_SECONDS if describe else LINE_INTERVAL_SECONDS
         self._done = self._correct = self._errors = self._scored = 0
         self._cost_usd, self._is_priced = 0.0, True
-        self._started, self._last_line = time.monotonic(), float("-inf")
+        self._started = time.monotonic()
+        self._last_line = self._started if describe else float("-inf")
         self._bar: Progress | None = None
         self._exited = threading.Event()
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
         if self._console.is_terminal:
-            self._bar = _LiveBar(BarColumn(), TimeElapsedColumn(), console=self._console)
+            self._bar = _LiveBar(BarColumn(), TimeElapsedColumn(), console=self._console, transient=self._total is None)
             self._bar.add_task(self._describe(""), total=self._total)
             self._bar.start()
         threading.Thread(target=self._watch, name="progress", daemon=True).start()
@@ -138,7 +139,7 @@ class RunProgress:
             self._is_priced &= not usage.unknown_cost_calls
         if self._bar:
             self._bar.update(self._bar.task_ids[0], completed=self._done, description=self._describe(""))
-        elif self._done >= self._total or time.monotonic() - self._last_line >= LINE_INTERVAL_SECONDS:
+        elif self._done == self._total or time.monotonic() - self._last_line >= self._line_seconds:
             self._last_line = time.monotonic()
             self._print(self._describe(f", {self._last_line - self._started:.1f} s"))
 
@@ -161,6 +162,9 @@ class RunProgress:
 
     def _describe(self, elapsed: str) -> str:
         """Return the counts, the time if it is not shown otherwise, and what is left by the answers so far."""
+        if self._describe_search is not None:
+            return f"  {self._describe_search()}"
+        assert self._total is not None, "of an evaluation"
         progress = projection.Progress(self._done, self._total, self._at_once)
         seconds, cost_usd = time.monotonic() - self._started, self._cost_usd if self._is_priced else None
         left = projection.format_projection(projection.project(progress, seconds, cost_usd))

@@ -29,10 +29,7 @@ _CLASSES: tuple[tuple[type[BaseException], str], ...] = (
     (dspy_errors.LMTimeoutError, "infrastructure"),
     (dspy_errors.LMInvalidRequestError, "internal"),  # a request that this server will never take: no passing fault
     (dspy_errors.LMUnsupportedFeatureError, "internal"),
-    (
-        dspy_errors.LMUnexpectedError,
-        "internal",
-    ),  # DSPy's wrapping of an exception that no model client is known to raise
+    (dspy_errors.LMUnexpectedError, "internal"),  # of an exception that no model client is known to raise
     (dspy_errors.LMError, "infrastructure"),
     (AgentUnavailableError, "infrastructure"),
     (AgentReplyError, "internal"),
@@ -62,10 +59,7 @@ class Failure:
 def describe_failure(error: BaseException, trace: Trace, agent: str | None = None) -> Failure:
     """Return the class and the place of the failure that ended the sample recorded in `trace`.
 
-    Args:
-        error: that ended it.
-        trace: of the sample.
-        agent: that failed, if the system knows; its work may have gone on to an answer that reports the failure.
+    `agent`: that failed, if the system knows; its work may have gone on to an answer that reports the failure.
     """
     component, details = agent or _component(trace), _describe_place(trace, error)
     if agent is not None:  # the workflow has gone on to its last step

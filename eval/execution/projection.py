@@ -7,27 +7,20 @@ format_projection(projected)                     # "about 4 min left, about $0.1
 Nothing is known at the start: the answers that finish first are the short ones, and as many again are under way.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LEAST_DONE = 3  # answers; fewer tell nothing
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """Answers of a session: finished, planned, and how many are under way at the same time."""
 
     done: int
     total: int
     at_once: int = 1
 
-    @property
-    def is_telling(self) -> bool:
-        """Return whether enough answers are finished: as many as run at once, or half of them."""
-        return self.done >= max(_LEAST_DONE, min(self.at_once, self.total // 2))
 
-
-@dataclass(frozen=True)
-class Projection:
+class Projection(NamedTuple):
     """Estimates; None: not known yet."""
 
     eta_seconds: float | None
@@ -44,7 +37,7 @@ def project(progress: Progress, elapsed_seconds: float, cost_usd: float | None) 
     """
     if progress.done >= progress.total:
         return Projection(0.0, cost_usd)
-    if not progress.is_telling:
+    if progress.done < max(_LEAST_DONE, min(progress.at_once, progress.total // 2)):  # as many as run at once, or half
         return Projection(None, None)
     share = (progress.total - progress.done) / progress.done
     return Projection(elapsed_seconds * share, None if cost_usd is None else cost_usd * (1 + share))

@@ -1,8 +1,9 @@
-"""One session of a run: what its folder keeps before the first sample, its caches and budget, and its records.
+"""One session of a run, of evaluating as of tuning: its folder, its program, its budget, and how it stops and ends.
 
-recorder = begin_session(folder, store, info, samples, prompts)
-reason = RunSession(config, recorder, folder, logs, console, stop).run(executor, pending)     # None: nothing is left
-recorder.end(reason)
+with open_session(SessionRequest(kind="eval", name="gaia", config=config, …), output) as session:
+    session.begin(info, samples)
+    reason = session.run(pending)       # None: all of them were answered
+    session.end(reason)
 """
 
 import asyncio
@@ -11,100 +12,203 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
-from eval.config.evaluation import EvalConfig
-from eval.execution.budget import Budget, BudgetSettings, Spend
-from eval.execution.console import Console, RunProgress
-from eval.execution.executors.contract import Executor, PendingSample, SampleHooks
-from eval.execution.executors.local import relax_gc, run_side_by_side
+from eval.config.evaluation import EvalConfig, LocalSettings
+from eval.config.tracking import remove_passwords
+from eval.execution.budget import REFLECTION, Budget, BudgetSettings, Spend, read_earlier_spend
+from eval.execution.console import MissingServices, Output, RunProgress
+from eval.execution.executors.contract import Answering, Executor, PendingSample, SampleHooks
+from eval.execution.executors.local import LocalExecutor, relax_gc, run_side_by_side
+from eval.execution.runner import add_unseen_usage
 from eval.execution.termination import StopController
-from eval.execution.usage import add_unseen_usage
-from eval.runs.call_log import CallLog, RunResults, open_shared_cache
-from eval.runs.folder import keep_prompts, read_kept_prompts
-from eval.runs.logs import AnswerLog, RunLogs, measure_peak_memory_mb
+from eval.runs.call_log import CallLog, RunResults, SampleResults, open_shared_cache
+from eval.runs.folder import DATABASE, keep_prompts, make_run_folder, read_kept_prompts, read_origin
+from eval.runs.logs import AnswerLog, RunLogs, log_parts, measure_peak_memory_mb
 from eval.runs.own_runs import note_run
 from eval.runs.record import PlannedQuestion, Record
-from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, dump_config, find_tuning_use
-from eval.runs.store import RunStore, StoreError
-from mas.prompt_sets.prompt_set import PromptSet
+from eval.runs.run_info import (
+    SILENT,
+    RunInfo,
+    RunState,
+    SessionInfo,
+    TaskInfo,
+    dump_config,
+    find_tuning_use,
+    list_offered_tools,
+    select_run_overrides,
+)
+from eval.runs.store import RunStore, StoreError, list_pending
+from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Payment, SampleContext, SampleKey
+from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, SampleLimits, ToolResults
+from mas.system import Resources, list_critics, read_program_digest
 
 Execution = Callable[[], Coroutine[object, object, None]]  # answers the samples of a session
 
 
-def begin_session(
-    folder: Path,
-    store: RunStore,
-    info: RunInfo,
-    samples: Sequence[Sample],
-    prompts: PromptSet | None = None,
-    changes: Mapping[str, str] | None = None,
-) -> "SessionRecorder":
-    """Write everything that a run's folder keeps before the first sample: plan, configuration, prompts, info.
+@dataclass(frozen=True, kw_only=True)
+class SessionRequest:
+    """Checked command line of a run."""
 
-    Args:
-        folder: of the run.
-        store: of the run, open for writing.
-        info: of the run as of now.
-        samples: that the run is to answer.
-        prompts: of this session.
-        changes: in which its configuration differs from the one before, on purpose: option → "old → new".
+    config: EvalConfig
+    prompts: PromptSet | None
+    command: Sequence[str] = ()  # the overrides as typed
+    samples: Sequence[Sample] = ()  # all that the program may answer
+    resolved: Mapping[str, object] = field(default_factory=dict)  # the configuration, from which workers build it
+    kind: Literal["eval", "optimize"] = "eval"  # folder under outputs/ of a new run
+    name: str = ""  # part of the name of that run's folder
+    resumed: Path | None = None  # folder of the run that is resumed
+
+
+@contextmanager
+def open_session(request: SessionRequest, output: Output) -> Iterator["Session"]:
+    """Build the program, then make the folder of the run, or take that of a resumed one, and lock it.
+
+    In this order, a mistake in the program leaves no folder behind.
 
     Raises:
-        StoreError, OSError: the folder cannot be written.
+        UserError: the program cannot be built, the folder cannot be written, or another process uses it.
     """
-    planned = [PlannedQuestion.of(sample) for sample in samples]
-    if planned != store.read_plan():  # of this run, or of a process that died before its run began
-        store.write_plan(planned, replace=True)
-    (folder / "config.yaml").write_text(dump_config(info.config), encoding="utf-8")
-    before = store.read_info()
-    names = keep_prompts(folder, before.prompts, prompts) if prompts else before.prompts
-    sets = [*read_kept_prompts(folder, names).values()]  # a resumed run may have had others before
-    sets += [prompts] if prompts else []  # the copies do not say whether it was edited
-    use = find_tuning_use(sets, planned, info.task.file_sha256, before)
-    return SessionRecorder(store, replace(info, prompts=names, tuning_use=use), changes or {})
+    config, missing = request.config, MissingServices(request.config)
+    with missing.open_resources() as resources, ExitStack() as stack:
+        executor = _create_executor(request, resources, stack)
+        folder = request.resumed or make_run_folder(request.kind, request.name, config.run.dir)
+        try:
+            store = stack.enter_context(RunStore(folder / DATABASE, redact=config.redact))
+        except StoreError as error:
+            raise UserError(f"{error}.") from error
+        stop = StopController.of(config.run, lambda line: output.print(line, error=True))
+        session = Session(request, executor, store, stop, output, stack)
+        session.missing = missing
+        yield session
 
 
-class SessionRecorder:
-    """Course of one session, kept in the run's store.
+def _create_executor(request: SessionRequest, resources: Resources, stack: ExitStack) -> Executor:
+    """Return what answers the samples, with its program built; `stack` ends the connection to a cluster."""
+    config, prompts = request.config, request.prompts
+    local = LocalExecutor(config, prompts, resources)
+    if isinstance(config.executor, LocalSettings):
+        return local
+    from eval.execution.executors.cluster.connection import open_cluster
 
-    recorder = SessionRecorder(store, info, changes={})     # the store has the info, and one session more
-    recorder.end(None)
+    cluster = stack.enter_context(open_cluster(config, request.resolved, request.samples))
+    from eval.execution.executors.cluster.ray_executor import RayExecutor  # loads Ray, once its environment is set
+
+    return RayExecutor(local.program, config, prompts, request.resolved, cluster)
+
+
+def describe_run(request: SessionRequest, stored: dict[str, Any], task: TaskInfo) -> RunInfo:
+    """Return what is known of a run of either kind before it begins; `stored`: its configuration without secrets."""
+    config, prompts = request.config, request.prompts
+    overrides = map(remove_passwords, select_run_overrides(request.command))
+    return RunInfo(
+        config=stored,
+        task=task,
+        system=config.system.name,
+        model=config.model_name,
+        simulated=config.simulated,
+        prompts_sha256=digest(prompts) if prompts else "",
+        critics=list_critics(config.system),
+        origin=read_origin(),
+        program_sha256=read_program_digest(config.system),
+        command=[each for each in overrides if config.redact(each) == each],  # a secret is given again when resuming
+    )
+
+
+class Session:
+    """One session of a run, from its first entry in the run's folder to its last. Created by `open_session`.
+
+    What `begin` opens is there until the block ends.
     """
 
-    def __init__(self, store: RunStore, info: RunInfo, changes: Mapping[str, str]) -> None:
-        """Write the run's info and the beginning of a session.
+    info: RunInfo
+    state: RunState  # the course of the run, with this session
+    answers: AnswerLog
+    budget: Budget
+    missing: MissingServices | None = None
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        executor: Executor,
+        store: RunStore,
+        stop: StopController,
+        output: Output,
+        stack: ExitStack,
+    ) -> None:
+        """`stop`: runs that end together share one. `stack`: closes what is opened."""
+        self.config, self.prompts, self.executor = request.config, request.prompts, executor
+        self.program, self.store, self.folder = executor.program, store, store.path.parent
+        self.stop, self.output, self._stack = stop, output, stack
+        self.call_log = CallLog(store, request.config.secrets())
+
+    def begin(
+        self,
+        info: RunInfo,
+        questions: Sequence[Sample] = (),
+        changes: Mapping[str, str] | None = None,
+        budget: BudgetSettings | None = None,
+    ) -> None:
+        """Write everything that a run's folder keeps before the first sample, and open logs and budget.
 
         Args:
-            store: of the run.
-            info: as of now; the run's id, the time of its first session and its sweep are those that the store has.
-            changes: in which this session's configuration differs from the one before, on purpose.
+            info: of the run as of now; id, beginning and sweep are those that the store has.
+            questions: that the run is to answer; none in tuning, whose phases choose them.
+            changes: in which its configuration differs from the one before, on purpose: option → "old → new".
+            budget: of a tuning run.
 
         Raises:
-            StoreError: the store cannot be written.
+            UserError: the budget of an evaluation is used up.
+            StoreError, OSError: the folder cannot be written.
         """
+        store, config, prompts = self.store, self.config, self.prompts
         before, now, state = store.read_info(), _now(), _close_silent_session(store)
-        self.store = store
+        self.budget = self._open_budget(budget, state.wall_seconds)
+        planned = [PlannedQuestion.of(sample) for sample in questions]
+        if planned != store.read_plan():  # of this run, or of a process that died before its run began
+            store.write_plan(planned, replace=True)
+        (self.folder / "config.yaml").write_text(dump_config(info.config), encoding="utf-8")
+        names = keep_prompts(self.folder, before.prompts, prompts) if prompts else before.prompts
+        sets = [*read_kept_prompts(self.folder, names).values()]  # a resumed run may have had others before
+        sets += [prompts] if prompts else []  # the copies do not say whether it was edited
         self.info = replace(
             info,
             run_id=before.run_id or info.run_id or uuid.uuid4().hex[:12],
             started_at=before.started_at or now,
             sweep=info.sweep or before.sweep,
+            prompts=names,
+            tuning_use=find_tuning_use(sets, planned, info.task.file_sha256, before),
+            tools=list_offered_tools(self.program),
         )
-        session = SessionInfo(now, pid=os.getpid(), host=socket.gethostname(), changes=dict(changes))
+        session = SessionInfo(now, pid=os.getpid(), host=socket.gethostname(), changes=dict(changes or {}))
         self.state = replace(state, sessions=[*state.sessions, session], finished=False)
         self._began, self._seconds_before = time.monotonic(), state.wall_seconds
-        note_run(self.info.run_id, store.path.parent, info.command or ())
+        note_run(self.info.run_id, self.folder, info.command or ())
         store.write_info(self.info)
         store.write_state(self.state)
+        logs = self._stack.enter_context(RunLogs(self.folder, config.secrets(), config.log))
+        self.answers = AnswerLog(logs, self.stop.stop_now)
+        log_parts(logs.entry_point, info.system, info.config, prompts, self.program)
+        if self.missing is not None:
+            self.missing.report(self.output.print)
+
+    def _open_budget(self, limits: BudgetSettings | None, seconds: float) -> Budget:
+        if limits is not None:
+            searched = self.store.read_result("search") or {}  # its answers count once it is finished: not repeated
+            earlier = read_earlier_spend(self.call_log, seconds)
+            return Budget(limits, replace(earlier, metric_calls=searched.get("metric_calls", 0)))
+        usd, spent = self.config.run.max_cost_usd, self.store.cost_usd() + self.call_log.sum_total().known_cost_usd
+        if usd is not None and spent >= usd:
+            raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={usd:g}; give it more.")
+        return Budget(BudgetSettings(metric_calls=None, usd=usd), Spend(cost_usd=spent), self.stop.stop_now)
 
     def update(self, **changes: Any) -> None:
         """Change fields of the run's state."""
@@ -120,6 +224,98 @@ class SessionRecorder:
             finished=stopped is None,
             wall_seconds=self._seconds_before + time.monotonic() - self._began,
         )
+
+    def open_context(self, key: SampleKey, shared_cache: ReplyLog | None = None) -> SampleContext:
+        """Return limits, budget and kept replies of an answer, or of tuning's reflection."""
+        config, is_tuning = self.config, self.info.tuning is not None
+
+        def pay(payment: Payment) -> None:
+            if is_tuning or not payment.refused:
+                self.call_log.pay(key, payment)
+
+        account, replies = self.budget.open_account(pay, key == REFLECTION), self.call_log.for_sample(key)
+        limits = SampleLimits() if key == REFLECTION else config.limits
+        results: ToolResults | None = RunResults(self.store, config.redact) if config.cache.tools == "run" else None
+        if is_tuning:
+            results = SampleResults(replies)
+        return SampleContext(key, limits, account, replies, shared_cache, results)
+
+    def open_answering(self) -> Answering:
+        """Return what answers the samples of the session."""
+        is_search = self.info.tuning is not None
+        hooks = SampleHooks(self.folder, self.answers, self.call_log.read_replies, is_search)
+        return self.executor.open(self.info, hooks, self.stop)
+
+    def list_pending(self, retry_errors: bool) -> list[SampleKey]:
+        """Return the planned samples without a final record."""
+        ids = [planned.id for planned in self.store.read_plan()]
+        return list_pending(ids, self.config.run.epochs, self.store.read_last_attempts(), retry_errors)
+
+    def run(self, pending: Sequence[PendingSample], after_first: Callable[[Record], None] | None = None) -> str | None:
+        """Answer samples, and keep each record at once.
+
+        Args:
+            pending: samples to run.
+            after_first: called after the first sample, which then is run alone; it may stop the run.
+
+        Returns:
+            Why the run stopped before its end; None: it did not.
+        """
+        at_once, traffic = self.config.run.concurrency, self.config.list_traffic
+        with (
+            RunProgress(len(pending), self.output.console, at_once=at_once, list_traffic=traffic) as progress,
+            self.open_execution(pending, progress.update, after_first) as execute,
+        ):
+            return run_to_end([execute], self.stop)
+
+    @contextmanager
+    def open_execution(
+        self,
+        pending: Sequence[PendingSample],
+        show: Callable[[Record], None],
+        after_first: Callable[[Record], None] | None = None,
+    ) -> Iterator[Execution]:
+        """Open what the samples use and yield the execution, to be awaited inside.
+
+        Args:
+            pending: samples to run.
+            show: called with each finished record.
+            after_first: see `run`.
+        """
+
+        def keep(record: Record) -> None:
+            record.usage = add_unseen_usage(record, self.call_log.sum_paid(record.key))
+            self.store.write(record, forget=True)
+            show(record)
+            self.answers.finish(record)
+
+        async def execute() -> None:
+            answering, rest = self.open_answering(), pending
+
+            def open_context(key: SampleKey) -> SampleContext:
+                return self.open_context(key, shared_cache)
+
+            async def answer(sample: Sample, key: SampleKey) -> Record:
+                return (await answering.answer(None, sample, key, open_context)).record
+
+            def keep_first(record: Record) -> None:
+                keep(record)
+                if after_first is not None:
+                    after_first(record)
+
+            try:
+                if after_first is not None:
+                    await run_side_by_side(answer, pending[:1], keep_first, self.stop, 1)
+                    rest = pending[1:]
+                await run_side_by_side(answer, rest, keep, self.stop, self.config.run.concurrency)
+            finally:
+                await answering.close()
+
+        with open_shared_cache(self.config.cache) as shared_cache:
+            self.update(unfinished=None)
+            yield execute
+            paid = self.call_log.sum_total()
+            self.update(unfinished=vars(paid) if paid.lm_calls else None)
 
 
 def _close_silent_session(store: RunStore) -> RunState:
@@ -139,117 +335,6 @@ def _close_silent_session(store: RunStore) -> RunState:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
-
-
-def read_spent_usd(store: RunStore) -> float:
-    """Return what the run has paid in all its sessions, as far as it is known; for samples without a record, too."""
-    return store.cost_usd() + CallLog(store).sum_total().known_cost_usd
-
-
-class RunSession:
-    """One session of a run: opens its caches, hands its samples to an executor, and keeps each record at once.
-
-    session = RunSession(config, recorder, folder, logs, console, stop)
-    reason = session.run(executor, pending)            # None: all of them were answered
-    """
-
-    def __init__(
-        self,
-        config: EvalConfig,
-        recorder: SessionRecorder,
-        folder: Path,
-        logs: RunLogs,
-        console: Console,
-        stop: StopController,
-    ) -> None:
-        """`stop`: by the limits in `config.run`; runs that end together share one."""
-        self.config, self.recorder, self.store, self.folder = config, recorder, recorder.store, folder
-        self.console, self.stop = console, stop
-        self.answers = AnswerLog(logs, stop.stop_now)
-        limits = BudgetSettings(metric_calls=None, usd=config.run.max_cost_usd)
-        self.budget = Budget(limits, Spend(cost_usd=read_spent_usd(self.store)), self.stop.stop_now)
-
-    def run(
-        self,
-        executor: Executor,
-        pending: Sequence[PendingSample],
-        after_first: Callable[[Record], None] | None = None,
-    ) -> str | None:
-        """Run the samples.
-
-        Args:
-            executor: of the run's program.
-            pending: samples to run.
-            after_first: called after the first sample, which then is run alone; it may stop the run.
-
-        Returns:
-            Why the run stopped before its end; None: it did not.
-        """
-        at_once, traffic = self.config.run.concurrency, self.config.list_traffic
-        with (
-            RunProgress(len(pending), self.console, at_once=at_once, list_traffic=traffic) as progress,
-            self.open_execution(executor, pending, progress.update, after_first) as execute,
-        ):
-            return run_to_end([execute], self.stop)
-
-    @contextmanager
-    def open_execution(
-        self,
-        executor: Executor,
-        pending: Sequence[PendingSample],
-        show: Callable[[Record], None],
-        after_first: Callable[[Record], None] | None = None,
-    ) -> Iterator[Execution]:
-        """Open what the samples use and yield the execution, to be awaited inside.
-
-        Args:
-            executor: of the run's program.
-            pending: samples to run.
-            show: called with each finished record.
-            after_first: see `run`.
-        """
-        config, call_log = self.config, CallLog(self.store, self.config.secrets())
-        results = RunResults(self.store, config.redact) if config.cache.tools == "run" else None
-        with open_shared_cache(config.cache) as shared_cache:
-            self.recorder.update(unfinished=None)
-
-            def open_context(key: SampleKey) -> SampleContext:
-                def pay(payment: Payment) -> None:
-                    if not payment.refused:
-                        call_log.pay(key, payment)
-
-                account, replies = self.budget.open_account(pay), call_log.for_sample(key)
-                return SampleContext(key, config.limits, account, replies, shared_cache, results)
-
-            def keep(record: Record) -> None:
-                record.usage = add_unseen_usage(record, call_log.sum_paid(record.key))
-                self.store.write(record, forget=True)
-                show(record)
-                self.answers.finish(record)
-
-            async def execute() -> None:
-                hooks = SampleHooks(self.folder, self.answers, call_log.read_replies)
-                answering, rest = executor.open(self.recorder.info, hooks, self.stop), pending
-
-                async def answer(sample: Sample, key: SampleKey) -> Record:
-                    return (await answering.answer(None, sample, key, open_context)).record
-
-                def keep_first(record: Record) -> None:
-                    keep(record)
-                    if after_first is not None:
-                        after_first(record)
-
-                try:
-                    if after_first is not None:
-                        await run_side_by_side(answer, pending[:1], keep_first, self.stop, 1)
-                        rest = pending[1:]
-                    await run_side_by_side(answer, rest, keep, self.stop, config.run.concurrency)
-                finally:
-                    await answering.close()
-
-            yield execute
-            paid = call_log.sum_total()
-            self.recorder.update(unfinished=vars(paid) if paid.lm_calls else None)
 
 
 def run_to_end(executions: Sequence[Execution], stop: StopController) -> str | None:

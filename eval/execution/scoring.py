@@ -35,10 +35,6 @@ class Scoring:
         """Fill in the record's score, or the error of the scorer; of an extra one, its entry in `extra_scores`.
 
         Rows in error never reach a scorer: a gold answer of `inf` or `none` would call them right.
-
-        Args:
-            record: of the answer.
-            tags: of the sample, which a metric of DSPy may read.
         """
         if record.target is None or (record.error is not None and not (self.extra and record.error_class == SCORER)):
             return

@@ -18,12 +18,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Self
 
 from eval.cli.command import handle_signals
 from eval.runs.record import Record
 from eval.runs.store import RETRIED
 from mas.runtime.event_loop import background_loop
 from mas.runtime.terminal import print_line
+
+if TYPE_CHECKING:
+    from eval.config.evaluation import RunSettings
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
 MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
@@ -44,10 +48,6 @@ class RunStoppedError(Exception):
         self.options = options
 
 
-def print_to_stderr(line: str) -> None:
-    print_line(line, error=True)
-
-
 def _start_timer(seconds: float, function: Callable[[], None]) -> threading.Timer:
     timer = threading.Timer(seconds, function)
     timer.daemon = True
@@ -64,7 +64,7 @@ class StopController:
         max_errors: float | None = None,
         max_seconds: float | None = None,
         max_same_errors: int | None = None,
-        say: Callable[[str], None] = print_to_stderr,
+        say: Callable[[str], None] = lambda line: print_line(line, error=True),
     ) -> None:
         self.reason: str | None = None  # the first one given; None: the run continues
         self.interrupted = False  # by a signal: a multirun must not start its next job either
@@ -77,6 +77,11 @@ class StopController:
         self._drain_timer: threading.Timer | None = None
         self._ends_at: float | None = None  # time of the loop at which `max_seconds` are over
         self._waiting_ended_at: float | None = None  # time.monotonic(); None: somebody waits for the run
+
+    @classmethod
+    def of(cls, run: "RunSettings", say: Callable[[str], None]) -> Self:
+        """Return one with the limits of a run's settings; `say`: shows a line."""
+        return cls(run.drain_seconds, run.max_errors, run.max_seconds, run.max_same_errors, say)
 
     def drain(self, reason: str) -> None:
         """Start nothing new and let what is in flight finish, for at most `drain_seconds`."""
@@ -101,7 +106,7 @@ class StopController:
         self._cancel()
 
     def observe(self, record: Record) -> None:
-        """Stop if a sample that has just been finished is a reason to."""
+        """Stop if a finished sample is a reason to."""
         self._finished += 1
         same = self._same_errors.observe(record)
         if record.error is None:
@@ -120,7 +125,7 @@ class StopController:
         return handle_signals(self._on_signal)
 
     def end_waiting(self) -> None:
-        """Note that nothing is waited for any longer, and the run's files are written next: see `_on_signal`."""
+        """Note that nothing is waited for any longer, and the run's files are written next."""
         if self._waiting_ended_at is None:
             self._waiting_ended_at = time.monotonic()
 
@@ -128,9 +133,8 @@ class StopController:
         """Drain at the first signal, cancel at the second.
 
         Raises:
-            KeyboardInterrupt: a third signal, or one with nothing in flight; the argument is its name. Nothing is
-                waited for any longer. Whoever awaits the run still writes its files; meanwhile, for some seconds,
-                further signals are ignored, for a user who wants to end the run often sends several.
+            KeyboardInterrupt: a third signal, or one with nothing in flight; the argument is its name. Whoever awaits
+                the run still writes its files; for some seconds further signals are ignored.
         """
         self.interrupted = True
         self._signals += 1
@@ -213,10 +217,7 @@ class StopController:
 
 
 def exceeds_errors(errors: int, finished: int, max_errors: float | None) -> bool:
-    """Return whether a run is hopeless.
-
-    From 1 on `max_errors` is the number of errors to stop at; below, the share of the finished samples that may fail.
-    """
+    """Return whether a run is hopeless; `max_errors`: from 1 on a number, below the share that may fail."""
     if max_errors is None:
         return False
     if max_errors >= 1:
@@ -229,7 +230,6 @@ def describe_quota(record: Record) -> str:
 
 
 def is_server_failure(record: Record) -> bool:
-    """Return whether the server could not be reached, or failed, after all retries."""
     return record.error_class in RETRIED
 
 
@@ -237,8 +237,7 @@ class SameErrors:
     """Detects a run that cannot succeed: its first answers all fail in the same way. Not thread-safe."""
 
     def __init__(self, max_same_errors: int | None) -> None:
-        """`max_same_errors`: the number that is enough; None: no number is."""
-        self._max = max_same_errors
+        self._max = max_same_errors  # None: no number is enough
         self._first: tuple[str | None, ...] | None = None
         self._n_same = 0
 
@@ -259,12 +258,7 @@ class FailuresInARow:
     """Detects a server that is down from the answers it failed in a row. Not thread-safe."""
 
     def __init__(self, concurrency: int, always_failing: int = 0) -> None:
-        """Set the thresholds.
-
-        Args:
-            concurrency: answers at once, all of which fail together.
-            always_failing: questions that the server may fail each time without being considered down.
-        """
+        """`concurrency`: answers that fail together. `always_failing`: questions that a server may fail each time."""
         self._max_first = max(MIN_FAILURES, 2 * concurrency)
         self._max_repeated = max(MIN_FAILURES, always_failing + 1)
         self._first = 0  # failures of a first attempt
@@ -285,7 +279,7 @@ class FailuresInARow:
         return self._describe(self._max_first)
 
     def find_at_end(self) -> str | None:
-        """Return the reason why work that has ended was ended by the server: it failed the last answers."""
+        """Return why the server may have ended work that has ended: it failed the last answers."""
         return self._describe(MIN_FAILURES_AT_END)
 
     def _describe(self, least: int) -> str | None:

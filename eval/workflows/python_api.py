@@ -154,7 +154,7 @@ def evaluate(
         UserError: a mistake, found before anything is spent.
         KeyboardInterrupt: the run was interrupted; its folder keeps what is finished.
     """
-    from eval.workflows.evaluate import Request
+    from eval.execution.run_session import SessionRequest
     from eval.workflows.evaluate import evaluate as run_evaluation
 
     with ExitStack() as stack, report_mistakes():
@@ -168,7 +168,8 @@ def evaluate(
         resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
         output = KeptOutput(progress)
         try:
-            ended = run_evaluation(Request(config, resolved, config.check(), overrides), output)
+            asked = SessionRequest(config=config, prompts=config.check(), command=overrides, resolved=resolved)
+            ended = run_evaluation(asked, output)
         except InterruptedRunError as interrupt:
             raise KeyboardInterrupt(str(interrupt) or " ".join(output.lines)) from interrupt
     if ended.summary is None:
@@ -261,14 +262,12 @@ def list_overrides(
     """
     if isinstance(options, str):
         raise UserError(f"options={options!r} is a text; give a list of options: [{options!r}].")
-    overrides = _describe_program(stack, program, model)
+    overrides, system = _describe_program(stack, program, model, options)
     overrides += _choose_model(model)
     overrides += _describe_scorer(stack, scorer)
     given = {read_option_name(each) for each in options}
-    if model is None and "system.needs_model" not in given:
-        _check_own_models(overrides)
-    overrides += _describe_samples(stack, samples, [*overrides, *options])
-    overrides += ["tracking=off"]
+    named = given | {read_option_name(each) for each in overrides}
+    overrides += [*_describe_samples(stack, samples, named, system), "tracking=off"]
     return [each for each in overrides if read_option_name(each) not in given] + list(options)
 
 
@@ -276,41 +275,55 @@ def _choose_model(model: str | None) -> list[str]:
     return [f"model={model}"] if model else []
 
 
-def _describe_program(stack: ExitStack, program: object, model: str | None) -> list[str]:
+def _describe_program(
+    stack: ExitStack, program: object, model: str | None, options: Sequence[str]
+) -> tuple[list[str], System | None]:
+    """Return the options that name the program, and its system if that is a DSPy program.
+
+    Raises:
+        UserError: it is no program.
+    """
     if isinstance(program, str) and ":" not in program:
-        return [f"system={program}"]
+        overrides = [f"system={program}"]
+        return overrides, _build_system([*overrides, *options]) if program == "dspy" else None
     if isinstance(program, str):
-        target, name, is_module = program, program.rpartition(":")[2], _names_dspy_program(program)
-    else:
-        if not callable(program):
-            raise UserError(
-                f"{name_type(program)} is no program; give a dspy.Module, a function of the question, or "
-                '"package.module:name".'
-            )
-        name, is_module = getattr(program, "__name__", type(program).__name__), _is_dspy_program(program)
+        target, name = program, program.rpartition(":")[2]
+    elif callable(program):
+        name = getattr(program, "__name__", type(program).__name__)
         target = stack.enter_context(name_object(program, name))
-    return [
-        f"system={'dspy' if is_module else 'callable'}",
+    else:
+        raise UserError(
+            f"{name_type(program)} is no program; give a dspy.Module, a function of the question, or "
+            '"package.module:name".'
+        )
+    overrides = [
         format_override("system.target", target),
         format_override("system.needs_model", model is not None),
         format_override("run.name", name),
     ]
+    system = None
+    if isinstance(program, str) or _is_dspy_program(program):
+        system = _build_system(["system=dspy", *overrides, *options])
+    if system is not None and isinstance(program, str) and _is_function(system, overrides):
+        system = None
+    return [f"system={'dspy' if system else 'callable'}", *overrides], system
 
 
-def _check_own_models(overrides: Sequence[str]) -> None:
-    """Check that a DSPy program has language models of its own.
+def _is_function(system: System, overrides: Sequence[str]) -> bool:
+    """Return whether a target is a function, and no DSPy program; load it.
 
     Raises:
-        UserError: one of its predictors has none.
+        UserError: it is neither.
     """
-    if "system=dspy" not in overrides or sys.modules["dspy"].settings.lm is not None:
-        return
-    loaded = getattr(_build_system(overrides), "loaded", None)
-    if without := [name for name, each in getattr(loaded, "predictors", {}).items() if each.lm is None]:
-        raise UserError(
-            f'the program has no language model ({", ".join(without)}): give model=…, such as model="gpt-4o-mini", or '
-            "one of DSPy's own with dspy.configure(lm=…)."
-        )
+    try:
+        agent_names(system)
+        return False
+    except UserError as error:
+        try:
+            _build_system(["system=callable", *overrides]).check()
+        except UserError:
+            raise error from None
+    return True
 
 
 def _is_dspy_program(program: Callable[..., object]) -> bool:
@@ -324,24 +337,6 @@ def _is_dspy_program(program: Callable[..., object]) -> bool:
         return not inspect.signature(program).parameters
     except (TypeError, ValueError):
         return False
-
-
-def _names_dspy_program(target: str) -> bool:
-    """Return whether a target is a program of `system=dspy`, and not a function of `system=callable`.
-
-    Raises:
-        UserError: it is neither.
-    """
-    parts = {name: [f"system={name}", format_override("system.target", target)] for name in ("dspy", "callable")}
-    try:
-        agent_names(_build_system(parts["dspy"]))  # loads it
-    except UserError as error:
-        try:
-            _build_system(parts["callable"]).check()
-        except UserError:
-            raise error from None
-        return False
-    return True
 
 
 def _build_system(overrides: Sequence[str]) -> System:
@@ -359,7 +354,7 @@ def _describe_scorer(stack: ExitStack, scorer: str | ScorerFunction) -> list[str
     return ["scorer=function", format_override("scorer.target", scorer)]
 
 
-def _describe_samples(stack: ExitStack, samples: object, overrides: Sequence[str]) -> list[str]:
+def _describe_samples(stack: ExitStack, samples: object, named: set[str], system: System | None) -> list[str]:
     if isinstance(samples, str | Path):
         path = Path(samples)
         if isinstance(samples, str) and not path.exists() and (CONF / "data" / f"{samples}.yaml").is_file():
@@ -368,7 +363,7 @@ def _describe_samples(stack: ExitStack, samples: object, overrides: Sequence[str
     rows, given = _list_rows(samples)
     target = stack.enter_context(name_object(rows, "samples"))
     found = ["data=in_memory", format_override("data.target", target)]
-    return found + _choose_columns(rows, given, overrides)
+    return found + _choose_columns(rows, given, named, system)
 
 
 def _list_rows(samples: object) -> tuple[list[object], list[str]]:
@@ -387,11 +382,10 @@ def _list_rows(samples: object) -> tuple[list[object], list[str]]:
     return [row.toDict() for row in rows], [name for name in first.keys() if name in inputs]  # noqa: SIM118
 
 
-def _choose_columns(rows: Sequence[object], given: Sequence[str], overrides: Sequence[str]) -> list[str]:
+def _choose_columns(rows: Sequence[object], given: Sequence[str], names: set[str], system: System | None) -> list[str]:
     """Return the options that map the keys of the rows to the fields of a DSPy program, as far as they are clear."""
-    names = {read_option_name(each) for each in overrides}
     first = rows[0] if isinstance(rows[0], Mapping) else {}
-    loaded = getattr(_build_system(overrides), "loaded", None)
+    loaded = getattr(system, "loaded", None)
     taken = list(given) or [name for name in getattr(loaded, "inputs", ()) if name in first and name != "file"]
     if "data.inputs" in names or not taken:
         return []

@@ -9,7 +9,7 @@ Nothing heavy is imported here: a finished run is shown again in a moment, howev
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,10 +31,6 @@ _SHOWN = 10  # differences in one sentence
 def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
     """Return the command line that a run was started with, as far as a later session takes it over.
 
-    Args:
-        run: its name.
-        arguments: given now.
-
     Raises:
         UserError: there is no such run, or it was made elsewhere and its options are not typed.
     """
@@ -49,16 +45,10 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
     if why := info.describe_gold():
         raise UserError(f"{RESUME}={run}: {why}; start the proof again.")
     with refuse_unreadable(folder):
-        return read_stored_command(folder, arguments, f"{RESUME}={run}", "python eval/run.py", select_run_overrides)
+        return read_stored_command(folder, arguments, f"{RESUME}={run}", "python eval/run.py")
 
 
-def read_stored_command(
-    folder: Path,
-    arguments: Sequence[str],
-    option: str,
-    program: str,
-    select: Callable[[Sequence[str]], list[str]],
-) -> list[str]:
+def read_stored_command(folder: Path, arguments: Sequence[str], option: str, program: str) -> list[str]:
     """Return the command line that a run, also a tuning run, was started with.
 
     Args:
@@ -66,11 +56,9 @@ def read_stored_command(
         arguments: given now.
         option: that names the run, as typed.
         program: that the user started.
-        select: returns the part of a command line that a later session takes over.
 
     Raises:
-        UserError: only memory held a part of the run, it never began, or it was made elsewhere and its options are not
-            typed.
+        UserError: only memory held a part of the run, it never began, or it was made elsewhere.
     """
     info = read_run_info(folder)
     if parts := list_in_memory(info.config):
@@ -81,8 +69,8 @@ def read_stored_command(
     if info.command is None and not info.tuning:
         raise UserError(f"{option}: that run ended before it began; start a new one.")
     if (own := read_command(info.run_id, folder)) is not None:
-        return select(own)
-    refuse_command(select(info.command or ()), select(arguments), program, folder)
+        return select_run_overrides(own)
+    refuse_command(select_run_overrides(info.command or ()), select_run_overrides(arguments), program, folder)
     return []
 
 
@@ -107,16 +95,13 @@ def find_run_to_resume(run: str) -> Path:
 
 
 def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo, allow: bool) -> dict[str, str]:
-    """Return the differences from the run that is resumed, if they are allowed.
+    """Return the differences from the run that is resumed; UserError: they are not allowed.
 
     Args:
         before: the run as its earlier sessions left it.
         config: of this session, resolved and without secrets, as the run's own is stored.
         info: of this session; a digest that is empty is not compared.
         allow: `run.allow_config_change`.
-
-    Raises:
-        UserError: there is a difference, and it is not allowed.
     """
     found = find_changes(before.config, config)
     for name, old, new in (
@@ -141,14 +126,7 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
 
 
 def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int | None:
-    """Show the run that `run.resume` names, if it is complete and still the same.
-
-    Returns:
-        Its exit code; None: there is something to run, or to write.
-
-    Raises:
-        UserError: there is no such run, or it was started otherwise.
-    """
+    """Show the run that `run.resume` names and return its exit code; None: something is left to run or to write."""
     folder = find_run_to_resume(str(config.run.resume))
     try:
         summary = read_summary(folder / "summary.json")

@@ -27,7 +27,7 @@ _INDENT = "  "
 
 
 def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -> int:
-    """Answer the question, show the steps as they happen and then the answer; return the exit code."""
+    """Answer the question and show the steps as they happen; return the exit code."""
     console = Console()
     if config.needs_model and config.model.simulated:
         console.print(SIMULATED_NOTICE, style="bold yellow")
@@ -47,11 +47,7 @@ def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -
 
 
 def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None, observer: Observer) -> Record:
-    """Return the record of the sample, unscored; its spans go to `observer` as they open and end.
-
-    Raises:
-        UserError: the program cannot be built, such as with a tool that cannot be loaded.
-    """
+    """Return the record of the sample, unscored; its spans go to `observer` as they open and end."""
     missing = MissingServices(config)
     with missing.open_resources() as resources:
         runner = SampleRunner(

@@ -1,6 +1,6 @@
 """A sweep while it goes on: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process.
 
-run_as_job(get_multirun_job(), lambda: evaluate(Request(…, add_run_to_sweep)))    # Hydra has called for this job
+run_as_job(get_multirun_job(), lambda: evaluate(…, add_to_sweep=add_run_to_sweep))    # Hydra has called for this job
 add_run_to_sweep(folder, config)    # called by `evaluate` once the run has a folder; its result is `RunInfo.sweep`
 end_sweep()                         # after the last job; `eval.workflows.sweep_table` then makes the table
 """

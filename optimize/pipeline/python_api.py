@@ -88,7 +88,7 @@ def tune(
         if config.resume:
             raise UserError("resume is not for Python: give it to optimize/run.py on the command line.")
         config.check()
-        from optimize.pipeline.tuning import run_tuning
+        from optimize.pipeline.tuning import tune as run_tuning
 
         output = KeptOutput(progress)
         try:

@@ -1,12 +1,10 @@
 """Phase 6: parent and winner answer the sealed questions, in this run, its store, its budget and its lock.
 
 It begins only after it is in the log of sealed tests (`optimize.gate.sealed_log`), and nothing is shared with the
-search: every answer is sampled anew, as it will be for users of the prompts. The answers are rows of the run's store,
-whose `variant` is the digest of their prompts: rows of other prompts, edited since, are of no use to a test.
+search. The answers are rows of the run's store, whose `variant` is the digest of their prompts.
 
 The questions are asked in a random order that the run's seed fixes, and the test is judged after equal shares of them
-(`gate.looks`): it stops as soon as a gain is shown, or hopeless. A look that was taken is written down and not taken
-again, so that a resumed run goes on after it.
+(`gate.looks`). A look that was taken is written down and not taken again, so that a resumed run goes on after it.
 """
 
 import hashlib
@@ -62,9 +60,8 @@ from optimize.search.optimizer import PARENT
 from optimize.session.tuning_run import TuningRun
 from optimize.session.tuning_store import take_snapshot, write_verdict
 
-SEALED = "sealed"  # name of a result: the test has begun, at this level
-JUDGED = "judged"  # name of a result: the answers are final
-LOOKS = "looks"  # name of a result: those that were taken
+# Names of results: the test has begun, at this level; the answers are final; the looks that were taken.
+SEALED, JUDGED, LOOKS = "sealed", "judged", "looks"
 Sides = Mapping[str, Program]  # digest of the prompts → the program that has them: the parent, then the winner
 
 
@@ -81,14 +78,9 @@ class SealedTest:
 
 
 def check_test_budget(run: TuningRun, sides: Mapping[str, AnswerMeans]) -> None:
-    """Check that the budget allows the rest of the sealed test. Tuned prompts are mostly longer than the parent's.
+    """Check that the budget allows the rest of the sealed test, or raise an EarlyVerdictError.
 
-    Args:
-        run: the run.
-        sides: digest of the prompts → what an answer takes, of the parent and of the winner.
-
-    Raises:
-        EarlyVerdictError: the test could not be completed, so it is not run.
+    `sides`: digest of the prompts → what an answer takes; tuned prompts are mostly longer than the parent's.
     """
     lines: list[LookLine] = run.store.read_result(LOOKS) or []
     if _is_judged(run) or (lines and lines[-1]["decision"] != CONTINUE):
@@ -110,8 +102,7 @@ def check_test_budget(run: TuningRun, sides: Mapping[str, AnswerMeans]) -> None:
 
 
 def _is_judged(run: TuningRun) -> bool:
-    """Return whether an earlier session has judged the answers, but could not write the set."""
-    return run.store.read_result(JUDGED) is not None
+    return run.store.read_result(JUDGED) is not None  # by an earlier session, which could not write the set
 
 
 def run_sealed_test(run: TuningRun, winner: PromptSet) -> SealedTest:
@@ -119,14 +110,13 @@ def run_sealed_test(run: TuningRun, winner: PromptSet) -> SealedTest:
 
     Raises:
         UserError: the log of sealed tests does not allow it, or answers that were looked at are gone.
-        EarlyVerdictError: a budget is used up (with a larger one the test continues), or too many answers could not be
-            scored.
-        RunStoppedError: the test was stopped, or the server fails too many answers; a resumed run repeats them.
+        EarlyVerdictError: a budget is used up, or too many answers could not be scored.
+        RunStoppedError: the test was stopped, or the server fails too many answers.
     """
     sides = {digest(each): run.build_program(each) for each in (run.parent, winner)}
     samples = order_questions(run.splits, run.config.seed, run.config.gate.looks)
     allowance = _begin_test(run, winner, samples)
-    plan = plan_looks(_count_looks(run), allowance.level)
+    plan = plan_looks(min(run.config.gate.looks, len(samples)), allowance.level)
     lines: list[LookLine] = run.store.read_result(LOOKS) or []
     if lines:
         _read_final(run, sides, samples[: lines[-1]["n_questions"]])
@@ -152,17 +142,13 @@ def order_questions(splits: Splits, seed: int, looks: int) -> Part:
     return tuple(sorted(splits.sealed, key=lambda each: hashlib.sha256(f"{drawn} {each.id}".encode()).digest()))
 
 
-def _count_looks(run: TuningRun) -> int:
-    return min(run.config.gate.looks, len(run.splits.sealed))
-
-
 def _begin_test(run: TuningRun, winner: PromptSet, samples: Part) -> Allowance:
     """Record the test, warn of earlier ones with the same questions, and show its level."""
     questions, has_begun = list_fingerprints(samples), run.store.read_result(SEALED) is not None
     allowance = begin_test(
         run.run_id, questions, digest(winner), simulated=run.config.base.simulated, has_begun=has_begun
     )
-    level = describe_level(allowance.level, allowance.left, _count_looks(run))
+    level = describe_level(allowance.level, allowance.left, min(run.config.gate.looks, len(samples)))
     earlier = describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier)
     run.show(f"  warning: {earlier}: {level}" if earlier else f"  {level}")
     run.store.write_results({SEALED: allowance})
@@ -177,11 +163,7 @@ def read_answers(run: TuningRun, sha256: str, asked: Sequence[Sample]) -> list[R
 
 
 def _read_final(run: TuningRun, sides: Sides, asked: Sequence[Sample]) -> list[list[Record]]:
-    """Return the answers of each side to questions that were looked at: to ask one again would be a second draw.
-
-    Raises:
-        UserError: some of them are gone.
-    """
+    """Return the answers of each side to questions that were looked at; UserError: some of them are gone."""
     records = [read_answers(run, sha256, asked) for sha256 in sides]
     if any(len(each) < run.config.gate.epochs * len(asked) for each in records):
         raise UserError(
@@ -192,11 +174,7 @@ def _read_final(run: TuningRun, sides: Sides, asked: Sequence[Sample]) -> list[l
 
 
 def _take_look(run: TuningRun, look: Look, parent: list[Record], winner: list[Record]) -> LookLine:
-    """Return what the answers so far decide. Too many failures are no evidence: the test goes on while it can.
-
-    Raises:
-        EarlyVerdictError: too many answers could not be scored.
-    """
+    """Return what the answers so far decide. Too many failures are no evidence: the test goes on while it can."""
     records = (*parent, *winner)
     unscored = [record for record in records if record.error_class == SCORER]
     n_answers, n_failed = count_test_answers(run.config, run.splits), sum(map(is_server_failure, records))
@@ -231,11 +209,7 @@ def _compare_sides(
 
 
 def _finish_test(run: TuningRun, tested: SealedTest, p: float) -> None:
-    """Record the result, and make the answers final: to repeat any of them now would be a second draw.
-
-    Raises:
-        UserError: the result cannot be recorded, or the test was judged before with other answers.
-    """
+    """Record the result, and make the answers final: to repeat any of them now would be a second draw."""
     records = (*tested.parent_records, *tested.winner_records)
     scores = json.dumps([[each.sample_id, each.epoch, each.score, each.error_class] for each in records])
     answers_sha256 = hashlib.sha256(scores.encode()).hexdigest()
@@ -273,6 +247,7 @@ def answer_missing(run: TuningRun, sides: Sides, asked: Part) -> None:
         run.store.write(record)
         run.call_log.forget_replies(SampleKey(record.sample_id, record.epoch, record.attempt, record.variant))
         run.trials.n_completed += 1
+        run.trials.show(record)
         if reason := failures.observe(record):
             run.trials.stop(reason)
 
@@ -344,7 +319,6 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
 
 
 def _build_head(run: TuningRun) -> Verdict:
-    """Return what every verdict has."""
     tuning = take_snapshot(run.store)
     baseline, scores = tuning.read_part("baseline"), tuning.val_scores
     best = max(scores, key=scores.__getitem__) if scores and baseline else None

@@ -18,10 +18,10 @@ from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
 from eval.reports.summary_table import print_report_path
-from eval.runs.folder import format_path, make_run_folder
+from eval.runs.folder import format_path
 from eval.runs.store import StoreError
 from eval.workflows.estimate import AnswerMeans
-from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.prompt_sets.prompt_set import digest
 from mas.prompt_sets.shelf import NameTakenError
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
@@ -51,7 +51,6 @@ from optimize.session.tuning_store import (
     add_proposal,
     check_sources,
     describe_resume,
-    find_tuning_run,
     format_command,
     take_snapshot,
     write_verdict,
@@ -60,40 +59,36 @@ from optimize.session.tuning_store import (
 _LEAKS = "contains answers, questions or ids of validation or sealed questions (see report.html)"
 
 
-def tune(config: TuneConfig) -> int:
+def tune(config: TuneConfig, output: Output | None = None) -> tuple[Path, int]:
     """Run all phases.
 
+    Args:
+        config: checked.
+        output: where its lines go; None: the terminal.
+
     Returns:
-        The exit code: 0 published or rejected by the gate; 2 ended, and nothing was judged; 3 stopped before the
-        verdict, and can be resumed.
+        The run's folder, and the exit code: 0 published or rejected by the gate; 2 ended, and nothing was judged; 3
+        stopped before the verdict, and can be resumed.
 
     Raises:
         UserError: a mistake that is found only now, before anything is spent.
         InterruptedRunError: a signal stopped the run; the command that resumes it has been printed.
     """
-    _, code = run_tuning(config, Output())
-    return code
-
-
-def run_tuning(config: TuneConfig, output: Output) -> tuple[Path, int]:
-    """Run all phases as `tune` does, with the lines on `output`; return the run's folder and the exit code."""
+    output = output or Output()
     config.base.executor.check(config.resolved)
     if config.base.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
     splits = prepare_splits(config, output.console)
     confirm_start(config, splits, output.console)
-    if config.resume:
-        folder = find_tuning_run(config.resume)
-    else:
-        folder = make_run_folder("optimize", f"{config.name}_{config.optimizer.name}", config.base.run.dir)
-    with open_tuning_run(config, splits, folder, output.console) as run:
+    with open_tuning_run(config, splits, output) as run:
+        folder = run.folder
         run.show(f"run: {format_path(folder)}")
         with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
             with run.stop.handle_signals():
-                code = _run_to_verdict(run, output)
+                code = _run_to_verdict(run)
                 run.answers.note("run ended", exit_code=code)
                 run.save_spend()
-                run.recorder.end(run.stopped)
+                run.session.end(run.stopped)
                 _write_page(run)
             tracked = exporter.finish(run.show)
         if tracked.warning:
@@ -118,20 +113,19 @@ def _write_page(run: TuningRun) -> None:
         run.show(f"warning: the run's page could not be written: {error}; make it with: {again}")
 
 
-def _run_to_verdict(run: TuningRun, output: Output) -> int:
+def _run_to_verdict(run: TuningRun) -> int:
+    output = run.session.output
     try:
         run_phases(run)
     except EarlyVerdictError as end:
         write_early_verdict(run, end)
-    except StoreError as error:
-        return _report_stop(run, output, str(error))
-    except RunStoppedError as stop:
-        return _report_stop(run, output, str(stop), *stop.options)
     except KeyboardInterrupt as interrupt:  # outside of requests, or for the third time
-        return _report_stop(run, output, str(run.stop.reason or f"interrupted by {get_signal_name(interrupt)}"))
+        return _report_stop(run, run.stop.reason or f"interrupted by {get_signal_name(interrupt)}")
+    except (StoreError, RunStoppedError) as stop:
+        return _report_stop(run, str(stop), *getattr(stop, "options", ()))
     except UserError as error:
         run.save_spend()
-        run.recorder.end(run.config.redact(str(error)))
+        run.session.end(run.config.redact(str(error)))
         raise
     tuning = take_snapshot(run.store)
     if output.shows_results:
@@ -142,7 +136,8 @@ def _run_to_verdict(run: TuningRun, output: Output) -> int:
     return compute_exit_code(verdict)
 
 
-def _report_stop(run: TuningRun, output: Output, reason: str, *options: str) -> int:
+def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
+    output = run.session.output
     run.stop.end_waiting()  # from now on signals do not keep the run's files from being written
     run.stopped = run.config.redact(reason)
     output.print(f"stopped: {run.stopped}", error=True)
@@ -170,7 +165,7 @@ def run_phases(run: TuningRun) -> None:
     run.budget.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     chosen = choose_winner(run, measured)
-    winner = approve_winner(run, chosen)
+    winner = run.read_prompts(chosen.candidate_id)  # compared with their digest, tested and published as they are
     check_test_budget(run, {digest(run.parent): measured, digest(winner): chosen})
     _begin(run, "sealed", "6/8 sealed test")
     tested = run_sealed_test(run, winner)
@@ -179,7 +174,7 @@ def run_phases(run: TuningRun) -> None:
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
-    check_sources(run.recorder.info, run.config.base)
+    check_sources(run.session.info, run.config.base)
     run.save_spend(phase=phase)
     run.answers.note("phase started", phase=phase)
     run.show(line)
@@ -218,7 +213,7 @@ def measure_baseline(run: TuningRun) -> Baseline:
 
 
 def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
-    """Hold back the budget of shortlist and sealed test, until `run.budget.release()`."""
+    """Hold back the budget of shortlist and sealed test."""
     n_answers = count_shortlist_answers(run.config, run.splits) + count_test_answers(run.config, run.splits)
     run.budget.hold_back(parent.estimate_spend(n_answers, run.config.base.run.concurrency))
 
@@ -227,8 +222,7 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
     """Let the optimizer propose candidates until its budget is used or nothing is left to try.
 
     Raises:
-        EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended a search that had
-            found nothing for the shortlist.
+        EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended it in vain.
         RunStoppedError: the run was stopped.
     """
     config, metric_calls = run.config, run.config.budget.metric_calls
@@ -277,7 +271,6 @@ def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
 
     Raises:
         EarlyVerdictError: there is none, because nothing was better, or what was better leaks.
-        RunStoppedError: the run was stopped.
     """
     if run.store.read_result("shortlist") is None:
         ranked = _rank(run, measured)
@@ -348,34 +341,15 @@ def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float, measure
     return ShortlistEntry(candidate_id, val_score, score, compute_metric_interval(scores), **asdict(usage))
 
 
-def approve_winner(run: TuningRun, winner: ShortlistEntry) -> PromptSet:
-    """Return the prompts of the winner, checked once more as they are now: they are tested and published as returned.
-
-    Raises:
-        UserError: somebody has changed them since the run wrote them.
-        EarlyVerdictError: they leak.
-    """
-    candidate_id, prompts = winner.candidate_id, run.read_prompts(winner.candidate_id)
-    report = run.check_leaks(prompts)
-    run.store.write_results({"leaks": {**(run.store.read_result("leaks") or {}), candidate_id: report.to_dict()}})
-    if report.blocked:
-        raise EarlyVerdictError("leak_blocked", f"{candidate_id}, the best after re-evaluation, {_LEAKS}")
-    return prompts
-
-
 # Publication
 
 
 def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None:
-    """Write the set as published or rejected, then the verdict: a run that has it is finished.
-
-    Raises:
-        RunStoppedError: the set cannot be written where it belongs.
-    """
+    """Write the set as published or rejected, then the verdict; RunStoppedError: the set cannot be written."""
     winner, candidate_id = tested.winner, tested.winner.name
     run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{candidate_id}'}")
     provenance = build_provenance(
-        run.recorder.info,
+        run.session.info,
         verdict,
         run.store.read_result("leaks")[candidate_id],
         run=run.folder.name,

@@ -92,6 +92,7 @@ class Trials:
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
         self.n_completed = self.n_metric_errors = 0  # different answers of this session, replayed ones included
         self.metric_error: str | None = None  # the first
+        self.show: Callable[[Record], None] = lambda record: None  # is called with each of them
         self._answering, self._run_id, self._open_context = answering, run_id, open_context
         self._stop, self._answers = stop, answers
         self._lock = threading.Lock()
@@ -165,6 +166,7 @@ class Trials:
 
     def _count(self, record: Record) -> None:
         self.n_completed += 1
+        self.show(record)
         if reason := self._failures.observe(record):
             self.stop(reason)
         same = self._same_errors.observe(record)

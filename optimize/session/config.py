@@ -73,14 +73,18 @@ class TuneConfig(TuningOptions):
     parent: PromptSet = field(init=False)  # to start from; known once it is checked
 
     def check(self) -> None:
-        """Check everything that is possible before anything heavy is imported and anything is spent.
-
-        Raises:
-            UserError: the first mistake.
-        """
+        """Check everything that is possible before anything heavy is imported; UserError: the first mistake."""
         if self.resume is not None and not self.resume.strip():  # it would silently start and pay a new run
             raise UserError("resume is empty; name the run to resume (latest, a name or a path), or leave it out.")
-        self._check_agents()
+        there = list(agent_names(self.base.system))
+        if not there:
+            raise UserError(
+                f"system={self.base.system.name} has no prompts of ours to tune; choose a system with agents, such as "
+                "system=gaia."
+            )
+        if unknown := [agent for agent in self.agents if agent not in there]:
+            raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
+        self.agents = self.agents or there
         prompts = self.base.check_system()
         if prompts is None:
             raise UserError(f"system={self.base.system.name} has no prompts to start from; name a set with prompts=….")
@@ -92,7 +96,12 @@ class TuneConfig(TuningOptions):
             part.check()
         self._check_reflection_model()
         self.base.check_budget()
-        self._check_budget_in_usd()
+        names = [self.reflection_model] if self.reflection_model else []
+        if self.budget.usd is not None and (unpriced := self.base.list_unpriced_models(names)):
+            raise UserError(
+                f"budget.usd={self.budget.usd:g} cannot be kept, because no price is known for {', '.join(unpriced)}; "
+                "give it in model.prices, or leave the budget out."
+            )
         check_set_name(self.name)
         self._check_places()
         self.parent = prompts
@@ -111,17 +120,6 @@ class TuneConfig(TuningOptions):
         """The configuration without secrets, as it is stored with the run."""
         return self.base.redact_tree(self.resolved)
 
-    def _check_agents(self) -> None:
-        there = list(agent_names(self.base.system))
-        if not there:
-            raise UserError(
-                f"system={self.base.system.name} has no prompts of ours to tune; choose a system with agents, such as "
-                "system=gaia."
-            )
-        if unknown := [agent for agent in self.agents if agent not in there]:
-            raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
-        self.agents = self.agents or there
-
     @property
     def is_free(self) -> bool:
         """True if every model is simulated: the program's, which reflects as well, and all judges."""
@@ -136,16 +134,6 @@ class TuneConfig(TuningOptions):
             raise UserError(
                 f"reflection_model={self.reflection_model} would not be used, since model={self.base.model_name} "
                 "simulates the reflection as well; leave it out, or choose a real model."
-            )
-
-    def _check_budget_in_usd(self) -> None:
-        if self.budget.usd is None:
-            return
-        names = [self.reflection_model] if self.reflection_model else []
-        if unpriced := self.base.list_unpriced_models(names):
-            raise UserError(
-                f"budget.usd={self.budget.usd:g} cannot be kept, because no price is known for {', '.join(unpriced)}; "
-                "give it in model.prices, or leave the budget out."
             )
 
     def _check_places(self) -> None:
@@ -172,10 +160,10 @@ def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path =
         shelf: folder in which a set is published.
 
     Raises:
-        UserError: a value of the wrong kind, out of range, or missing.
-        OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` prints it as one sentence.
+        UserError, OmegaConfBaseException: a value of the wrong kind, out of range, or missing.
     """
     base = read_evaluation(OmegaConf.create({name: composed[name] for name in (*PARTS, *_OF_EVALUATION)}))
+    base.run.max_same_errors = None  # a tuning run has a rule of its own (`Trials`)
     if unknown := [name for name in composed.run if name not in _RUN]:
         raise UserError(f"run.{unknown[0]} is not an option; choose one of: {', '.join(_RUN)}.")
     with open_dict(composed):

@@ -1,41 +1,32 @@
-"""An open tuning run: everything that its phases share (files, call log, budget, program, questions, stop request).
+"""An open tuning run: its session, and what the phases share besides (program, questions, trials, reflection).
 
-with open_tuning_run(config, splits, folder, console) as run:
+with open_tuning_run(config, splits, output) as run:
     run.answer_validation(run.parent)        # one Trial per validation question
     run.budget.refusal                               # None, or the sentence which budget is used up
 """
 
 import functools
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import dspy
-from rich.live import Live
-from rich.text import Text
 
 from eval.benchmarks.fingerprint import compute_dataset_digest
-from eval.execution.budget import REFLECTION, Budget, read_earlier_spend
-from eval.execution.console import Console, MissingServices
-from eval.execution.executors.contract import SampleHooks
-from eval.execution.executors.selection import create_executor
-from eval.execution.run_session import SessionRecorder, begin_session
-from eval.execution.termination import RunStoppedError, StopController
-from eval.runs.call_log import CallLog, SampleResults
-from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, read_origin
-from eval.runs.logs import AnswerLog, RunLogs, log_parts
+from eval.execution.budget import REFLECTION
+from eval.execution.console import Output, RunProgress
+from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
+from eval.execution.termination import MIN_JUDGED, RunStoppedError
+from eval.runs.folder import TUNING_FILE, VERDICT
 from eval.runs.own_runs import is_own_run
-from eval.runs.run_info import RunInfo, TuningTask, describe_task, list_offered_tools
-from eval.runs.store import RunStore, StoreError, read_run_info
+from eval.runs.run_info import RunInfo, TuningTask, describe_task
+from eval.runs.store import open_run
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
 from mas.prompt_sets.shelf import is_gated
-from mas.runtime.errors import UserError
 from mas.runtime.event_loop import background_loop
-from mas.runtime.sample_context import SampleContext, SampleKey, use_context
-from mas.system import Program, list_critics, read_program_digest
+from mas.runtime.sample_context import SampleContext, use_context
+from mas.system import Program
 from optimize.gate.gate import MAX_FAILED_SHARE
 from optimize.gate.verdict import EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
@@ -44,54 +35,37 @@ from optimize.search.optimizer import PARENT
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuneConfig
-from optimize.session.tuning_store import check_unchanged, filter_overrides, read_parent, take_snapshot, write_file
-
-MIN_JUDGED = 10  # answers; in fewer, the share of failures is luck
-_LINE_SECONDS = 30.0  # between plain lines, so that hours of search do not flood a log
+from optimize.session.tuning_store import (
+    check_unchanged,
+    find_tuning_run,
+    read_parent,
+    take_snapshot,
+    write_file,
+)
 
 
 class TuningRun:
     """State of one session of a run. Created by `open_tuning_run`."""
 
-    def __init__(self, config: TuneConfig, splits: Splits, store: RunStore, console: Console, stack: ExitStack) -> None:
-        self.config, self.splits, self.console = config, splits, console
-        self.store, self.folder = store, store.path.parent
-        self.origin = {**read_origin(), "mlflow.source.name": "optimize/run.py"}
-        self.recorder = begin_tuning(config, splits, store, self.origin)
-        self.run_id = self.recorder.info.run_id
+    def __init__(self, config: TuneConfig, splits: Splits, session: Session) -> None:
+        self.config, self.splits, self.session = config, splits, session
+        self.store, self.folder, self.stop = session.store, session.folder, session.stop
+        self.answers, self.call_log, self.budget = session.answers, session.call_log, session.budget
+        self.console, self.run_id = session.output.console, session.info.run_id
         self.stopped: str | None = None  # why it ends without a verdict
         self.parent = self.read_prompts(PARENT)
-        logs = stack.enter_context(RunLogs(self.folder, config.base.secrets(), config.base.log))
-        self.stop = StopController(self.config.base.run.drain_seconds)
-        self.answers = AnswerLog(logs, self.stop.stop_now)
-        self.call_log = CallLog(store, config.base.secrets())
-        search = store.read_result("search") or {}  # answers count only if their search is finished, and not repeated
-        earlier = read_earlier_spend(self.call_log, self.recorder.state.wall_seconds)
-        self.budget = Budget(self.config.budget, replace(earlier, metric_calls=search.get("metric_calls", 0)))
-        base, missing = self.config.base, MissingServices(self.config.base)
-        resources = stack.enter_context(missing.open_resources())
-        samples = [*splits.train, *splits.val, *splits.sealed]
-        executor = create_executor(base, self.parent, resources, config.worker_config, samples, stack)
-        self._program = executor.program
-        self.recorder.info = replace(self.recorder.info, tools=list_offered_tools(self._program))
-        store.write_info(self.recorder.info)
-        missing.report()
-        log_parts(logs.entry_point, config.base.system.name, config.stored_config, self.parent, self._program)
-        self.objective = Objective(splits.train, splits.val, base.scorer, splits.labels)
-        task = self.recorder.info
-        hooks = SampleHooks(self.folder, self.answers, self.call_log.read_replies, is_search=True)
+        self.objective = Objective(splits.train, splits.val, config.base.scorer, splits.labels)
         self.trials = Trials(
-            executor.open(task, hooks, self.stop),
+            session.open_answering(),
             self.run_id,
-            self._create_context,
+            session.open_context,
             self.objective.samples,
             self.budget,
-            store,
-            self.config.base.run.concurrency,
+            self.store,
+            config.base.run.concurrency,
             self.stop,
             self.answers,
         )
-        stack.callback(self.trials.close)
 
     # Programs and answers
 
@@ -102,7 +76,7 @@ class TuningRun:
 
     def build_program(self, prompts: PromptSet) -> Program:
         """Return a copy of the system's program with these prompts."""
-        program = self._program.deepcopy()
+        program = self.session.program.deepcopy()
         apply_prompt_set(program, prompts)
         return program
 
@@ -125,16 +99,6 @@ class TuningRun:
             raise EarlyVerdictError("budget", f"{reason}, before there was a verdict")
         return trials
 
-    def _create_context(self, sample_key: SampleKey) -> SampleContext:
-        replies = self.call_log.for_sample(sample_key)
-        return SampleContext(
-            sample_key,
-            self.config.base.limits,
-            call_log=replies,
-            tool_log=SampleResults(replies),
-            budget=self.budget.open_account(functools.partial(self.call_log.pay, sample_key)),
-        )
-
     @functools.cached_property
     def reflection_lm(self) -> dspy.BaseLM:
         """The model that rewrites prompts; call it inside `use_reflection`."""
@@ -149,41 +113,18 @@ class TuningRun:
     @functools.cached_property
     def _reflection(self) -> SampleContext:
         """One context for the session, so that a repeated request is not answered from its first reply."""
-        pay = functools.partial(self.call_log.pay, REFLECTION)
-        return SampleContext(
-            REFLECTION,
-            call_log=self.call_log.for_sample(REFLECTION),
-            budget=self.budget.open_account(pay, reflection=True),
-        )
+        return self.session.open_context(REFLECTION)
 
     # Stopping
 
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Inside the block, Ctrl-C stops the requests instead of the process, and progress is shown."""
-        with self.stop.handle_signals(), self.stop.in_flight(self._cancel), self._show_progress():
+        traffic = self.config.base.list_traffic
+        progress = RunProgress(None, self.console, list_traffic=traffic, describe=self._format_progress)
+        with self.stop.handle_signals(), self.stop.in_flight(self._cancel), progress:
+            self.trials.show = progress.update
             yield
-
-    @contextmanager
-    def _show_progress(self) -> Iterator[None]:
-        """Show a line below what the phase prints."""
-        if self.console.is_terminal:
-            with Live(console=self.console, transient=True, get_renderable=lambda: Text(self._format_progress())):
-                yield
-            return
-        ended = threading.Event()
-
-        def report() -> None:
-            while not ended.wait(_LINE_SECONDS):
-                self.show(f"  {self._format_progress()}")
-
-        reporter = threading.Thread(target=report, name="progress", daemon=True)
-        reporter.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            reporter.join()
 
     def _format_progress(self) -> str:
         """Return a line with the answers of this session, replayed ones included, and the spend of all sessions."""
@@ -203,21 +144,13 @@ class TuningRun:
         return self.trials.stop_reason or self.budget.refusal
 
     def check_stopped(self) -> None:
-        """Check that nobody has stopped the run.
-
-        Raises:
-            RunStoppedError: by a signal, or because the model's server refuses further requests.
-        """
+        """Check that nobody has stopped the run, or raise a RunStoppedError."""
         self.trials.check()
         if reason := self.stop.reason:
             raise RunStoppedError(reason)
 
     def check_metric(self) -> None:
-        """Check the share of answers that could not be scored.
-
-        Raises:
-            EarlyVerdictError: it is so large that the other scores mean nothing.
-        """
+        """Check the share of answers that could not be scored; EarlyVerdictError: the others mean nothing."""
         share, trials, objective = MAX_FAILED_SHARE, self.trials, self.objective
         for failed, scored, first in (
             (trials.n_metric_errors, trials.n_completed, trials.metric_error),
@@ -235,8 +168,8 @@ class TuningRun:
         return take_snapshot(self.store).get_prompts(candidate_id)
 
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
-        words = collect_system_words(self._program)
-        task = self.recorder.info.tuning
+        words = collect_system_words(self.session.program)
+        task = self.session.info.tuning
         return self._leak_index.check(prompts, self.parent, words, task is not None and task.parent_gated)
 
     @functools.cached_property
@@ -245,61 +178,62 @@ class TuningRun:
 
     def save_spend(self, **changes: object) -> None:
         """Write what was spent so far, and other changes of the run's state."""
-        self.recorder.update(spend=self.budget.spend().to_dict(), **changes)
+        self.session.update(spend=self.budget.spend().to_dict(), **changes)
 
     def show(self, line: str) -> None:
         self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def open_tuning_run(config: TuneConfig, splits: Splits, folder: Path, console: Console) -> Iterator[TuningRun]:
-    """Open a new run, or one that is resumed, and lock its folder.
-
-    Raises:
-        UserError: another process uses the folder, or the run was started with other options.
-    """
-    if config.resume and (before := read_run_info(folder)).tuning:  # opening the store writes to it
-        check_unchanged(before, config.base, config.stored_config)
-    with ExitStack() as stack:
-        try:
-            store = stack.enter_context(RunStore(folder / DATABASE, redact=config.redact))
-        except StoreError as error:
-            raise UserError(f"{error}.") from error
-        yield TuningRun(config, splits, store, console, stack)
-
-
-def begin_tuning(config: TuneConfig, splits: Splits, store: RunStore, origin: Mapping[str, str]) -> SessionRecorder:
-    """Check a resumed run, or write the files of a new one, and begin a session.
+def open_tuning_run(config: TuneConfig, splits: Splits, output: Output) -> Iterator[TuningRun]:
+    """Open a new run, or the one that is resumed, and begin a session.
 
     Raises:
         UserError: the run was started with other options, or its questions or files have changed.
     """
-    base, folder, prompts = config.base, store.path.parent, config.parent
-    before, parent_gated = store.read_info(), is_gated(config.parent)
-    if before.tuning:
-        splits.check_same(store.read_result("splits") or {})
-        prompts = read_parent(folder, before)
-        prompts = replace(prompts, name=before.prompts_name or prompts.name)
-        store.write_results({"verdict": None})  # it says that a budget was used up, which may be larger now
-        (folder / VERDICT).unlink(missing_ok=True)
-        # Of a run from elsewhere, a gate that nobody here has seen would count as ours.
-        parent_gated = before.tuning.parent_gated and is_own_run(before.run_id, folder)
-    else:
-        write_file(store, TUNING_FILE, splits.to_dict())  # first: by it the folder is known as a tuning run's
-        store.write_results({"splits": splits.to_dict()})
-    revision, scorer = getattr(base.data, "revision", None), config.stored_config.get("scorer")
-    task = describe_task(splits.sealed, scorer, revision, splits.labels.names)
-    info = RunInfo(
-        config=config.stored_config,
-        command=filter_overrides(config.command, config.redact),
-        task=replace(task, dataset_sha256=compute_dataset_digest(splits.sealed, ordered=False)),
-        system=base.system.name,
-        model=base.model_name,
-        simulated=base.simulated,
-        critics=list_critics(base.system),
-        origin=dict(origin),
-        prompts_sha256=digest(prompts),
-        program_sha256=read_program_digest(base.system),
+    folder, before, prompts = None, RunInfo(), config.parent
+    if config.resume:  # checked before the store is opened, which writes to it
+        folder = find_tuning_run(config.resume)
+        with open_run(folder) as kept:
+            before, saved = kept.read_info(), kept.read_result("splits")
+    if folder and before.tuning:
+        check_unchanged(before, config.base, config.stored_config)
+        splits.check_same(saved or {})
+        prompts = replace(read_parent(folder, before), name=before.prompts_name or prompts.name)
+    asked = SessionRequest(
+        config=config.base,
+        prompts=prompts,
+        command=config.command,
+        samples=[*splits.train, *splits.val, *splits.sealed],
+        resolved=config.worker_config,
+        kind="optimize",
+        name=f"{config.name}_{config.optimizer.name}",
+        resumed=folder,
+    )
+    with open_session(asked, output) as session:
+        if before.tuning:
+            session.store.write_results({"verdict": None})  # a budget was used up, which may be larger now
+            (session.folder / VERDICT).unlink(missing_ok=True)
+        else:
+            write_file(session.store, TUNING_FILE, splits.to_dict())  # first: by it the folder is known
+            session.store.write_results({"splits": splits.to_dict()})
+        session.begin(_describe(config, splits, asked, before), budget=config.budget)
+        run = TuningRun(config, splits, session)
+        with closing(run.trials):
+            yield run
+
+
+def _describe(config: TuneConfig, splits: Splits, asked: SessionRequest, before: RunInfo) -> RunInfo:
+    base, scorer = config.base, config.stored_config.get("scorer")
+    task = describe_task(splits.sealed, scorer, getattr(base.data, "revision", None), splits.labels.names)
+    task = replace(task, dataset_sha256=compute_dataset_digest(splits.sealed, ordered=False))
+    parent_gated = is_gated(config.parent)
+    if before.tuning and asked.resumed:  # of a run from elsewhere, a gate that nobody here has seen would count as ours
+        parent_gated = before.tuning.parent_gated and is_own_run(before.run_id, asked.resumed)
+    info = describe_run(asked, config.stored_config, task)
+    return replace(
+        info,
+        origin={**info.origin, "mlflow.source.name": "optimize/run.py"},
         tuning=TuningTask(
             name=config.name,
             optimizer=config.optimizer.name,
@@ -311,4 +245,3 @@ def begin_tuning(config: TuneConfig, splits: Splits, store: RunStore, origin: Ma
             parent_gated=parent_gated,
         ),
     )
-    return begin_session(folder, store, info, [], prompts)

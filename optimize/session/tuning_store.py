@@ -1,17 +1,13 @@
 """Folder of a tuning run, `outputs/optimize/<time>_<name>/`: what its phases have found, and the resuming of a run.
 
-Its files are those of an evaluation, `splits.json`, by which it is known, `verdict.json` and `rejected/`
-(docs/reference/run-folder.md). `run.db` holds the result of each phase by name: `splits`, `baseline`, `search`,
-`proposal ID` with the SHA-256 of its `prompts ID`, `shortlist`, `leaks`, `sealed` (the test's level), `looks`, `judged`
-(its answers are final), and `verdict`, written last.
-
-Finished phases are skipped. An interrupted search is repeated: it is reproducible, and the run's call log replays its
-replies up to where it stopped.
+Its files are described in docs/reference/run-folder.md. `run.db` holds the result of each phase by name: `splits`,
+`baseline`, `search`, `proposal ID` with the SHA-256 of its `prompts ID`, `shortlist`, `leaks`, `sealed` (the test's
+level), `looks`, `judged` (its answers are final), and `verdict`, written last.
 """
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +15,6 @@ from typing import Any
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import find_changes
-from eval.config.tracking import remove_passwords
 from eval.runs.find import find_run
 from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, format_path, read_kept_prompts
 from eval.runs.own_runs import is_own_run
@@ -47,11 +42,7 @@ JsonObject = dict[str, Any]
 
 
 def find_tuning_run(run: str) -> Path:
-    """Return the folder of a tuning run.
-
-    Raises:
-        UserError: no run, or more than one, has that name.
-    """
+    """Return the folder of a tuning run, or raise a UserError: no run, or more than one, has that name."""
     return find_run(run, OUTPUTS / "optimize", TUNING_FILE, "python optimize/run.py")
 
 
@@ -193,14 +184,6 @@ class TuningSnapshot:
         """Return a result, such as `baseline`; empty if there is none yet."""
         return self.results.get(name) or {}
 
-    def read_parent(self) -> PromptSet:
-        """Return the prompts that the run started from.
-
-        Raises:
-            UserError: they cannot be read, or somebody has changed them.
-        """
-        return read_parent(self.folder, self.info)
-
     def get_prompts(self, candidate_id: str) -> PromptSet:
         """Return a candidate's prompts.
 
@@ -208,11 +191,15 @@ class TuningSnapshot:
             UserError: the run has no such candidate, or somebody has changed its prompts.
         """
         if candidate_id == PARENT:
-            return self.read_parent()
+            return read_parent(self.folder, self.info)
         if candidate_id not in self.prompts:
             choice = f"choose one of: {', '.join([*self.prompts, PARENT])}"
             raise UserError(f"{self.folder.name} has no candidate {candidate_id}; {choice}.")
-        row, parent, marks = self.prompts[candidate_id], self.read_parent(), self.read_part("splits").get("tuned_on")
+        row, parent, marks = (
+            self.prompts[candidate_id],
+            read_parent(self.folder, self.info),
+            self.read_part("splits").get("tuned_on"),
+        )
         prompts = replace(
             parent,
             name=candidate_id,
@@ -231,11 +218,7 @@ class TuningSnapshot:
 
 
 def read_tuning(folder: Path) -> TuningSnapshot:
-    """Read a tuning run.
-
-    Raises:
-        UserError: it holds no tuning run, or cannot be read.
-    """
+    """Read a tuning run, or raise a UserError: the folder holds none, or it cannot be read."""
     with open_run(folder) as store:
         return take_snapshot(store)
 
@@ -255,24 +238,9 @@ def take_snapshot(store: RunStore) -> TuningSnapshot:
 
 
 def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
-    """Return the overrides that a run was started with, as far as a later session takes them over.
-
-    Args:
-        run: its name.
-        arguments: given now.
-
-    Raises:
-        UserError: there is no such run, it cannot be read, or it was made elsewhere and its options are not typed.
-    """
+    """Return the overrides that a run was started with: see `eval.workflows.resume.read_original_arguments`."""
     folder = find_tuning_run(run)
-    return read_stored_command(folder, arguments, f"{RESUME}={run}", format_command("run.py"), filter_overrides)
-
-
-def filter_overrides(overrides: Sequence[str], redact: Callable[[str], str] = str) -> list[str]:
-    """Return the overrides that a later session repeats; those that contain a secret are not stored."""
-    own = (f"{RESUME}=", "yes=", "run.dir=", "log.terminal=")
-    kept = [remove_passwords(each) for each in overrides if not each.lstrip("+").startswith(own)]
-    return [each for each in kept if redact(each) == each]
+    return read_stored_command(folder, arguments, f"{RESUME}={run}", format_command("run.py"))
 
 
 def find_parent_set(run: str) -> str:
@@ -282,11 +250,7 @@ def find_parent_set(run: str) -> str:
 
 
 def check_sources(before: RunInfo, base: EvalConfig) -> None:
-    """Check that program and scorer are those that the run was started with.
-
-    Raises:
-        UserError: the source of one was changed.
-    """
+    """Check that program and scorer are those that the run was started with, or raise a UserError."""
     assert before.tuning is not None, "of a tuning run"
     for what, old, new in (
         ("program", before.program_sha256, read_program_digest(base.system)),

@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,11 @@ import pytest
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.cli.command import add_original_arguments
+from eval.cli.hydra_compat import compose_config
+from eval.config.evaluation import read_config
 from eval.config.measured import RESUME
-from eval.execution.run_session import SessionRecorder
+from eval.execution.console import KeptOutput
+from eval.execution.run_session import Session, SessionRequest, open_session
 from eval.runs.own_runs import note_run
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
@@ -126,17 +129,28 @@ def record_of(id: str) -> Record:
     return Record("r", id, 1, 1, "t", f"{id}?", None, None, "1", answer="1", score=1.0)
 
 
+@contextmanager
+def session(folder: Path, info: RunInfo, **changes: str) -> Iterator[Session]:
+    composed = compose_config(["system=toy", "data=toy", "model=offline", f"run.dir={folder}"])
+    config, resumed = read_config(composed), folder if folder.exists() else None
+    asked = SessionRequest(config=config, prompts=config.check(), resumed=resumed)
+    with open_session(asked, KeptOutput(progress=False)) as opened:
+        opened.begin(info, changes=changes)
+        yield opened
+
+
 def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path) -> None:
-    with RunStore(tmp_path / "run.db") as store:
-        first = SessionRecorder(store, RunInfo(), {})
+    folder = tmp_path / "run"
+    with session(folder, RunInfo()) as first:
         time.sleep(0.05)
         first.end("interrupted")
-        after_first = store.read_state().wall_seconds
-        SessionRecorder(store, RunInfo(), {})  # killed after its first answer
+        after_first = first.store.read_state().wall_seconds
+    with session(folder, RunInfo()) as killed:  # after its first answer
         time.sleep(0.05)
-        store.write(record_of("a"))
-        SessionRecorder(store, RunInfo(), {"limit": "1 → 2"}).end(None)
-        info, state = store.read_info(), store.read_state()
+        killed.store.write(record_of("a"))
+    with session(folder, RunInfo(), limit="1 → 2") as last:
+        last.end(None)
+        info, state = last.store.read_info(), last.store.read_state()
     sessions = state.sessions
     assert after_first >= 0.05
     assert after_first + 0.05 <= state.wall_seconds < after_first + 5

@@ -8,10 +8,10 @@ import pytest
 from eval import compare, report
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, InterruptedRunError, run_cli
 from eval.execution.console import Console
-from eval.execution.termination import print_to_stderr
 from eval.runs.record import Usage
 from eval.workflows.single_answer import LiveSteps, print_answer
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
 from mas.runtime.trace import Span
 from tests.eval.stored_run import CONFIG, SESSION, answered, stored_run
 
@@ -83,5 +83,5 @@ def test_how_a_command_ends_prints_no_control(
     error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_cli(raising(error)) == code
-    print_to_stderr(f"stopping: {EVIL}")
+    print_line(f"stopping: {EVIL}", error=True)
     check(capsys.readouterr(), "stop", "\\u001b[2J")

@@ -98,7 +98,6 @@ class _TracedProgram:
 
 
 def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, answers: AnswerLog) -> SampleRunner:
-    """Return what answers the samples of a run with its program."""
     return SampleRunner(
         run_id=run_info.run_id,
         program=program,
@@ -119,18 +118,15 @@ async def run_side_by_side(
     stop: StopController,
     concurrency: int,
 ) -> None:
-    """Answer the samples once each, in this order; fewer if `stop` says so.
+    """Answer the samples once each, in this order; fewer if `stop`, which is shown each record, says so.
 
     Args:
         answer: answers and scores one of them; None: the budget of the work is used up.
         pending: samples without a final record.
-        on_record: called with each finished record before another sample takes its place; not for a sample that was
-            cancelled or met a used-up quota, which says nothing about the sample.
-        stop: is shown each record, and ends the work early.
+        on_record: called with each finished record before another sample takes its place; not for one that was
+            cancelled or met a used-up quota. What it raises ends the work.
+        stop: ends the work early.
         concurrency: samples at once.
-
-    Raises:
-        Exception: whatever `on_record` raises; the run cannot continue without its store.
     """
     waiting = iter(pending)
 

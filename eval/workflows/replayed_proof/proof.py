@@ -25,13 +25,12 @@ from eval.analysis.statistics.paired_tests import Pair, PairedResult, adjust_p_v
 from eval.benchmarks.dataset import read_labels
 from eval.execution.console import MissingServices, Output, RunProgress
 from eval.execution.executors.local import LocalExecutor
-from eval.execution.run_session import RunSession, begin_session, run_to_end
+from eval.execution.run_session import Session, SessionRequest, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.formats import format_percent
 from eval.reports.run_report.page import write_reports
 from eval.runs.find import get_run_name
 from eval.runs.folder import DATABASE, format_path, make_run_folder
-from eval.runs.logs import RunLogs, log_parts
 from eval.runs.record import NOT_RUN
 from eval.runs.run_info import CONTROL, NO_MEASUREMENT, RunInfo, describe_task
 from eval.runs.store import RETRIED, RunStore, list_pending
@@ -114,26 +113,24 @@ def prove(request: Request, output: Output) -> Proof:
     samples = {each.id: each for each in request.samples}
     keys = list_pending(list(samples), limits.epochs, {}, retry_errors=False)
     pending = [(samples[key.sample_id], key) for key in keys]
+    asked = SessionRequest(config=config, prompts=request.prompts)
     with ExitStack() as stack:
         resources = stack.enter_context(missing.open_resources())
         missing.report(output.print)
         bar = RunProgress(n_answers, output.console, at_once=at_once * n_arms, list_traffic=config.list_traffic)
         progress = stack.enter_context(bar)
-        work, recorders = [], []
+        work, sessions = [], []
         for name, correction in corrections.items():
             store = stack.enter_context(RunStore(folder / name / DATABASE))
-            own = replace(info, gold_informed=name)
-            recorders.append(begin_session(folder / name, store, own, request.samples, request.prompts))
-            logs = stack.enter_context(RunLogs(folder / name, config.secrets(), config.log))
             executor = LocalExecutor(config, request.prompts, resources)
             if correction is not None:
                 correction.change_program(executor.program)
-            log_parts(logs.entry_point, info.system, info.config, request.prompts, executor.program)
-            session = RunSession(config, recorders[-1], folder / name, logs, output.console, stop)
-            work.append(stack.enter_context(session.open_execution(executor, pending, progress.update)))
+            sessions.append(Session(asked, executor, store, stop, output, stack))
+            sessions[-1].begin(replace(info, gold_informed=name), request.samples)
+            work.append(stack.enter_context(sessions[-1].open_execution(pending, progress.update)))
         stopped = run_to_end(work, stop)
-        for recorder in recorders:
-            recorder.end(stopped)
+        for session in sessions:
+            session.end(stopped)
     for name in corrections:
         with RunStore(folder / name / DATABASE, read_only=True) as store:
             write_reports(folder / name, store)

@@ -126,8 +126,8 @@ class DspySystem(ExternalSystem):
         without = [name for name, predictor in loaded.predictors.items() if predictor.lm is None]
         if without and not self.needs_model and sys.modules["dspy"].settings.lm is None:
             raise UserError(
-                f"system.target={self.target} has predictors without a language model ({', '.join(without)}); leave "
-                "out system.needs_model=false, so that they get the run's, or give each of them one."
+                f"system.target={self.target} has no language model ({', '.join(without)}): give model=…, such as "
+                "model=gpt-4o-mini, without system.needs_model=false, or one of DSPy's own with dspy.configure(lm=…)."
             )
 
     def make_program(self, model: Model, resources: Resources) -> Program:

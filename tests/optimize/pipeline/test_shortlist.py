@@ -1,24 +1,15 @@
 """Candidates that are re-evaluated, and the one that is tested."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from eval.runs.store import open_run
-from optimize.gate.verdict import EarlyVerdictError
-from optimize.pipeline.tuning import (
-    Baseline,
-    ShortlistEntry,
-    approve_winner,
-    choose_winner,
-)
 from optimize.search.optimizer import Proposal, ReportProposal, SearchContext, SearchOutcome
 from optimize.search.student import Objective, Student
-from optimize.session.tuning_run import TuningRun
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Planted, planted_run
 
 
@@ -92,49 +83,3 @@ def test_a_small_fresh_gain_does_not_open_the_sealed_set(tmp_path: Path) -> None
     assert tuned.read("sealed") is None and "sealed" not in tuned.verdict
     opened = planted_run(tmp_path / "two", "shortlist.min_gain=0.1", optimizer=Scored([], found=found))
     assert opened.read("sealed") is not None
-
-
-def entry(candidate_id: str, score: float, cost: float | None = 1.0) -> ShortlistEntry:
-    return ShortlistEntry(
-        lm_calls=1.0,
-        input_tokens=1.0,
-        output_tokens=1.0,
-        cost_usd=cost,
-        seconds=1.0,
-        candidate_id=candidate_id,
-        val_score=score,
-        fresh_score=score,
-        fresh_ci95=None,
-    )
-
-
-def choose(*entries: ShortlistEntry, least: float = 0.1) -> str:
-    """Return who wins the shortlist that is there, the parent first, or why nobody does."""
-    config = SimpleNamespace(shortlist=SimpleNamespace(min_gain=least))
-    lines = [asdict(each) for each in entries]
-    run = SimpleNamespace(store=SimpleNamespace(read_result=lambda name: lines), config=config, metric="accuracy")
-    try:
-        return choose_winner(cast(TuningRun, run), cast(Baseline, None)).candidate_id
-    except EarlyVerdictError as error:
-        return f"{error.finish_reason}: {error}"
-
-
-def test_the_best_new_score_wins_if_it_gains_enough() -> None:
-    parent = entry("parent", 0.2)
-    assert choose(parent, entry("a", 0.3), entry("b", 0.4)) == "b"
-    assert choose(parent, entry("a", 0.3)) == "a"  # 0.3 - 0.2 is 0.1
-    for score, least, gain in ((0.299, 0.1, "+9.9"), (0.2, 0.1, "+0.0"), (0.2, 0.0, "+0.0"), (0.1, 0.0, "-10.0")):
-        said = choose(parent, entry("a", score), entry("b", 0.1), least=least)
-        assert said.startswith("no_accepted_candidate: after re-evaluation a, the best of 2, gained " + gain)
-        assert f"sealed test was not run: it needs a gain, and shortlist.min_gain={least:g}. No sealed" in said
-
-
-def test_a_winner_that_leaks_by_now_is_not_tested() -> None:
-    written: dict[str, object] = {}
-    report = SimpleNamespace(blocked=True, to_dict=lambda: {"blocked": True})
-    store = SimpleNamespace(read_result=lambda name: {"b": {}}, write_results=written.update)
-    run = SimpleNamespace(read_prompts=lambda name: None, check_leaks=lambda prompts: report, store=store)
-    with pytest.raises(EarlyVerdictError, match="a, the best after re-evaluation, contains answers") as raised:
-        approve_winner(cast(TuningRun, run), entry("a", 0.9))
-    assert raised.value.finish_reason == "leak_blocked"
-    assert written == {"leaks": {"b": {}, "a": {"blocked": True}}}

@@ -164,7 +164,7 @@ MISTAKES: dict[str, Mistake] = {
     "no model at all": (
         {},
         ["system.needs_model=false"],
-        ["without a language model (summarise, classify[0].predict)", "system.needs_model=false"],
+        ["has no language model (summarise, classify[0].predict)", "system.needs_model=false"],
     ),
 }
 

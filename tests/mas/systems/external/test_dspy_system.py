@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 import pytest
 
-from eval.execution.usage import sum_usage
+from eval.execution.runner import sum_usage
 from mas.runtime.errors import AgentReplyError
 from mas.runtime.sample_context import SampleContext, SampleKey, SampleLimits, use_context
 from mas.runtime.trace import Trace, record_trace
