@@ -48,7 +48,7 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, SampleLimits, ToolResults
+from mas.runtime.sample_context import Payment, SampleContext, SampleKey, SampleLimits, ToolResults
 from mas.system import Resources, list_critics, read_program_digest
 
 Execution = Callable[[], Coroutine[object, object, None]]  # answers the samples of a session
@@ -172,6 +172,7 @@ class Session:
         store, config, prompts = self.store, self.config, self.prompts
         before, now, state = store.read_info(), _now(), _close_silent_session(store)
         self.budget = self._open_budget(budget, state.wall_seconds)
+        self._shared_cache = self._stack.enter_context(open_shared_cache(config.cache))
         planned = [PlannedQuestion.of(sample) for sample in questions]
         if planned != store.read_plan():  # of this run, or of a process that died before its run began
             store.write_plan(planned, replace=True)
@@ -189,7 +190,7 @@ class Session:
             tools=list_offered_tools(self.program),
         )
         session = SessionInfo(now, pid=os.getpid(), host=socket.gethostname(), changes=dict(changes or {}))
-        self.state = replace(state, sessions=[*state.sessions, session], finished=False)
+        self.state = replace(state, sessions=[*state.sessions, session], finished=False, unfinished=None)
         self._began, self._seconds_before = time.monotonic(), state.wall_seconds
         note_run(self.info.run_id, self.folder, info.command or ())
         store.write_info(self.info)
@@ -218,14 +219,15 @@ class Session:
     def end(self, stopped: str | None) -> None:
         """Record the end; `stopped`: why it came early, None if it did not."""
         *earlier, last = self.state.sessions
-        peak = measure_peak_memory_mb()
+        peak, paid = measure_peak_memory_mb(), self.call_log.sum_total()
         self.update(
+            unfinished=vars(paid) if paid.lm_calls and self.info.tuning is None else None,
             sessions=[*earlier, replace(last, ended_at=_now(), stopped=stopped, peak_memory_mb=peak)],
             finished=stopped is None,
             wall_seconds=self._seconds_before + time.monotonic() - self._began,
         )
 
-    def open_context(self, key: SampleKey, shared_cache: ReplyLog | None = None) -> SampleContext:
+    def open_context(self, key: SampleKey) -> SampleContext:
         """Return limits, budget and kept replies of an answer, or of tuning's reflection."""
         config, is_tuning = self.config, self.info.tuning is not None
 
@@ -238,7 +240,7 @@ class Session:
         results: ToolResults | None = RunResults(self.store, config.redact) if config.cache.tools == "run" else None
         if is_tuning:
             results = SampleResults(replies)
-        return SampleContext(key, limits, account, replies, shared_cache, results)
+        return SampleContext(key, limits, account, replies, self._shared_cache, results)
 
     def open_answering(self) -> Answering:
         """Return what answers the samples of the session."""
@@ -262,26 +264,20 @@ class Session:
             Why the run stopped before its end; None: it did not.
         """
         at_once, traffic = self.config.run.concurrency, self.config.list_traffic
-        with (
-            RunProgress(len(pending), self.output.console, at_once=at_once, list_traffic=traffic) as progress,
-            self.open_execution(pending, progress.update, after_first) as execute,
-        ):
-            return run_to_end([execute], self.stop)
+        with RunProgress(len(pending), self.output.console, at_once=at_once, list_traffic=traffic) as progress:
+            return run_to_end([lambda: self.execute(pending, progress.update, after_first)], self.stop)
 
-    @contextmanager
-    def open_execution(
+    async def execute(
         self,
         pending: Sequence[PendingSample],
         show: Callable[[Record], None],
         after_first: Callable[[Record], None] | None = None,
-    ) -> Iterator[Execution]:
-        """Open what the samples use and yield the execution, to be awaited inside.
+    ) -> None:
+        """Do what `run` does; `show` is called with each finished record."""
+        answering, rest = self.open_answering(), pending
 
-        Args:
-            pending: samples to run.
-            show: called with each finished record.
-            after_first: see `run`.
-        """
+        async def answer(sample: Sample, key: SampleKey) -> Record:
+            return (await answering.answer(None, sample, key, self.open_context)).record
 
         def keep(record: Record) -> None:
             record.usage = add_unseen_usage(record, self.call_log.sum_paid(record.key))
@@ -289,33 +285,18 @@ class Session:
             show(record)
             self.answers.finish(record)
 
-        async def execute() -> None:
-            answering, rest = self.open_answering(), pending
+        def keep_first(record: Record) -> None:
+            keep(record)
+            if after_first is not None:
+                after_first(record)
 
-            def open_context(key: SampleKey) -> SampleContext:
-                return self.open_context(key, shared_cache)
-
-            async def answer(sample: Sample, key: SampleKey) -> Record:
-                return (await answering.answer(None, sample, key, open_context)).record
-
-            def keep_first(record: Record) -> None:
-                keep(record)
-                if after_first is not None:
-                    after_first(record)
-
-            try:
-                if after_first is not None:
-                    await run_side_by_side(answer, pending[:1], keep_first, self.stop, 1)
-                    rest = pending[1:]
-                await run_side_by_side(answer, rest, keep, self.stop, self.config.run.concurrency)
-            finally:
-                await answering.close()
-
-        with open_shared_cache(self.config.cache) as shared_cache:
-            self.update(unfinished=None)
-            yield execute
-            paid = self.call_log.sum_total()
-            self.update(unfinished=vars(paid) if paid.lm_calls else None)
+        try:
+            if after_first is not None:
+                await run_side_by_side(answer, pending[:1], keep_first, self.stop, 1)
+                rest = pending[1:]
+            await run_side_by_side(answer, rest, keep, self.stop, self.config.run.concurrency)
+        finally:
+            await answering.close()
 
 
 def _close_silent_session(store: RunStore) -> RunState:

@@ -11,6 +11,7 @@ scores again, resumes or sends it. What the model's server failed to answer, or 
 measurement and is left out; any other failure counts as wrong.
 """
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -127,7 +128,7 @@ def prove(request: Request, output: Output) -> Proof:
                 correction.change_program(executor.program)
             sessions.append(Session(asked, executor, store, stop, output, stack))
             sessions[-1].begin(replace(info, gold_informed=name), request.samples)
-            work.append(stack.enter_context(sessions[-1].open_execution(pending, progress.update)))
+            work.append(functools.partial(sessions[-1].execute, pending, progress.update))
         stopped = run_to_end(work, stop)
         for session in sessions:
             session.end(stopped)
