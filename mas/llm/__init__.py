@@ -1,9 +1,8 @@
-"""Language models: from a profile in `conf/model/` to one `dspy.LM` per agent, and the contract of a rate limiter."""
+"""Language models: from a profile in `conf/model/` to one `dspy.LM` per agent, with what a rate limiter counts."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any
 
 AUTO, CHAT, JSON_SCHEMA = OUTPUTS = ("auto", "chat", "json_schema")  # form of a reply: `model.output`
 # DSPy's own rule (`dspy.clients.lm._is_openai_reasoning_model`), so that mistakes are reported before DSPy is loaded.
@@ -57,26 +56,3 @@ class BackoffTooLongError(Exception):
     def __init__(self, seconds: float) -> None:
         super().__init__(f"nothing may be sent for {seconds:.0f} s")
         self.seconds = seconds
-
-
-class Permit(Protocol):
-    """Permission to send one request within the `with` block. Its outcome, if it has any, is recorded there once."""
-
-    def record_success(self) -> None: ...
-
-    def record_rate_limit(self, retry_after_seconds: float | None) -> None:
-        """Record a 429 that is not about an exhausted quota; None if the server named no pause."""
-
-    def record_server_error(self) -> None:
-        """Record a 5xx: the server is overloaded or broken, but did not refuse because of the rate."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-class Limiter(Protocol):
-    """Rate limiter as the model client uses it; another process may have the one that decides."""
-
-    async def acquire(self, tokens: int, get_patience: Callable[[], float] = ...) -> Permit:
-        """Wait for a turn; see `RateLimiter.acquire`."""

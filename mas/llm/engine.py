@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from dspy.lm15 import (
     CapabilityError,
@@ -47,13 +47,16 @@ from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureE
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_random_exponential
 
-from mas.llm import JSON_SCHEMA, BackoffTooLongError, CallSettings, Limiter, Permit
+from mas.llm import JSON_SCHEMA, BackoffTooLongError, CallSettings
 from mas.llm.prices import FREE, Price
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict
 from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
 from mas.runtime.trace import Span, span
+
+if TYPE_CHECKING:
+    from mas.llm.rate_limiter import RateLimiter, RequestPermit
 
 Source = Literal["replayed", "cached"]  # "replayed": from the call log, paid by this run; "cached": paid by another run
 MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
@@ -92,7 +95,7 @@ class CallPolicy:
     key_variable: str | None = None  # environment variable with the key, for messages
     branch: str = "model"  # of the configuration that names the server, for messages
     price: Price | None = None  # None: unknown
-    rate_limiter: Limiter | None = None  # shared by all LMs of a profile; None: any number of requests at once
+    rate_limiter: "RateLimiter | None" = None  # shared by all LMs of a profile; None: any number of requests at once
     settings: CallSettings = field(default_factory=CallSettings)
 
     def check_inputs(self, request: Request) -> None:
@@ -161,7 +164,7 @@ class _Call:
         attributes |= {"attempt": self.count, "waited_seconds": round(time.monotonic() - self.idle_since, 4)}
         return span("lm", self.request.model, inputs=self.inputs, **attributes)
 
-    async def acquire_permit(self) -> AbstractContextManager[Permit | None]:
+    async def acquire_permit(self) -> "AbstractContextManager[RequestPermit | None]":
         """Wait for the rate limiter's permit; None without a rate limiter."""
         if (limiter := self.policy.rate_limiter) is None:
             return nullcontext()
@@ -333,7 +336,7 @@ class AgentEngine:
         finally:
             call.idle_since = time.monotonic()
 
-    async def _send(self, call: _Call, permit: Permit | None) -> Response:
+    async def _send(self, call: _Call, permit: "RequestPermit | None") -> Response:
         """Send the request, which is reserved. Its cost is settled before the reply is stored: if the process dies in
         between, it is sent and paid again, and both are counted."""
         budget = call.context.budget
@@ -362,7 +365,7 @@ def _start_side_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _record_outcome(permit: Permit | None, error: BaseException | None = None) -> None:
+def _record_outcome(permit: "RequestPermit | None", error: BaseException | None = None) -> None:
     """Report how a request ended to the rate limiter; one that was cut off says nothing about the server's rate."""
     if permit is None or isinstance(error, AttemptTimeoutError):
         return

@@ -45,7 +45,10 @@ MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
 
 @dataclass(frozen=True)
 class RequestPermit:
-    """A Permit of a RateLimiter, and a place in the order of sending from which rates are measured."""
+    """Permission to send one request within the `with` block, and a place in the order of sending.
+
+    The outcome, if there is any, is recorded there once. Rates are measured between two places.
+    """
 
     limiter: "RateLimiter"
     number: int  # in the order of sending
@@ -57,9 +60,11 @@ class RequestPermit:
         self.limiter.answered += 1
 
     def record_rate_limit(self, retry_after_seconds: float | None) -> None:
+        """Record a 429 that is not about an exhausted quota; None if the server named no pause."""
         self.limiter.record_rate_limit(self, retry_after_seconds)
 
     def record_server_error(self) -> None:
+        """Record a 5xx: the server is overloaded or broken, but did not refuse because of the rate."""
         self.limiter.failed += 1
 
     def __enter__(self) -> Self:

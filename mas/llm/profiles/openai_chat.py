@@ -10,11 +10,11 @@ the profile. Each server has a rate limiter of its own.
 import functools
 import math
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm import AUTO, OUTPUTS, CallSettings, Limiter, Traffic, is_reasoning_model, name_max_tokens
+from mas.llm import AUTO, OUTPUTS, CallSettings, Traffic, is_reasoning_model, name_max_tokens
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.llm.profiles.reachable import check_reachable
@@ -98,7 +98,6 @@ class OpenAIChatModel(CallSettings):
 
     def __post_init__(self) -> None:
         self._rate_limiters: dict[Server, RateLimiter] = {}
-        self._get_limiter: Callable[[Server], Limiter] = self.get_rate_limiter
 
     def check(self) -> None:
         if self.output not in OUTPUTS:
@@ -147,7 +146,7 @@ class OpenAIChatModel(CallSettings):
             key_variable=server.api_key_env,
             branch=f"model.agents.{agent.agent}" if entry.base_url or entry.api_key_env else "model",
             price=self.find_price(name),
-            rate_limiter=self._get_limiter(server),
+            rate_limiter=self.get_rate_limiter(server),
             native_tools=self.calls_natively(),
             settings=self,
         )
@@ -189,10 +188,6 @@ class OpenAIChatModel(CallSettings):
             limiter = RateLimiter(self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
             self._rate_limiters[server] = limiter
         return self._rate_limiters[server]
-
-    def use_rate_limiters(self, get_limiter: Callable[[Server], Limiter]) -> None:
-        """Let models that are made from now on ask other rate limiters than the profile's own."""
-        self._get_limiter = get_limiter
 
     def get_server(self, agent: str) -> Server:
         """Return the server of an agent; that of the profile for an agent without its own."""
