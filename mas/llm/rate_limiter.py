@@ -2,10 +2,10 @@
 
 The number of requests in flight is always limited. A rate that the profile declares is kept. Without one the pace is
 learnt from the server's refusals (429); the same if a server refuses although its declared rate is kept. A refusal
-means that the pace is above the server's limit, or it is chance (a shared key, an overloaded provider), and the same
-share is refused at every pace. The rules that tell them apart (cut, background, growth, closed) are in
-docs/explanation/rate-limits.md, with figures from `tests/bench/limiter_simulation.py`, which the constants were chosen
-by. Requests count in the order of sending; refusals of those sent before the last decision belong to that decision.
+means that the pace is above the server's limit, or it is chance, and the same share is refused at every pace. The rules
+that tell them apart (cut, background, growth, closed) are in docs/explanation/rate-limits.md, with figures from
+`tests/bench/limiter_simulation.py`. Requests count in the order of sending; refusals of those sent before the last
+decision belong to that decision.
 
     with await RateLimiter(max_concurrency=64).acquire(tokens=900) as permit:
         await client.post(...)
@@ -24,22 +24,20 @@ from mas.llm import BackoffTooLongError, Traffic
 
 BURST_SECONDS = 0.1  # of a declared rate
 OPENING_PER_SECOND = 500.0  # pace before anything is known
-RESTART_PER_SECOND = 20.0  # first pace if the server was closed from the start
+MEASURED_REQUESTS, RESTART_PER_SECOND = 10, 20.0  # lowest pace after a closure before which fewer had passed
 CREDIT_SECONDS = 0.1  # lateness of a timer that the pace makes up for
 HOLD_SECONDS, MAX_HOLD_SECONDS, HOLD_REQUESTS = 8.0, 30.0, 50  # after a cut; longer until so many are sent
 DOUBLING_SECONDS = 2.5
-MEASURED_REQUESTS = 10  # that were accepted before the first closure, or its rate says nothing
 MARGIN = 0.97  # of a measured rate
-MAX_OVER_MEAN = 1.2  # pace after a closure, relative to what got through
+MAX_OVER_MEAN = 1.2  # pace after the server was closed, relative to what got through
 MIN_PACE = 0.02  # requests per second
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.25, 1.0  # without Retry-After; longer the longer it is closed
 MAX_RETRY_AFTER_SECONDS = 60.0
-REFUSAL_SECONDS = 0.15  # that a refusal takes, before one was seen; a probe must be refused in twice that
-MAX_PROBE_SECONDS = 1.0  # however long earlier refusals took
+REFUSAL_SECONDS, MAX_REFUSAL_SECONDS = 0.15, 0.5  # that one takes, before one was seen; a probe is given twice that
 MIN_BACKGROUND = 0.02  # share tolerated from the start
 PRIOR_REQUESTS = 15.0  # weight of an unknown background as 0: with less, a limit that falls far is taken for chance
 EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused as well
-CUT_EVIDENCE, CLOSED_EVIDENCE = 7.0, 10.0  # natural logarithms of likelihood ratios
+CUT_EVIDENCE = 7.0  # natural logarithm of a likelihood ratio
 MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
 
 
@@ -95,12 +93,12 @@ class RateLimiter:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next = self._grow_at = 0.0
         self._number = self._judged = self._decided_at = 0  # newest request: sent, refused, sent before a decision
-        self._is_opening, self._is_held, self._is_probed = True, False, False
+        self._is_held = self._is_probed = self._is_blank = False  # blank: nothing had passed at the last decision
         self._closed_since: float | None = None
         self._refusal_seconds = REFUSAL_SECONDS  # the longest
         self._held_refused = self._held_sent = 0.0
         self._excess = 0.0  # evidence against the background
-        self._streak = self._opened = self._mark(0.0)  # begin of the present excess; the last time it was opened
+        self._streak = self._began = self._mark(0.0)  # begin of the present excess; of growth, or after a closure
 
     @property
     def traffic(self) -> Traffic:
@@ -188,15 +186,17 @@ class RateLimiter:
         if self._closed_since is not None and self._is_probed:  # the probe was not refused in time
             self._reopen(now)
         if self._number == 0:
-            self._opened = self._mark(now)
+            self._began = self._mark(now)
         self._number += 1
         if self._closed_since is not None:
-            self._is_probed, self._next = True, now + min(2 * self._refusal_seconds, MAX_PROBE_SECONDS)
+            self._is_probed, self._next = True, now + 2 * self._refusal_seconds
             return self._mark(now)
         gap = 1 / self.pace
         is_waited_for = self._next > now - CREDIT_SECONDS
         self._next = max(self._next, now - CREDIT_SECONDS) + gap
         if is_waited_for and now >= self._grow_at:
+            if self._began.at < self._grow_at:
+                self._began = self._mark(now)
             self._is_held = False
             self.pace *= 2 ** min(1.0, gap / DOUBLING_SECONDS)
         self._held_sent += self._is_held
@@ -208,22 +208,25 @@ class RateLimiter:
         accepted = max(0, sent.number - self._judged - 1)  # since the last refusal
         self._judged = max(self._judged, sent.number)
         self.refused += 1
-        self._refusal_seconds = max(self._refusal_seconds, now - sent.at)
+        self._refusal_seconds = min(max(self._refusal_seconds, now - sent.at), MAX_REFUSAL_SECONDS)
         if sent.number <= self._decided_at:
             return
         if self._closed_since is not None:
-            self._pause(self._closed_since, retry_after_seconds, now)
+            self._pause(retry_after_seconds, now)
             return
         self._held_refused += sent.is_held
         here = replace(sent, refused=self.refused)
         self._add_evidence(here, accepted)
-        in_a_row = 1 + here.refused - self._streak.refused
-        is_closed = not self._streak.count_accepted(here) and in_a_row * -math.log(self.background) >= CLOSED_EVIDENCE
-        is_excess = self._excess >= CUT_EVIDENCE
-        if is_closed or (is_excess and self._is_opening):
+        if self._excess < CUT_EVIDENCE:
+            return
+        was_blank, self._is_blank = self._is_blank, self._streak.count_accepted(here) <= 0
+        if was_blank and self._is_blank:
             self._closed_since = now
-            self._pause(now, None, now)  # the first probe does not wait for Retry-After: one request's may be chance
-        elif is_excess:
+            self._pause(None, now)  # the first probe does not wait for Retry-After: one request's may be chance
+        elif self._is_blank:
+            self._cut(self._began.measure_rate(here), now)
+            self._is_held = False  # what is refused next is no chance, if the server is closed
+        else:
             self._cut(self._streak.measure_rate(here), now)
 
     def _add_evidence(self, here: RequestPermit, accepted: int) -> None:
@@ -234,26 +237,22 @@ class RateLimiter:
             self._streak = here
         self._excess += math.log(more / self.background)
 
-    def _pause(self, closed_since: float, retry_after_seconds: float | None, now: float) -> None:
+    def _pause(self, retry_after_seconds: float | None, now: float) -> None:
         """Send nothing for a while, and then one probe."""
-        pause = min(max(MIN_PAUSE_SECONDS, now - closed_since), MAX_PAUSE_SECONDS)
-        if retry_after_seconds is not None and retry_after_seconds > 0:
-            pause = min(retry_after_seconds, MAX_RETRY_AFTER_SECONDS)
-        self.hold_until = max(self.hold_until, now + pause)
+        closed_seconds = now - (self._closed_since or now)
+        pause = retry_after_seconds or min(max(MIN_PAUSE_SECONDS, closed_seconds), MAX_PAUSE_SECONDS)
+        self.hold_until = max(self.hold_until, now + min(pause, MAX_RETRY_AFTER_SECONDS))
         self._is_probed, self._decided_at = False, self._number
 
     def _reopen(self, now: float) -> None:
-        """Send again, at the rate that got through since the last time: a server's whole window, if it has any."""
+        """Send again, at the rate that got through since the pace grew: a server's whole window, if it has any."""
         here = self._mark(now)
-        accepted, rate = self._opened.count_accepted(here), self._opened.measure_rate(here)
-        if self._is_opening:
-            self.pace = rate
-        self._cut(min((rate + self.pace) / 2, MAX_OVER_MEAN * rate), now)
-        if self._is_opening:
-            self._is_held = False  # what a bucket held at first is part of this rate
-            if accepted < MEASURED_REQUESTS:
-                self.pace, self._grow_at = max(self.pace, RESTART_PER_SECOND), now
-        self._opened, self._closed_since, self._is_opening, self._next = here, None, False, now
+        rate = self._began.measure_rate(here)
+        self.pace, self._grow_at = min((rate + self.pace) / 2, MAX_OVER_MEAN * rate), now + HOLD_SECONDS
+        if self._began.count_accepted(here) < MEASURED_REQUESTS:
+            self.pace, self._grow_at = max(self.pace, RESTART_PER_SECOND), now
+        self._began, self._closed_since, self._is_blank, self._next = here, None, False, now
+        self._excess, self._decided_at, self._is_held = 0.0, self._number, False
 
     def _cut(self, rate: float, now: float) -> None:
         """Lower the pace to a measured rate, at most by half, and hold it."""
