@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from mas.llm import BackoffTooLongError
 from mas.llm.rate_limiter import RateLimiter, RequestPermit
+from tests.bench import limiter_simulation
+from tests.bench.limiter_simulation import Client, build_chance, simulate
 from tests.mas.llm.virtual_time import run_in_virtual_time
 
 seconds = st.floats(0.0, 3.0)
@@ -235,3 +237,14 @@ def test_an_unknown_rate_is_found_and_little_is_wasted(retry_after):
     assert server.rejected < 80
     assert server.good / duration > 0.93 * 50
     assert limiter.traffic.pace == pytest.approx(50, rel=0.5)
+
+
+@pytest.mark.parametrize("says_when", [False, True])
+def test_refusals_by_chance_do_not_close_the_server(says_when, monkeypatch):
+    monkeypatch.setattr(limiter_simulation, "WORKERS", 24)
+    rule = build_chance(0.33, seed=1), build_chance(0.33, seed=1)
+    plain, ours = (
+        simulate(client, each, calls=1000, says_when=says_when).seconds
+        for client, each in zip(Client, rule, strict=True)
+    )
+    assert plain / ours > 0.4
