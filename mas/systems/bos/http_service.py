@@ -25,7 +25,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.security.redaction import build_redactor, redact_value
@@ -39,6 +39,7 @@ Events = asyncio.Queue[Event | None]  # None: no more
 
 MAX_BODY_BYTES = 100_000
 MAX_QUESTION_CHARS = 10_000
+BODY_SECONDS = 10.0  # for a client to send its request
 RETRY_SECONDS = "2"
 _NEED_NO_TOKEN = ("/health", "/openapi.json")
 
@@ -97,17 +98,31 @@ def make_application(program: BosProgram, settings: ServiceSettings, options: Se
 
 @dataclass(frozen=True)
 class Gate:
-    """Middleware that checks the token before a body is read."""
+    """Middleware that checks the token before a body is read, and limits how long a body may take to arrive."""
 
     app: ASGIApp
     token: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self.app
         if scope["type"] == "http" and not self._is_allowed(scope):
             detail = {"detail": "The token is missing or wrong; send it as: Authorization: Bearer …"}
-            app = JSONResponse(detail, 401, {"WWW-Authenticate": "Bearer", "Connection": "close"})
-        await app(scope, receive, send)
+            refusal = JSONResponse(detail, 401, {"WWW-Authenticate": "Bearer", "Connection": "close"})
+            await refusal(scope, receive, send)
+            return
+        until, is_complete = asyncio.get_running_loop().time() + BODY_SECONDS, False
+
+        async def receive_in_time() -> Message:
+            nonlocal is_complete
+            try:
+                async with asyncio.timeout_at(None if is_complete else until):
+                    message = await receive()
+            except TimeoutError as error:
+                text = f"The body did not arrive within {BODY_SECONDS:g} seconds."
+                raise HTTPException(408, text, {"Connection": "close"}) from error
+            is_complete = not message.get("more_body")
+            return message
+
+        await self.app(scope, receive_in_time, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
         kind, _, sent = Headers(scope=scope).get("authorization", "").partition(" ")

@@ -12,6 +12,7 @@ from starlette.types import Message, Receive
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import LimitReachedError, SampleLimits
 from mas.system import ServiceOptions
+from mas.systems.bos import http_service
 from mas.systems.bos.http_service import make_application
 from mas.systems.bos.settings import ServiceSettings
 from tests.mas.systems.bos.building import Behaviour, WrittenAgent, build, choose, succeed, use_agents
@@ -198,7 +199,17 @@ def test_the_agents_of_a_client_that_goes_away_are_cancelled(monkeypatch: pytest
     assert [line.endswith("stopped") for line in made.lines] == [True]
 
 
-def test_without_a_token_no_body_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_arrive_is_refused_and_without_a_token_none_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    messages = iter([{"type": "http.request", "body": b'{"que', "more_body": True}])
+
+    async def receive() -> Message:
+        return next(messages, None) or await asyncio.sleep(60, {})
+
+    monkeypatch.setattr(http_service, "BODY_SECONDS", 0.1)
+    assert post_raw(Application(monkeypatch, answer_in_capitals), receive)[0]["status"] == 408
+
     async def read(*_: object) -> Message:
         raise AssertionError("the body was read")
 
