@@ -3,6 +3,7 @@
 If the model cannot be asked or its reply cannot be read, the proposed agents run.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -88,7 +89,7 @@ def find_candidates(
     """Return the agents whose keywords occur in the question, unless a rival's occur more often; sql if none does."""
     lowered = question.lower()
     scores = {
-        name: sum(word in lowered for word in settings.keywords.get(name, entry.keywords))
+        name: _count(lowered, settings.keywords.get(name, entry.keywords), settings.match)
         for name, entry in entries.items()
     }
     candidates = [
@@ -97,6 +98,12 @@ def find_candidates(
         if scores[name] > 0 and all(scores[name] >= scores.get(rival, 0) for rival in entry.rivals)
     ]
     return candidates or [DEFAULT_AGENT]
+
+
+def _count(lowered: str, words: Iterable[str], match: str) -> int:
+    if match == "substring":
+        return sum(word in lowered for word in words)
+    return sum(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", lowered) is not None for word in words)
 
 
 def apply_preferences(

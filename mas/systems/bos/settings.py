@@ -26,6 +26,7 @@ _ENDINGS = (".sqlite", ".db", ".sqlite3")  # of files of SQLite
 class PlannerSettings:
     """Keywords that propose agents before the language model decides."""
 
+    match: str = "substring"  # substring: "capital" counts for "api" | word: whole words alone
     keywords: dict[str, list[str]] = field(default_factory=dict)  # agent → words in place of `agents.py`'s
 
 
@@ -121,6 +122,7 @@ class BosSettings:
         """
         api, service, retries = self.api, self.service, self.sql.max_retries
         self.read_clock()
+        _check_choice("planner.match", [self.planner.match], ("substring", "word"))
         _check_choice("planner.keywords", self.planner.keywords, AGENT_NAMES)
         _check_choice("api.methods", [method.upper() for method in api.methods], get_args(Method))
         _check("sql.max_retries", retries, 0 <= retries <= 10, "0 to 10")

@@ -62,10 +62,20 @@ def test_p06_p07_p08_p09_p10_p11_the_table_of_ties(scores: tuple[int, int, int])
     assert find_candidates(question or "?", PlannerSettings(keywords=words), CHOICES) == TIES[scores]
 
 
-def test_p13_words_inside_words_count() -> None:
+@pytest.mark.parametrize(
+    ("question", "substring", "word"),
+    [
+        ("What is the capital of the country with the biggest discount?", ["api_docs", "sql"], ["sql"]),
+        ("Assume a rapid decline", ["api_docs", "computation"], ["sql"]),
+        ("Call the API, then sum", ["api_docs", "computation"], ["api_docs", "computation"]),
+    ],
+)
+def test_p13_words_inside_words_count_unless_whole_words_are_asked_for(
+    question: str, substring: list[str], word: list[str]
+) -> None:
     keywords = {"sql": ["count"], "api_docs": ["api"], "computation": ["sum"]}
-    question = "What is the capital of the country with the biggest discount?"
-    assert find_candidates(question, PlannerSettings(keywords=keywords), CHOICES) == ["api_docs", "sql"]
+    for match, expected in ((PlannerSettings().match, substring), ("word", word)):
+        assert find_candidates(question, PlannerSettings(match, keywords), CHOICES) == expected
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,14 @@ def test_an_empty_question_is_refused() -> None:
         build(ScriptedModel(answering()))(question=" ")
 
 
-def test_p12_keywords_of_no_agent_are_refused() -> None:
-    with pytest.raises(UserError, match="choose among: sql, api_docs, computation"):
-        BosSystem(planner=PlannerSettings(keywords={"nobody": []})).check()
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"planner": PlannerSettings("fuzzy")}, "choose among: substring, word."),
+        ({"planner": PlannerSettings(keywords={"nobody": []})}, "choose among: sql, api_docs, computation."),
+    ],
+)
+def test_p12_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        BosSystem(**settings).check()
+    assert message in str(raised.value)
