@@ -75,19 +75,7 @@ class Trials:
         stop: StopController,
         answers: AnswerLog | None = None,
     ) -> None:
-        """Create an empty memory.
-
-        Args:
-            answering: of the run's executor.
-            run_id: of the run.
-            open_context: sets limits, call log and payments of an answer.
-            samples: by id.
-            budget: counts metric calls.
-            store: of the run, which keeps each answer.
-            concurrency: answers at once.
-            stop: of the session: no more requests are sent once it has a reason.
-            answers: log of the answers; None: nothing is logged.
-        """
+        """Create an empty memory. `open_context` sets limits, call log and payments of an answer."""
         self.budget, self.samples, self.concurrency = budget, samples, concurrency
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
         self.n_completed = self.n_metric_errors = 0  # different answers of this session, replayed ones included
@@ -135,11 +123,8 @@ class Trials:
     def run(self, program: Program, candidate: str, sample_id: str, epoch: int = 1) -> Trial:
         """Return the trial of a question, from memory or by answering it.
 
-        Args:
-            program: the system with the prompts whose digest is `candidate`.
-            candidate: digest of its prompts.
-            sample_id: the question.
-            epoch: each one has an answer of its own; those of the first one are metric calls of the budget.
+        Each epoch has an answer of its own; those of the first one are metric calls of the budget. `candidate` is the
+        digest of the program's prompts.
         """
         key = (candidate, sample_id, epoch)
         with self._lock:
@@ -262,13 +247,7 @@ class Trials:
 
 
 def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:
-    """Return the steps of one answer.
-
-    Args:
-        program: that answered.
-        calls: of its predictors.
-        spans: the trajectory of the answer's record.
-    """
+    """Return the steps of one answer; `spans` is the trajectory of its record."""
     predictors = dict(program.named_predictors())
     parsed: list[Step] = [  # without a conversation, a tool call is what the predictor returns
         (name, inputs, outputs)
