@@ -32,7 +32,7 @@ from eval.analysis.statistics.intervals import (
 from eval.analysis.statistics.paired_interval import compute_paired_interval
 from eval.analysis.statistics.paired_tests import Pair, compare_means, sum_pairs
 from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat
-from eval.analysis.summary.label_metrics import compute_f1_interval, compute_macro_interval
+from eval.analysis.summary.label_metrics import compute_macro_interval, summarise_label
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "intervals.md"
 SIZES, EPOCHS, CORRELATIONS, EFFECTS = (20, 53, 165), (1, 5), (0.0, 0.5, 1.0), (0.0, 0.02, 0.10)
@@ -146,7 +146,7 @@ def draw_labels(random: Random, cell: Cell) -> tuple[list[list[tuple[str, str]]]
 def draw_label(random: Random, cell: Cell) -> Drawn:
     """Draw the most frequent label: with few questions the others have few answers."""
     pairs, true_f1 = draw_labels(random, cell)
-    return compute_f1_interval("0", pairs), true_f1[0]
+    return summarise_label("0", pairs, incomplete=False).f1.ci95, true_f1[0]
 
 
 def draw_macro(random: Random, cell: Cell) -> Drawn:

@@ -49,7 +49,7 @@ def summarise_labels(final: Sequence[Row], names: Sequence[str], incomplete: boo
         target: {answer: cells[target, answer] for answer in answers if cells[target, answer]}
         for target in (*names, OTHER_TARGET)
     }
-    by_label = {name: _summarise_label(name, samples, incomplete) for name in names}
+    by_label = {name: summarise_label(name, samples, incomplete) for name in names}
     found = [each.f1.value or 0.0 for each in by_label.values() if each.recall.n]
     bounds = None if incomplete or not found else compute_macro_interval(samples, names)
     return LabelSummary(
@@ -61,7 +61,7 @@ def summarise_labels(final: Sequence[Row], names: Sequence[str], incomplete: boo
     )
 
 
-def _summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
+def summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
     given = _tally(name, samples, lambda cell: cell[1] == name)
     targets = _tally(name, samples, lambda cell: cell[0] == name)
     overlap = measure_share(_tally(name, samples, lambda cell: name in cell), incomplete)
