@@ -131,7 +131,7 @@ def _join_ray(address: str, folder: str) -> Iterator[float]:
         raise UserError(refusal.format(f"no Ray has answered within {_CHECK_SECONDS:g} s")) from None
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or ["it is not healthy"])[-1]
-        raise UserError(refusal.format(last[:300])) from None
+        raise UserError(refusal.format(last[:300].rstrip("."))) from None
     with _connect(refusal, {"address": address, "runtime_env": {"working_dir": folder}}) as n_cpus:
         yield n_cpus
 
@@ -162,7 +162,7 @@ def _connect(
         except SystemExit as end:  # by the handler of SIGTERM that Ray sets meanwhile
             raise KeyboardInterrupt(STOP_SIGNALS[signal.SIGTERM]) from end
         except Exception as error:  # Ray raises all kinds
-            first = next(iter(str(error).strip().splitlines()), "")
+            first = str(error).strip().partition("\n")[0].rstrip(".")
             raise UserError(refusal.format(f"{type(error).__name__}: {first[:300]}")) from error
         finally:
             if threading.current_thread() is threading.main_thread():
