@@ -10,10 +10,17 @@ from rich.text import Text
 from eval.analysis.comparison.answers import GivenAnswer
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.analysis.comparison.comparison import Side
-from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_tests import MeanDifference, PairedResult
 from eval.execution.console import Console
-from eval.reports.formats import NOT_AVAILABLE, Table, format_p_value, format_percent, format_points, format_usd
+from eval.reports.formats import (
+    NOT_AVAILABLE,
+    Table,
+    format_interval,
+    format_p_value,
+    format_percent,
+    format_points,
+    format_usd,
+)
 from eval.runs.record import NOT_RUN
 from eval.scorers.score import ACCURACY
 from mas.runtime.terminal import shorten_line
@@ -69,21 +76,21 @@ def build_numbers(pair: RunComparison) -> Table:
     first, second = comparison.first, comparison.second
 
     def add_scores(name: str, scores: tuple[float, float], result: PairedResult) -> None:
-        change, bounds = f"{format_points(result.difference)} points", _format_interval(result.ci95, format_points)
+        change, bounds = f"{format_points(result.difference)} points", format_interval(result.ci95, format_points)
         rows.append((name, *map(format_percent, scores), change, bounds))
 
     def add_means(name: str, means: MeanDifference | None, form: Format, form_change: Format, unit: str = "") -> None:
         if means is None:
             rows.append((name, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, ""))
         else:
-            change, bounds = form_change(means.difference) + unit, _format_interval(means.ci95, form_change)
+            change, bounds = form_change(means.difference) + unit, format_interval(means.ci95, form_change)
             rows.append((name, form(means.first), form(means.second), change, bounds))
 
     def add_sides(name: str, read: Callable[[Side], str]) -> None:
         rows.append((name, read(first), read(second), "", ""))
 
     add_scores(comparison.metric, (first.score, second.score), comparison.score)
-    add_sides(_SIDES_INTERVAL, lambda side: _format_interval(side.score_ci95, format_percent))
+    add_sides(_SIDES_INTERVAL, lambda side: format_interval(side.score_ci95))
     if comparison.metric != ACCURACY:
         add_sides("fully right", lambda side: format_percent(side.accuracy))
     add_means("lost by format", comparison.format_losses, format_percent, format_points, " points")
@@ -153,7 +160,3 @@ def _describe_answer(answer: GivenAnswer | None) -> tuple[str, str]:
     if answer is None or answer.error_class:
         return "!", answer.error_class or "" if answer else NOT_RUN
     return "✓" if answer.correct else "✗" if answer.value == 0 else "◐", answer.text
-
-
-def _format_interval(bounds: Interval | None, format_bound: Format) -> str:
-    return " to ".join(map(format_bound, bounds)) if bounds else NOT_AVAILABLE

@@ -5,7 +5,7 @@ table = Table(("job", "cost"), [("0", "$0.12")])
 table.build(title="sweep"), table.render_markdown()     # on a page: parts.table(table.columns, table.rows)
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -36,8 +36,8 @@ def format_floor(share: float | None, incomplete: bool) -> str:
     return f"at least {format_percent(share)}" if incomplete and share is not None else format_percent(share)
 
 
-def format_interval(bounds: Interval | None) -> str:
-    return f"{format_percent(bounds[0])} to {format_percent(bounds[1])}" if bounds else NOT_AVAILABLE
+def format_interval(bounds: Interval | None, form: Callable[[float], str] = format_percent) -> str:
+    return " to ".join(map(form, bounds)) if bounds else NOT_AVAILABLE
 
 
 def format_bounds(bounds: Interval | None) -> str:
@@ -58,6 +58,14 @@ def format_p_value(p: float) -> str:
 
 def format_usd(cost_usd: float | None) -> str:
     return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
+
+
+def format_seconds(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:,.1f} s"
+
+
+def format_number(number: float) -> str:
+    return f"{number:,.0f}" if number == int(number) else f"{number:,.4g}"
 
 
 def shorten_number(n: int) -> str:

@@ -201,7 +201,7 @@ def _compare_cells(job: Job, compared: RunComparison) -> tuple[str, ...]:
     return (
         str(job.job),
         format_points(made.difference),
-        " to ".join(map(format_points, made.ci95)) if made.ci95 else NOT_AVAILABLE,
+        format_interval(made.ci95, format_points),
         format_p_value(made.p),
         format_p_value(compared.p_holm),
         f"{made.wins}/{made.losses}/{made.ties}",

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlencode
 
+from eval.reports.formats import format_interval, format_number, format_percent, format_points, format_seconds
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 Format = Literal["number", "percent", "points", "seconds"]  # points: percentage points with their sign
+_FORMATS: dict[Format, Callable[[float], str]] = {
+    "number": format_number,
+    "percent": format_percent,
+    "points": format_points,
+    "seconds": format_seconds,
+}
 Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
 Kind = Literal["text", "number", "usd", "seconds", "hidden"]
 
@@ -149,10 +156,11 @@ class Chart:
     def table(self) -> tuple[list[tuple[str, str]], list[list[str]]]:
         """Return columns and rows of the chart as a table, as `parts.table` takes them; empty columns are left out."""
         titles = ["name", "group", self.x_label or "value", "95% interval", "note"]
-        rows = []
+        rows, form = [], _FORMATS[self.x_format]
         for each in self.points:
-            value, low, high = (format_number(number, self.x_format) for number in (each.x, each.low, each.high))
-            rows.append([each.label, each.group, value, "" if each.low is None else f"{low} to {high}", each.note])
+            bounds = None if each.low is None or each.high is None else (each.low, each.high)
+            interval = format_interval(bounds, form) if bounds else ""
+            rows.append([each.label, each.group, form(each.x), interval, each.note])
         filled = [at for at in range(len(titles)) if any(row[at] for row in rows)]
         return [(titles[at], "") for at in filled], [[row[at] for at in filled] for row in rows]
 
@@ -163,19 +171,6 @@ def link(**filters: str) -> str:
 
 def _drop_empty(values: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if value not in (None, "")}
-
-
-def format_number(value: float | None, form: Format) -> str:
-    if value is None:
-        return "n/a"
-    match form:
-        case "percent":
-            return f"{value:.1%}"
-        case "points":
-            return f"{100 * value:+.1f}"
-        case "seconds":
-            return f"{value:.2g} s" if value < 1 else f"{value:,.1f} s"
-    return f"{value:,.4g}" if value != int(value) else f"{value:,.0f}"
 
 
 @dataclass(frozen=True)

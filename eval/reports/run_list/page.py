@@ -15,7 +15,7 @@ from rich.text import Text
 from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING, STOPPED, TUNING, RunEntry, parse_time
 from eval.execution.console import Console
 from eval.execution.projection import format_duration
-from eval.reports.formats import NOT_AVAILABLE, format_points, format_share, format_usd, list_parts
+from eval.reports.formats import NOT_AVAILABLE, format_interval, format_points, format_share, format_usd, list_parts
 from eval.reports.html.page import ROWS, Column, Rows, Scripts, load_scripts, load_template
 from eval.runs.folder import format_report_command
 from eval.runs.run_info import NO_MEASUREMENT
@@ -105,7 +105,7 @@ def print_runs(runs: Sequence[RunEntry], n_all: int, console: Console) -> None:
 def format_score(run: RunEntry) -> str:
     """Return the score with its interval; of a tuning run, the gain."""
     if run.kind == TUNING and run.gain is not None:
-        bounds = f" ({' to '.join(map(format_points, run.gain_ci95))})" if run.gain_ci95 else ""
+        bounds = f" ({format_interval(run.gain_ci95, format_points)})" if run.gain_ci95 else ""
         return f"{format_points(run.gain)} points{bounds}"
     if run.no_measurement:
         return NO_MEASUREMENT

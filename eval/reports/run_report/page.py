@@ -17,7 +17,15 @@ from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
 from eval.reports.files import write_files
-from eval.reports.formats import Table, format_estimate, format_floor, format_interval, format_usd, shorten_number
+from eval.reports.formats import (
+    Table,
+    format_estimate,
+    format_floor,
+    format_interval,
+    format_seconds,
+    format_usd,
+    shorten_number,
+)
 from eval.reports.html.page import (
     CHARTS,
     ROWS,
@@ -28,7 +36,6 @@ from eval.reports.html.page import (
     Point,
     Rows,
     Tone,
-    format_number,
     link,
     load_scripts,
     write_page,
@@ -256,7 +263,7 @@ def _build_tiles(summary: Summary, answers: Sequence[Row]) -> Iterator[tuple[str
     n_in, n_out = usage.input_tokens, usage.output_tokens
     yield shorten_number(n_in + n_out), "tokens", f"{shorten_number(n_in)} in, {shorten_number(n_out)} out"
     seconds = [each["seconds"] for each in answers if each["mark"] != "not run"]
-    typical = f"{format_number(median(seconds), 'seconds')} for a typical answer" if seconds else ""
+    typical = f"{format_seconds(median(seconds))} for a typical answer" if seconds else ""
     yield format_duration(summary.wall_seconds), "time", typical
 
 
