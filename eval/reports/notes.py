@@ -7,13 +7,14 @@ dict(list_notes(summary))["errors"]     # "limit 2, infrastructure 1"
 from collections.abc import Iterator, Mapping
 
 from eval.analysis.summary.summarise import MAX_TAG_VALUES
-from eval.analysis.summary.summary import Summary
-from eval.reports.formats import MAX_ERROR_CHARS, NOT_AVAILABLE, format_usd, list_parts
+from eval.analysis.summary.summary import LostPoints, Summary
+from eval.reports.formats import MAX_ERROR_CHARS, MAX_NAME_CHARS, NOT_AVAILABLE, format_usd, list_parts
 from eval.runs.record import NOT_RUN, Usage
 from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
+MAX_LISTED_LOSSES = 6  # links in the line of lost points
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
 _ADVICE = {  # error class → what helps, where asking again does not
     "truncated": "give replies more room with model.max_tokens=…, or a thinking model less to think",
@@ -33,7 +34,7 @@ def format_title(run: Summary) -> str:
 def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and sentences; a line that would only say "none" is left out, except errors."""
     rare = (
-        *(summary.used_to_tune, summary.attribution, summary.critics, summary.labels, summary.parts),
+        *(summary.used_to_tune, summary.critics, summary.labels, summary.parts),
         *(summary.extra_scorers, summary.human_review, summary.leaks.n_questions, summary.blocked_pages),
         *(summary.epochs > 1, summary.metric != ACCURACY, summary.scorer == JUDGE),
         *(len(values) == MAX_TAG_VALUES for values in summary.by_tag.values()),
@@ -43,6 +44,11 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
 
         yield from list_rare_notes(summary)
     yield from _list_failures(summary)
+    if lost := summary.attribution:
+        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
+        if rest := lost[MAX_LISTED_LOSSES:]:
+            parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
+        yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
     if summary.format_loss:
         yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
     if summary.n_unscored:
@@ -55,6 +61,12 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "skipped", f"{rows} of the dataset, outside every number here"
     yield from _list_spending(summary)
     yield from _list_sessions(summary)
+
+
+def _describe_loss(lost: LostPoints) -> str:
+    points, ci95 = lost.points.value or 0.0, lost.points.ci95
+    bounds = f" ({100 * ci95[0]:.0f} to {100 * ci95[1]:.0f})" if ci95 else ""
+    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * points:.1f}{bounds}"
 
 
 def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:

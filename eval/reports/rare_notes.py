@@ -1,4 +1,4 @@
-"""Notes and tables that few runs have: lost points, critics, epochs, labels, what people said; loaded where they are.
+"""Notes and tables that few runs have: critics, epochs, labels, leaks, what people said; loaded where there are such.
 
 describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1% to 80.3%) over 4 labels; lowest: …"
 """
@@ -13,7 +13,6 @@ from eval.analysis.summary.summary import (
     EpochNumbers,
     HumanReview,
     LabelSummary,
-    LostPoints,
     Summary,
     TuningOverlap,
 )
@@ -35,7 +34,6 @@ from mas.runtime.text import format_count
 
 PASS_LEGEND = "pass@k: one of k answers right; pass^k: all k right"
 MAX_LINES_OF_K = 6
-MAX_LISTED_LOSSES = 6  # links in the line of lost points
 MAX_LISTED = 3  # sources or hosts in one line
 MAX_SOURCE_CHARS = 120
 _INTERVAL = "95% interval"
@@ -45,11 +43,6 @@ def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and sentences."""
     if summary.used_to_tune:
         yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete, summary.metric)
-    if lost := summary.attribution:
-        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
-        if rest := lost[MAX_LISTED_LOSSES:]:
-            parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
-        yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
     for name, critic in summary.critics.items():
         yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
     if summary.metric != ACCURACY:
@@ -124,12 +117,6 @@ def describe_critic(critic: CriticNumbers) -> str:
     if critic.n_rejecting:
         parts.append(f"{critic.n_recovered:,} of {critic.n_rejecting:,} answers right in the end after a rejection")
     return "; ".join(parts)
-
-
-def _describe_loss(lost: LostPoints) -> str:
-    points, ci95 = lost.points.value or 0.0, lost.points.ci95
-    bounds = f" ({100 * ci95[0]:.0f} to {100 * ci95[1]:.0f})" if ci95 else ""
-    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * points:.1f}{bounds}"
 
 
 def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
