@@ -20,7 +20,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from eval.cli.command import read_option_name
-from eval.cli.mistakes import is_mistake
 from eval.runs.folder import DATABASE, format_path
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
@@ -115,6 +114,8 @@ def refuse_unreadable(*folders: Path, is_own: Callable[[Path], bool] = is_own_fo
     try:
         yield
     except _CONTENT as error:
+        from eval.cli.mistakes import is_mistake  # as the command does: where something has failed
+
         if is_mistake(error):
             raise
         foreign = next((each for each in folders if not is_own(each)), None)
