@@ -22,7 +22,7 @@ def without_mlflow(command: str) -> str:
 def test_the_tutorial_ends_with_a_published_set(tmp_path: Path, clean_environment: dict[str, str]) -> None:
     checkout = copy_checkout(tmp_path / "checkout", clean_environment)
     printed = "\n".join(checkout.run(without_mlflow(command), 0, 2) for command in COMMANDS)
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
     missing = [line for line in SHOWN if not line.startswith("$ ") and line not in printed]
     assert missing == []
     assert (checkout.root / "prompts/my_first/provenance.yaml").is_file()
