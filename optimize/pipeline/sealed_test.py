@@ -249,7 +249,7 @@ def answer_missing(run: TuningRun, sides: Sides, asked: Part) -> None:
         run.trials.n_completed += 1
         run.trials.show(record)
         if reason := failures.observe(record):
-            run.trials.stop(reason)
+            run.stop.start_nothing(reason)
 
     with run.watch():
         run_blocking(run_side_by_side(answer, in_turn, keep, run.stop, run.config.base.run.concurrency))

@@ -95,8 +95,7 @@ class TuningRun:
         self.check_stopped()
         self.check_metric()
         if not all(trial.completed for trial in trials):
-            reason = self.budget.refusal or self.trials.stop_reason
-            raise EarlyVerdictError("budget", f"{reason}, before there was a verdict")
+            raise EarlyVerdictError("budget", f"{self.budget.refusal or self.stop.reason}, before there was a verdict")
         return trials
 
     @functools.cached_property
@@ -141,7 +140,7 @@ class TuningRun:
 
     def get_stop_reason(self) -> str | None:
         """Return why no more requests are sent; None while the search may go on."""
-        return self.trials.stop_reason or self.budget.refusal
+        return self.stop.reason or self.budget.refusal
 
     def check_stopped(self) -> None:
         """Check that nobody has stopped the run, or raise a RunStoppedError."""
@@ -157,10 +156,7 @@ class TuningRun:
             (objective.errors, objective.calls, objective.first_error),
         ):
             if scored >= MIN_JUDGED and failed > share * scored:
-                raise EarlyVerdictError(
-                    "metric_errors",
-                    f"{failed} of {scored} answers could not be scored: {first}",
-                )
+                raise EarlyVerdictError("metric_errors", f"{failed} of {scored} answers could not be scored: {first}")
 
     # Files
 

@@ -68,11 +68,7 @@ def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
 
 
 def read_parent(folder: Path, info: RunInfo) -> PromptSet:
-    """Return the prompts that a run started from.
-
-    Raises:
-        UserError: they cannot be read, or somebody has changed them since the run wrote them.
-    """
+    """Return the prompts that a run started from; UserError: somebody has changed them since the run wrote them."""
     kept = list(read_kept_prompts(folder, info.prompts).values())
     if not kept or digest(kept[-1]) != info.prompts_sha256:
         raise UserError(
@@ -185,11 +181,7 @@ class TuningSnapshot:
         return self.results.get(name) or {}
 
     def get_prompts(self, candidate_id: str) -> PromptSet:
-        """Return a candidate's prompts.
-
-        Raises:
-            UserError: the run has no such candidate, or somebody has changed its prompts.
-        """
+        """Return a candidate's prompts; UserError: there is no such candidate, or somebody has changed its prompts."""
         if candidate_id == PARENT:
             return read_parent(self.folder, self.info)
         if candidate_id not in self.prompts:
@@ -264,11 +256,7 @@ def check_sources(before: RunInfo, base: EvalConfig) -> None:
 
 
 def check_unchanged(before: RunInfo, base: EvalConfig, now: Mapping[str, object]) -> None:
-    """Check that the configuration, without secrets, program and scorer are those that the run was started with.
-
-    Raises:
-        UserError: an option that belongs to the run differs, or the source of program or scorer was changed.
-    """
+    """Check that configuration, program and scorer are those that the run was started with, or raise a UserError."""
     check_sources(before, base)
     changes = find_changes(before.config, now)
     if found := [f"{key}: {changes[key]}" for key in changes if key.partition(".")[0] not in OF_THE_SESSION]:
