@@ -3,9 +3,9 @@
 Of a question, eight words in a row count. A hit from the validation or sealed questions blocks the set; one from the
 training questions is only reported. Not counted: what the text of the same agent says as often in a parent that passed
 the gate (`is_gated`), and the model's own work on a training question in a demo. A short or common target (`5`, `yes`,
-`2000`) counts only close to four words of its question, its id or its file name; a label (`eval.scorers.labels`) is no
-secret. A value of a further column (`data.tags`) counts like the target if one sample alone has it and most samples
-have one of their own.
+`2000`) counts only close to four words of its question, its id or its file name, and so does one that is a part of a
+label: a label (`eval.scorers.labels`) is no secret. A value of a further column (`data.tags`) counts like the target if
+one sample alone has it and most samples have one of their own.
 
     index = LeakIndex(splits.train, splits.val, splits.sealed)
     report = index.check(candidate.prompts, parent, is_parent_gated=True)
@@ -14,6 +14,7 @@ have one of their own.
 No report quotes a prompt or a target, and the index is kept in memory only.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -74,6 +75,8 @@ class LeakIndex:
         self, train: Sequence[Sample], val: Sequence[Sample], sealed: Sequence[Sample], labels: LabelSet | None = None
     ) -> None:
         self._labels = labels or LabelSet()
+        names = sorted((re.escape(Reading(each).text) for each in self._labels.names), key=len, reverse=True)
+        self._label = re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)")
         self._index = FormIndex()
         self._forms: defaultdict[Key, dict[ProtectedForm, None]] = defaultdict(dict)  # each once, in order
         splits: tuple[tuple[SplitName, Sequence[Sample]], ...] = (("train", train), ("val", val), ("test", sealed))
@@ -146,7 +149,8 @@ class LeakIndex:
         reading = Reading("\n".join(_list_texts(value)))
         places = self._index.find(reading)
         found = [Occurrence(form, start, end, key) for key, start, end in places for form in self._forms[key]]
-        return _Passage(reading, found, demo, field, isinstance(value, str | int | float))
+        labels = [each.span() for each in self._label.finditer(reading.text)]
+        return _Passage(reading, found, labels, demo, field, isinstance(value, str | int | float))
 
     def _check_passages(
         self, passages: "Sequence[_Passage]", common_keys: set[Key], training: set[str]
@@ -168,7 +172,7 @@ class LeakIndex:
                 if form.kind == "gold":
                     is_common = key in common_keys or (form.split != "train" and key in self._in_training)
                     is_by_chance = bool(training) and not (form.specific or passage.is_all(occurrence))
-                    needs_hint = form.weak or is_common or is_by_chance
+                    needs_hint = form.weak or is_common or is_by_chance or passage.is_in_label(occurrence)
                 if not needs_hint or passage.has_hint(occurrence):
                     yield passage, occurrence, False
 
@@ -268,6 +272,7 @@ class _Passage:
 
     reading: Reading
     occurrences: list[Occurrence]
+    labels: list[tuple[int, int]]  # where labels stand
     demo: int | None  # from 1; None: instructions
     field: str
     is_text: bool  # not a conversation
@@ -285,6 +290,10 @@ class _Passage:
         """Return whether the passage contains nothing else."""
         words = self.reading.words
         return self.is_text and occurrence.start <= words[0].start and words[-1].end <= occurrence.end
+
+    def is_in_label(self, occurrence: Occurrence) -> bool:
+        """Return whether it is a part of a label, as `Paris` is of `Paris office`: the search may name each label."""
+        return any(start <= occurrence.start and occurrence.end <= end for start, end in self.labels)
 
     def has_hint(self, occurrence: Occurrence) -> bool:
         """Return whether the same paragraph, or field, contains something else of the same sample."""

@@ -56,8 +56,7 @@ def blocking(text: str, index: LeakIndex = INDEX) -> set[tuple[str, str]]:
 
 def test_the_labels_may_be_listed_and_explained() -> None:
     assert set(LABELS.names) == set(CLASSES) and LABELS.n_rare == 2
-    names = [name for name in CLASSES if name != "Paris office"]  # which holds another target
-    text = "\n".join(f"- {name}: everything about {name.upper()}, such as '{name}'." for name in names)
+    text = "\n".join(f"- {name}: everything about {name.upper()}, such as '{name}'." for name in CLASSES)
     assert check(text).hits == []
     assert {kind for kind, _ in blocking(text, WITHOUT)} == {"gold"}, "without labels it would be blocked"
 
@@ -66,6 +65,7 @@ def test_the_labels_may_be_listed_and_explained() -> None:
     ("text", "leaked"),
     [
         ("billing, bug or Paveldel", {"v-secret"}),
+        ("Paris office", set()),
         ("Paris office or Paris", {"v-paris"}),
         ("Paris, office hours", {"v-paris"}),
         ("It was Paris.\nOffice hours", {"v-paris"}),
