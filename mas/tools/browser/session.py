@@ -112,6 +112,9 @@ class Window:
                 self._connection = await self._session.connect()
             except ConnectionLostError as error:
                 raise ToolError(f"{tool}: the browser cannot be reached ({error}); go on without it.") from error
+            if self._closed:
+                self._drop()
+                self._refuse_if_over(tool)
         return self._connection
 
     def _refuse_if_over(self, tool: str) -> None:

@@ -20,6 +20,7 @@ from mas.tools.browser.session import (
     find_offers,
     open_browser,
 )
+from mas.tools.mcp.connection import Connection
 from mas.tools.results import ToolError
 from mas.tools.settings import BrowserSettings
 from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
@@ -131,6 +132,22 @@ def test_a_question_that_is_over_has_no_window(session: BrowserSession, question
     acted(session, question, navigate("/towns"))
     question.close()
     assert "the question is over" in acted(session, question, navigate("/more"))[0]
+
+
+def test_a_question_that_ends_while_its_window_opens_has_none(
+    session: BrowserSession, question: SampleContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, opened_late = session.connect, list[Connection]()
+
+    async def connect_late() -> Connection:
+        opened_late.append(await connect())
+        question.close()
+        return opened_late[0]
+
+    monkeypatch.setattr(session, "connect", connect_late)
+    assert "the question is over" in acted(session, question, navigate("/towns"))[0]
+    run_blocking(asyncio.wait([opened_late[0].owner], timeout=10))
+    assert opened_late[0].owner.done()
 
 
 def test_an_address_that_is_refused_is_not_asked_for(session: BrowserSession, question: SampleContext) -> None:
