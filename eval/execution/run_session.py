@@ -31,7 +31,7 @@ from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, RunResults, SampleResults, open_shared_cache
 from eval.runs.folder import DATABASE, keep_prompts, make_run_folder, read_kept_prompts, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts, measure_peak_memory_mb
-from eval.runs.own_runs import note_run
+from eval.runs.own_runs import note_run, refuse_unreadable
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import (
     SILENT,
@@ -166,12 +166,13 @@ class Session:
             budget: of a tuning run.
 
         Raises:
-            UserError: the budget of an evaluation is used up.
+            UserError: the budget of an evaluation is used up, or the run was made elsewhere and cannot be read.
             StoreError, OSError: the folder cannot be written.
         """
         store, config, prompts = self.store, self.config, self.prompts
-        before, now, state = store.read_info(), _now(), _close_silent_session(store)
-        self.budget = self._open_budget(budget, state.wall_seconds)
+        with refuse_unreadable(self.folder):
+            before, now, state = store.read_info(), _now(), _close_silent_session(store)
+            self.budget = self._open_budget(budget, state.wall_seconds)
         self._shared_cache = self._stack.enter_context(open_shared_cache(config.cache))
         planned = [PlannedQuestion.of(sample) for sample in questions]
         if planned != store.read_plan():  # of this run, or of a process that died before its run began

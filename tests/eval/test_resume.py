@@ -26,7 +26,7 @@ from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, list_pending
 from eval.workflows.resume import check_unchanged, read_original_arguments
 from mas.runtime.errors import UserError
-from mas.runtime.sample_context import SampleKey
+from mas.runtime.sample_context import Payment, SampleKey
 from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
 from tests.process import finish, started
@@ -159,6 +159,18 @@ def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path
     assert sessions[2].changes == {"limit": "1 → 2"}
     assert info.started_at == sessions[0].started_at
     assert state.finished
+
+
+@pytest.mark.parametrize("change", ["paid_at = 'never'", "known_cost_usd = 1, lm_calls = 9e999"])
+def test_payments_of_a_run_from_elsewhere_that_are_none_are_refused_in_a_sentence(change: str, tmp_path: Path) -> None:
+    with session(tmp_path / "run", RunInfo()) as killed:
+        killed.call_log.pay(SampleKey("a"), Payment(1, 0, 1, cost_usd=0.1))
+    theirs = (tmp_path / "run").rename(tmp_path / "theirs")
+    with closing(sqlite3.connect(theirs / "run.db")) as database, database:
+        database.execute(f"UPDATE payments SET {change}")
+    refused = pytest.raises(UserError, match="made elsewhere, or moved since, and cannot be read")
+    with refused, session(theirs, RunInfo()):
+        pass
 
 
 def keys(folder: Path) -> list[tuple[str, int, int]]:
