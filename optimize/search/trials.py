@@ -45,6 +45,7 @@ UNREADABLE = "unreadable_reply"
 _PARSE_ERRORS = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # names that begin a span's error
 _RETRIED_REPLY = "unusable reply"  # event of an agent that gets another attempt
 
+MAX_KEPT_ANSWERS = 400  # in memory, of a tenth of a megabyte and more each; older ones are replayed if asked for again
 MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an evaluation
 _OF_NO_PROMPT = ("infrastructure", "internal", "tool")  # error classes that no other prompt can change
 _REQUEST = "request"  # input of the span of one of our agents
@@ -87,6 +88,7 @@ class Trials:
         self._trials: dict[Key, Future[Trial]] = {}  # begun or kept
         self._cancelled = asyncio.Event()  # of the agents' loop
         self._counted: set[Key] = set()
+        self._completed: set[Key] = set()
         self._store = store
         self._failures, self._same_errors = FailuresInARow(concurrency), SameErrors(MAX_SAME_ERRORS)
 
@@ -129,7 +131,7 @@ class Trials:
         key = (candidate, sample_id, epoch)
         with self._lock:
             is_first = key not in self._trials
-            future = self._trials.setdefault(key, Future())
+            future = self._trials[key] = self._trials.pop(key, Future())  # now the last one used
         if is_first:
             try:
                 trial = self._try(program, key)
@@ -147,7 +149,11 @@ class Trials:
             if trial is None or not trial.completed:
                 self._trials.pop(key)
                 return
-            self._count(trial.record)
+            if len(self._trials) > MAX_KEPT_ANSWERS:  # one in flight would be asked a second time
+                self._trials.pop(next((each for each, future in self._trials.items() if future.done()), key))
+            if key not in self._completed:
+                self._completed.add(key)
+                self._count(trial.record)
 
     def _count(self, record: Record) -> None:
         self.n_completed += 1
@@ -193,7 +199,7 @@ class Trials:
         return Trial(record, completed=False)
 
     def _take_metric_call(self, key: Key) -> bool:
-        """Count a question of the first epoch once, also if it was interrupted and is asked again."""
+        """Count a question of the first epoch once, also if it is asked again: interrupted, or no longer in memory."""
         if key[2] > 1:
             return True
         with self._lock:

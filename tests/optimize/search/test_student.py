@@ -54,6 +54,21 @@ def test_the_callers_trace_gets_the_steps_of_this_copy_also_from_memory(tmp_path
         assert search.trials.n_completed == 1
 
 
+def test_an_answer_that_is_no_longer_in_memory_is_replayed_and_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optimize.search.trials.MAX_KEPT_ANSWERS", 2)
+    with toy_search(tmp_path) as search:
+        first, *others = search.val_ids[:4]
+        answered = search.student.trial(first)
+        assert search.student.trial(first) is answered
+        for each in others:
+            search.student.trial(each)
+        sent, again = search.model.sent, search.student.trial(first)
+        assert again is not answered and again.record.answer == answered.record.answer
+        assert search.model.sent == sent and search.trials.n_completed == search.budget.spend().metric_calls == 4
+
+
 def test_of_an_agent_with_tools_only_the_call_that_ends_its_request_is_a_step(tmp_path: Path) -> None:
     _, prompts = gaia()
     answer = {"expert_answer": "42", "reasoning_trace": "worked out"}
