@@ -37,6 +37,9 @@ _FORBIDDEN = (
     *("exec", "eval", "compile", "__import__", "breakpoint", "input", "help", "exit", "quit", "__subclasses__"),
     *("__globals__", "__builtins__", "__code__", "__loader__", "__bases__", "__base__", "__mro__"),
 )
+_SYSTEM_MODULES = (  # which allowed modules have among their own names: random._os, calendar.sys
+    *("os", "posix", "sys", "subprocess", "socket", "shutil", "builtins", "importlib", "ctypes", "multiprocessing"),
+)
 
 
 class WriteCode(dspy.Signature):
@@ -151,16 +154,23 @@ def find_violation(code: str) -> str | None:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # the sandbox shows the error with its line
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    imported = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
     for node in ast.walk(tree):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
-            modules = [node.module or "."]
+            names = [alias.name for alias in node.names]
+            modules = [node.module or ".", *(name for name in names if name.lstrip("_") in _SYSTEM_MODULES)]
         for module in modules:
             if module.partition(".")[0] not in ALLOWED_IMPORTS:
                 return f"the module {module} may not be imported; allowed: {', '.join(ALLOWED_IMPORTS)}"
         used = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if used in _FORBIDDEN:
             return f"{used} may not be used"
+        if isinstance(node, ast.Attribute) and used.lstrip("_") in _SYSTEM_MODULES:
+            path = ast.unparse(node)
+            if path.partition(".")[0] in imported:
+                return f"{path} may not be used: it reaches a module that may not be imported"
     return None
 
 
