@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 READ_LINES = "mas.tools.files.html_rows:read_lines"
-IN_FILES = "//title | //style | //script | //del"  # what goes from a page that is a file
+# What goes from a page that is a file: it is not shown, or is what a reader might type or press.
+IN_FILES = "//title | //style | //script | //del | //template | //svg | //button | //select | //textarea"
 MAX_CELLS = 100_000  # of one table, after its spans are filled in
 _GONE = (
     "//title | //style | //script | //noscript | //link | //meta | //del | //sup[contains(@class, 'reference')]"
@@ -34,7 +35,7 @@ def read_rows(html: str, gone: str = _GONE, links: str = _LINKS) -> list[str]:
 
     Args:
         gone: an XPath of what goes.
-        links: of those whose addresses are shown.
+        links: of those whose addresses are shown, and of pictures whose descriptions are.
     """
     from lxml import html as lxml_html  # type: ignore[import-untyped]
 
@@ -96,7 +97,7 @@ def _mark_text(root: Any, links: str) -> None:
     for element in root.xpath("(.//td | .//th)//*[self::li or self::p or self::div or self::td or self::th]"):
         element.text, element.tail = "\n" + (element.text or ""), "\n" + (element.tail or "")
     for element in root.xpath(links):
-        element.tail = f" <{element.get('href')}>{element.tail or ''}"
+        element.tail = f" <{element.get('href') or element.get('alt')}>{element.tail or ''}"
 
 
 def _walk(element: Any, depth: int) -> Iterator[str]:

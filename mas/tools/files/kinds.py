@@ -57,7 +57,7 @@ _SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] 
     (0, (b"GIF87a", b"GIF89a"), (".gif",)),
     (8, b"WEBPVP8", (".webp",)),
     (8, b"WAVEfmt ", (".wav",)),
-    (0, (b"ID3\x02", b"ID3\x03", b"ID3\x04", *(b"\xff%c" % kind for kind in b"\xe3\xf2\xf3\xfa\xfb")), (".mp3",)),
+    (0, (b"ID3\x02", b"ID3\x03", b"ID3\x04", *(b"\xff%c" % kind for kind in b"\xe2\xe3\xf2\xf3\xfa\xfb")), (".mp3",)),
     (4, b"ftyp", (".mp4", ".m4a", ".mov", ".heic")),
     (0, b"{\\rtf", (".rtf",)),
 )

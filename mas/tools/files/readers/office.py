@@ -75,7 +75,7 @@ def read_html(source: Source) -> Document:
     text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
     title = re.search(r"<title[^>]*>([^<]+)</title>", text[:100_000], re.IGNORECASE)
     lines = [f"[title] {' '.join(unescape(title[1]).split())}"] if title else []
-    lines += read_rows(text, IN_FILES, ".//a[@href]") if "<" in text else []
+    lines += read_rows(text, IN_FILES, ".//a[@href] | .//img[@alt != '']") if "<" in text else []
     if not lines:
         return build_text_document(text, encoding)
     return Document(f"web page without its tags, {encoding}, {len(lines)} lines", [Part(number_lines(lines))])
