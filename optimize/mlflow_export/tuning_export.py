@@ -72,6 +72,9 @@ class TuningExport(Export):
         self._n_sent += len(new)
         return len(new)
 
+    def send_all_again(self) -> None:
+        self._n_sent = 0
+
     def _send_proposals(self, tuning: TuningSnapshot, proposals: Sequence[Proposal]) -> None:
         there = find_children(self.run)
         for proposal in proposals:

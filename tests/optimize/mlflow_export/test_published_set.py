@@ -1,6 +1,7 @@
 """Versions of the Prompt Registry that a tuning run makes of the set that it publishes."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from eval.config.tracking import LocalTracking
 from eval.mlflow_export.prompt_registry import DEMOS_MARK, register_prompts
 from eval.mlflow_export.tracked_run import open_run
+from eval.runs.logs import open_log
 from mas.prompt_sets.prompt_set import PromptSet
+from optimize.mlflow_export.tuning_export import TuningExport, find_children
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, send, verdict
 
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
@@ -47,3 +50,17 @@ def test_demos_are_a_part_of_the_version_that_an_evaluation_of_the_set_finds_aga
         "crown_f.planner": "1",
         "crown_f.finalizer": str(registered.version),
     }
+
+
+def test_a_proposal_that_somebody_deletes_while_the_run_goes_on_is_sent_again_at_its_end(
+    tmp_path: Path, local: LocalTracking
+) -> None:
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), system="crown_d", name="tuned")
+    with closing(TuningExport(folder, local, str)) as export:
+        while export.send_new():
+            pass
+        export.run.client.delete_run(find_children(export.run)["c002"].info.run_id)
+        with closing(open_log(folder, "mlflow", ())) as log:
+            state = export.export(None, log)
+    assert (state.complete, state.warning) == (True, None)
+    assert state.counts == {"proposals": {"store": 3, "mlflow": 3}}
