@@ -83,9 +83,15 @@ class RateLimiter:
     """One per endpoint. Bound to the event loop of its first request, and to a new one once that loop is closed."""
 
     def __init__(
-        self, max_concurrency: int, requests_per_minute: float | None = None, tokens_per_minute: float | None = None
+        self,
+        max_concurrency: int,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        n_sharing: int = 1,
     ) -> None:
+        """`n_sharing`: limiters, each with this share of the server's limits."""
         self._rates = (requests_per_minute, tokens_per_minute)
+        self._max_tokens = n_sharing * (tokens_per_minute or 0.0)  # of a request: no server takes more
         self.max_concurrency = max_concurrency
         self.in_flight = self.answered = self.failed = self.refused = self._waiting = 0
         self.pace = OPENING_PER_SECOND
@@ -140,7 +146,7 @@ class RateLimiter:
             raise BackoffTooLongError(pause)
 
     async def _wait_for_declared_rate(self, tokens: int) -> None:
-        for bucket, amount in zip(self._buckets, (1.0, min(float(tokens), self._rates[1] or 0.0)), strict=True):
+        for bucket, amount in zip(self._buckets, (1.0, min(float(tokens), self._max_tokens)), strict=True):
             while bucket is not None and amount > 0:
                 part = min(amount, bucket.max_rate)
                 await bucket.acquire(part)

@@ -95,6 +95,7 @@ class OpenAIChatModel(CallSettings):
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # by agent
     simulated: ClassVar[bool] = False
     usual_url: ClassVar[str | None] = OPENAI_URL  # in place of null
+    n_sharing: ClassVar[int] = 1  # processes, each with this share of `rate`
 
     def __post_init__(self) -> None:
         self._rate_limiters: dict[Server, RateLimiter] = {}
@@ -185,7 +186,8 @@ class OpenAIChatModel(CallSettings):
         """Return the rate limiter of a server; the declared rate is that of the profile's own."""
         if server not in self._rate_limiters:
             rate = self.rate if server == self.get_server("") else RateSettings()
-            limiter = RateLimiter(self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
+            limits = (self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
+            limiter = RateLimiter(*limits, self.n_sharing)
             self._rate_limiters[server] = limiter
         return self._rate_limiters[server]
 

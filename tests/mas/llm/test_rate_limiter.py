@@ -160,6 +160,11 @@ def test_a_known_token_rate_counts_large_requests_in_full_and_lets_the_largest_p
     assert len(run_in_virtual_time(_times_sent(RateLimiter(64, tokens_per_minute=60_000), 2, 10**9))) == 2
 
 
+def test_a_request_above_a_limiters_share_of_a_token_rate_is_counted_in_full():
+    sent = run_in_virtual_time(_times_sent(RateLimiter(64, tokens_per_minute=7_500, n_sharing=8), 3, 15_000))
+    assert [later - earlier for earlier, later in itertools.pairwise(sent)] == pytest.approx([120.0] * 2, abs=0.1)
+
+
 def test_a_server_that_refuses_a_declared_rate_is_obeyed():
     async def two() -> float:
         limiter = RateLimiter(64, requests_per_minute=6000)

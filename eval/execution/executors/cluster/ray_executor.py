@@ -66,7 +66,7 @@ class RayExecutor:
 
 def _divide_limits(model: Model, n_workers: int) -> dict[str, object]:
     """Return the fields of a model that limit its requests, as each worker has them."""
-    fields: dict[str, object] = {"max_connections": model.max_connections // n_workers}
+    fields: dict[str, object] = {"max_connections": model.max_connections // n_workers, "n_sharing": n_workers}
     if (rate := getattr(model, "rate", None)) is not None:
         fields["rate"] = replace(rate, **{name: limit and limit / n_workers for name, limit in vars(rate).items()})
     return fields
