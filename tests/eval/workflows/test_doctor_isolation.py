@@ -1,12 +1,22 @@
 """What the doctor says of this machine's isolation, and of one that has none."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from eval.workflows.doctor import check_isolation
 from eval.workflows.installation import OK, WARNING
+from mas.tools.sandbox.repl import try_isolations
 from tests.needs import skip_without
+
+
+@pytest.fixture(autouse=True)
+def untried() -> Iterator[None]:
+    """A process tries once what isolates here; others in this one must not see what a test hides."""
+    try_isolations.cache_clear()
+    yield
+    try_isolations.cache_clear()
 
 
 def test_a_machine_without_anything_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

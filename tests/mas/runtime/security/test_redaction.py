@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.exporter_launcher import ExportRequest
+from eval.mlflow_export.exporter_launcher import EVALUATION, ExportRequest
 from eval.runs.logs import RunLogs
 from mas.runtime.security.redaction import build_redactor
 
@@ -62,6 +62,6 @@ def test_logs_and_what_goes_to_mlflow_are_masked_alike(tmp_path: Path) -> None:
     with RunLogs(tmp_path, [KEY]) as logs:
         logs.entry_point.info("refused", reply=told)
     line = json.loads((tmp_path / "logs" / "entry_point.log").read_text("utf-8"))["reply"]
-    request = ExportRequest.build(LocalTracking(folder=str(tmp_path)), [KEY])
+    request = ExportRequest.build(EVALUATION, LocalTracking(folder=str(tmp_path)), [KEY])
     assert line == request.redact(told)
     assert line.startswith("Basic bWU6") and line.endswith(" ***") and line.count("***") == 2
