@@ -205,7 +205,9 @@ class Session:
     def _open_budget(self, limits: BudgetSettings | None, seconds: float) -> Budget:
         if limits is not None:
             searched = self.store.read_result("search") or {}  # its answers count once it is finished: not repeated
-            earlier = read_earlier_spend(self.call_log, seconds)
+            saved = self.store.read_state().spend  # of a phase; payments have no copy if the database was lost
+            paid = vars(read_earlier_spend(self.call_log, seconds))
+            earlier = Spend(**{name: max(value, saved.get(name, 0)) for name, value in paid.items()})
             return Budget(limits, replace(earlier, metric_calls=searched.get("metric_calls", 0)))
         usd, spent = self.config.run.max_cost_usd, self.store.cost_usd() + self.call_log.sum_total().known_cost_usd
         if usd is not None and spent >= usd:

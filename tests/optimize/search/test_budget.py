@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import dspy
 import pytest
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import REFLECTION, Budget, BudgetSettings, Spend, read_earlier_spend
+from eval.execution.run_session import Session
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
+from eval.runs.run_info import RunState
 from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.profiles.model import AgentModel
@@ -207,3 +210,14 @@ def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() ->
     assert (second.error_class, second.limit, second.score) == ("limit", "budget.lm_calls", None)
     assert second.error == "the run has used its 5 requests (budget.lm_calls=5)"
     assert held.spend().lm_calls == 5
+
+
+def test_what_was_paid_counts_also_if_the_database_of_the_payments_was_lost(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        store.write_state(RunState(spend=Spend(metric_calls=9, lm_calls=7, cost_usd=2.0).to_dict()))
+        call_log = CallLog(store)
+        call_log.pay(SampleKey("q1"), Payment(100, 0, 20, 0.5))
+        session = cast(Any, SimpleNamespace(store=store, call_log=call_log))
+        spent = Session._open_budget(session, BudgetSettings(usd=5.0), 3.0).spend()
+    assert (spent.metric_calls, spent.lm_calls, spent.cost_usd) == (0, 7, 2.0)
+    assert (spent.input_tokens, spent.output_tokens) == (100, 20)
