@@ -48,10 +48,9 @@ class RunExport(Export):
 
     @staticmethod
     def prepare(folder: Path, store: RunStore) -> None:
-        """Refuse a run that measures no system, and write the files that a killed process could not write."""
+        """Refuse a run that measures no system."""
         if why := store.read_info().describe_gold():
             raise UserError(f"{folder.name} is not sent to MLflow: {why}.")
-        write_reports(folder, store)
 
     def open_run(self) -> TrackedRun:
         info = self.store.read_info()
@@ -123,7 +122,7 @@ class RunExport(Export):
 
         It is KILLED if questions are left, or if its process died before it could say otherwise.
         """
-        summary, state = write_reports(self.folder, self.store, page_only=True), self.store.read_state()
+        summary, state = write_reports(self.folder, self.store), self.store.read_state()
         self._write_page(summary)
         self._register_prompts(is_now=False)
         info = self.store.read_info()

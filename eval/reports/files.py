@@ -10,7 +10,7 @@ from pathlib import Path
 from eval.analysis.attribution.run_attribution import RunAttribution, attribute_run
 from eval.analysis.summary.summarise import is_planned, summarise_store
 from eval.analysis.summary.summary import Summary
-from eval.runs.folder import RECORDS, write_lines
+from eval.runs.folder import RECORDS, is_in_use, write_lines
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 
@@ -35,7 +35,8 @@ def write_files(folder: Path, store: RunStore, attribution: RunAttribution | Non
     known = {each.id for each in plan}
     final = (each for each in store.final_records() if is_planned(each, info.epochs, known))
     write_lines(folder / ANSWERS, (json.dumps(_build_answer(record)) for record in final))
-    if not (store.is_copied() and (folder / RECORDS).exists()):
+    is_whole = store.is_copied() and (folder / RECORDS).exists()
+    if not is_whole and not (store.read_only and is_in_use(store.path)):  # its own process appends to the file
         write_lines(folder / RECORDS, store.lines())
     write_lines(folder / CORRELATION_IDS, map(json.dumps, store.correlation_ids()))
     write_lines(folder / SUMMARY, [json.dumps(summary.to_dict(), indent=2)])

@@ -13,7 +13,7 @@ from statistics import median
 
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.summarise import read_missing, summarise_store
+from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.projection import format_duration
 from eval.reports.files import write_files
@@ -65,20 +65,15 @@ _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPT = _HERE / "report.html.jinja", _HERE / "report.js"
 
 
-def write_reports(folder: Path, store: RunStore, page_only: bool = False) -> Summary:
+def write_reports(folder: Path, store: RunStore) -> Summary:
     """Write all files and the page, also while the run is going on, and return the summary.
-
-    Args:
-        folder: of the run.
-        store: of the run.
-        page_only: leave the other files to the run's own process.
 
     Raises:
         StoreError: the store cannot be read.
         OSError: the folder cannot be written; files already there stay as they were.
     """
     attribution = attribute_run(store)
-    summary = summarise_store(store, attribution) if page_only else write_files(folder, store, attribution)
+    summary = write_files(folder, store, attribution)
     info, plan = store.read_info(), store.read_plan()
     shown = {each.id for each in plan[: limit_questions(info.epochs)]}
     last = read_with_steps(store, lambda key: key[0] in shown and key[1] <= info.epochs)
