@@ -26,7 +26,7 @@ from eval.cli.mistakes import describe_mistake
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
-from eval.mlflow_export.exporter_launcher import EVALUATION, ExportKind, ExportRequest, format_view_line
+from eval.mlflow_export.exporter_launcher import EVALUATION, ExportKind, format_view_line
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side
 from eval.runs.logs import open_log
@@ -34,6 +34,7 @@ from eval.runs.mlflow_state import STATE, read_link
 from eval.runs.own_runs import is_own_folder, refuse_unreadable
 from eval.runs.store import open_run, read_run_info
 from mas.runtime.errors import UserError
+from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.runtime.terminal import print_line
 
 EXPORTER_SECONDS = 60.0  # for an exporter to send its last batch and end
@@ -172,11 +173,11 @@ def _lock_run(folder: Path) -> Iterator[None]:
 
 
 def _send(kind: ExportKind, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
-    request = ExportRequest.build(kind, settings, _read_secrets(kind, folder))
+    secrets = tuple(sort_secrets([*_read_secrets(kind, folder), *settings.secrets()]))
     with open_run(folder) as store:
         kind.load().prepare(folder, store)
-    log = open_log(folder, "mlflow", request.secrets)
-    with closing(log), closing(request.open_export(folder)) as export:
+    log = open_log(folder, "mlflow", secrets)
+    with closing(log), closing(kind.load()(folder, settings, build_redactor(secrets))) as export:
         state = export.export(None, log, shlex.join([*shlex.split(kind.format_sync_command(folder)), *overrides]))
         if export.is_open:
             sent = ", ".join(f"{number} {name}" for name, number in export.sent.items() if number)
