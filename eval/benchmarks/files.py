@@ -15,7 +15,7 @@ import csv
 import json
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from io import BytesIO
@@ -30,6 +30,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 from mas.tools.files.document import Source
 from mas.tools.files.readers.converted import is_installed, save_as
+from mas.tools.results import ToolError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")
 ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
@@ -287,8 +288,9 @@ class ExcelDataset(_FileDataset):
             formulas = {place for place in _find_formulas(path, sheet) - values.keys() if place[1] <= width}
             computed = dict[Place, Cell]()
             if formulas and is_installed():
-                book = save_as(Source(path.name, path.read_bytes()), path.suffix.lower(), ".xlsx")
-                computed = self._read_sheet(BytesIO(book))[1]
+                with suppress(ToolError):  # LibreOffice cannot open it: the rows of its formulas are bad
+                    book = save_as(Source(path.name, path.read_bytes()), path.suffix.lower(), ".xlsx")
+                    computed = self._read_sheet(BytesIO(book))[1]
         except UserError:
             raise
         except Exception as error:
@@ -317,7 +319,7 @@ class ExcelDataset(_FileDataset):
         return sheet, {place: text for place, text in texts.items() if text}
 
 
-def _find_formulas(path: Path, sheet: str) -> set[tuple[int, int]]:
+def _find_formulas(path: Path, sheet: str) -> set[Place]:
     """Return the places of formulas, which a library that wrote the workbook may have left without a value."""
     from openpyxl import load_workbook
 
