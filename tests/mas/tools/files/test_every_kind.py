@@ -18,7 +18,7 @@ from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from scripts.sample_data.make_sample import SPLITS
 from tests.mas.tools.files.every_kind import EVERY_KIND, FACT, PICTURES
-from tests.needs import skip_without
+from tests.needs import find_missing, skip_without
 
 OF_LIBRARIES = (".html", ".xlsx", ".docx", ".pptx", ".pdf", ".epub", ".zip", *PICTURES)
 NEEDS = {**dict.fromkeys(PICTURES, "tesseract"), ".xls": "libreoffice"}
@@ -123,6 +123,8 @@ def test_every_file_of_the_sample_is_read() -> None:
     }  # fmt: skip
     one_of_each = dict(sorted(files))
     assert set(one_of_each) == set(EVERY_KIND)
+    if find_missing("libreoffice"):
+        del one_of_each[".xls"]
     for kind, file in one_of_each.items():
         document = read_document(file)
         assert document.summary.startswith("sound, ") if kind in (".wav", ".mp3", ".m4a") else document.parts
