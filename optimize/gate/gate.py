@@ -15,10 +15,6 @@ A test that is looked at before all of its answers are there has its level for a
 last look is a success with a probability below 5 %, predicted from the answers so far (Spiegelhalter, Freedman and
 Blackburn, Controlled Clinical Trials 7, 1986). The interval is a repeated confidence interval (Jennison and Turnbull,
 J. Royal Statistical Society B 51, 1989): it holds wherever the test stops (docs/explanation/sequential-test.md).
-
-Sealed answers that the model's server fails each time count against the new prompts: the winner's as wrong, the
-parent's as right; failures of both sides on the same question are paired and count as wrong for both. If the server
-failed too many answers, there is no verdict.
 """
 
 import math
@@ -26,18 +22,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.paired_interval import ALPHA, compute_paired_statistic
 from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
+from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.config.evaluation import require
 from eval.execution.termination import is_server_failure
 from eval.runs.record import Record
 from mas.runtime.text import format_count
 from optimize.gate.looks import LookPlan, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.gate.verdict import FinishReason, Verdict
 
 MAX_LOOKS = 10  # more save next to nothing
 Decision = Literal["success", "hopeless", "continue"]
@@ -68,6 +64,71 @@ class GateSettings:
         require(1 <= self.looks <= MAX_LOOKS, "gate.looks", self.looks, f"1 to {MAX_LOOKS}")
 
 
+# The verdict, as the run's store and `verdict.json` hold it; `optimize.reports.outcome` has its sentences.
+
+FinishReason = Literal[
+    "improved",  # published
+    "not_significant",
+    "no_accepted_candidate",
+    "budget",
+    "leak_blocked",
+    "format_loss",
+    "metric_errors",
+    "reflection_unparsable",
+]
+BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # the run could not judge any prompts
+JsonObject = dict[str, Any]
+
+
+class EarlyVerdictError(Exception):
+    """The run ends in the middle of a phase, for a reason that is its verdict."""
+
+    def __init__(self, finish_reason: FinishReason, sentence: str) -> None:
+        super().__init__(sentence)
+        self.finish_reason: FinishReason = finish_reason
+
+
+class Verdict(TypedDict, total=False):
+    """The verdict on a run, with its reasons and numbers."""
+
+    published: bool
+    finish_reason: FinishReason
+    reasons: list[str]
+    resumable: bool  # a larger budget would continue the run
+    simulated: bool
+    spend: dict[str, float]
+    best_val: JsonObject | None  # `candidate_id` that validation alone would have published, and its `val_gain` there
+    null_gain: float | None  # of an unchanged copy of the parent: the score of its new answers against the search's
+    labels: list[str]  # known to the search; empty: the targets are answers
+
+    # Of a run that came to the gate:
+    metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
+    gain: float | None  # in the metric, -1 to 1
+    gain_ci95: Sequence[float] | None  # adjusted for the looks
+    p: float | None
+    baseline: JsonObject  # `accuracy`, `score` in the metric, their intervals, and `errors` by class
+    winner: JsonObject  # the same, `candidate_id`, and `prompts_sha256`: what was tested is what was published
+    failed_questions: list[str]  # that the server failed each time
+    cost: dict[str, dict[str, float] | None]  # differences per answer
+    gate: JsonObject  # `settings` and `checks`
+    set: str  # folder of the published or rejected set
+
+    # The sealed test; of one that was begun and not judged only some of it (docs/reference/tuning.md). Not said there:
+    # `questions_opened_before` by earlier tests; `known_to_parent`: questions that the parent was tuned on;
+    # `smallest_difference` that all sealed questions would show in 80 of 100 cases
+    sealed: JsonObject
+
+
+def compute_exit_code(verdict: Verdict) -> int:
+    """Return the exit code of a run with this verdict: rejected by the gate is 0, as published (`eval.cli.command`)."""
+    if verdict["resumable"]:
+        return STOPPED
+    return FAILURES if verdict["finish_reason"] in BROKEN else FINISHED
+
+
+# The decision
+
+
 @dataclass(frozen=True)
 class Look:
     """One of the looks of a plan."""
@@ -89,31 +150,34 @@ class Look:
     def is_last(self) -> bool:
         return self.number == self.plan.n_looks
 
-    @property
-    def share(self) -> float:
-        """Share of the questions that are answered."""
-        return self.number / self.plan.n_looks
-
     def compute_level(self, level: float) -> float:
         """Return the level at this look of intervals that hold with `level` at all looks together."""
         return plan_looks(self.plan.n_looks, level).levels[self.number - 1]
+
+
+class LookLine(TypedDict):
+    """A look that was taken, as the run's result `looks` has it: it is not taken again."""
+
+    look: int  # from 1
+    n_questions: int  # answered by then
+    gain: float
+    p: float
+    level: float  # the largest p that passes
+    decision: Decision
 
 
 def judge(settings: GateSettings, comparison: Comparison, look: Look | None = None) -> Verdict:
     """Judge the winner by all answers so far, and return this part of the verdict; without a look as a first test."""
     look = look or Look.only(FIRST_LEVEL)
     sealed = comparison.score
-    checks = _check_gain(settings, comparison, look)
-    passed = [sentence for holds, sentence in checks if holds]
-    failures: list[tuple[FinishReason, str]] = [("not_significant", each) for holds, each in checks if not holds]
-    if sentence := _new_format_losses(comparison):
-        failures.append(("format_loss", sentence))
-        checks.append((False, sentence))
-    published = not failures
+    checks = [("not_significant", *each) for each in _check_gain(settings, comparison, look)]
+    if sentence := _find_format_losses(comparison):
+        checks.append(("format_loss", False, sentence))
+    failures = [(reason, sentence) for reason, holds, sentence in checks if not holds]
     return {
-        "published": published,
-        "finish_reason": failures[0][0] if failures else "improved",
-        "reasons": [sentence for _, sentence in failures] or passed,
+        "published": not failures,
+        "finish_reason": failures[0][0] if failures else "improved",  # type: ignore[typeddict-item]
+        "reasons": [sentence for _, sentence in failures] or [sentence for *_, sentence in checks],
         "metric": comparison.metric,
         "gain": sealed.difference,
         "gain_ci95": sealed.compute_interval(look.compute_level(ALPHA)),
@@ -129,7 +193,7 @@ def judge(settings: GateSettings, comparison: Comparison, look: Look | None = No
         },
         "gate": {
             "settings": asdict(settings),
-            "checks": [f"{'passed' if holds else 'failed'}: {sentence}" for holds, sentence in checks],
+            "checks": [f"{'passed' if holds else 'failed'}: {sentence}" for _, holds, sentence in checks],
         },
     }
 
@@ -138,19 +202,9 @@ def _find_smallest_difference(sealed: PairedResult, look: Look) -> float | None:
     """Return what the whole test would show, if the questions that it did not need differ as much."""
     if sealed.standard_error is None:
         return None
-    error, n_questions = sealed.standard_error * math.sqrt(look.share), round(sealed.n_questions / look.share)
+    share = look.number / look.plan.n_looks
+    error, n_questions = sealed.standard_error * math.sqrt(share), round(sealed.n_questions / share)
     return compute_smallest_difference(error, n_questions, look.plan.levels[-1])
-
-
-class LookLine(TypedDict):
-    """A look that was taken, as the run's result `looks` has it: it is not taken again."""
-
-    look: int  # from 1
-    n_questions: int  # answered by then
-    gain: float
-    p: float
-    level: float  # the largest p that passes
-    decision: Decision
 
 
 def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> Decision:
@@ -186,7 +240,7 @@ def _check_gain(settings: GateSettings, comparison: Comparison, look: Look) -> l
     return [(is_above, f"{gain} ({bounds}; {basis}); {above}."), (p_holds, f"{p}{where}.")]
 
 
-def _new_format_losses(comparison: Comparison) -> str | None:
+def _find_format_losses(comparison: Comparison) -> str | None:
     losses = comparison.unreadable
     if losses.ci95 is None or losses.ci95[0] <= 0:
         return None
@@ -211,9 +265,13 @@ def _compute_statistic(result: PairedResult, min_gain: float) -> float:
     return math.copysign(-NormalDist().inv_cdf(result.p / 2), result.difference) if 0 < result.p < 1 else 0.0
 
 
+# Answers that the model's server fails each time count against the new prompts: the winner's as wrong, the parent's as
+# right; failures of both sides on the same question are paired and count as wrong for both.
+
+
 @dataclass(frozen=True)
 class ImputedAnswers:
-    """Answers of both sides with imputed scores, and counts of the failures."""
+    """Answers of both sides with imputed scores, one per question and epoch, and counts of the failures."""
 
     parent: list[Record]
     winner: list[Record]
@@ -222,31 +280,28 @@ class ImputedAnswers:
 
 
 def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> ImputedAnswers:
-    """Return both sides' answers with imputed scores, one per question and epoch."""
+    """Return both sides' answers with imputed scores; the store keeps the failures."""
     of_parent, of_winner = (
         Counter(record.sample_id for record in side if is_server_failure(record)) for side in (parent, winner)
     )
     as_right = of_parent - of_winner  # question → answers of the parent
     left = Counter(as_right)
-    imputed: list[Record] = []
-    for record in parent:
-        if is_server_failure(record):
-            record = _without_cost(record)
-            if left[record.sample_id]:  # the store keeps the failure
-                left[record.sample_id] -= 1
-                record = replace(record, score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)
-        imputed.append(record)
+
+    def impute(record: Record) -> Record:
+        if not is_server_failure(record):
+            return record
+        record = replace(record, usage=replace(record.usage, cost_usd=None))  # it must not make prompts look cheaper
+        if not left[record.sample_id]:
+            return record
+        left[record.sample_id] -= 1
+        return replace(record, score=1.0, error=None, error_class=None, answer=COUNTED_AS_RIGHT)
+
     return ImputedAnswers(
-        parent=imputed,
-        winner=[_without_cost(record) if is_server_failure(record) else record for record in winner],
+        parent=[impute(record) for record in parent],
+        winner=[impute(record) for record in winner],  # by now, nothing is left to count as right
         n_failed={"parent": of_parent.total(), "winner": of_winner.total(), "as_right": as_right.total()},
         questions=list(of_parent | of_winner),
     )
-
-
-def _without_cost(failure: Record) -> Record:
-    """Return the failure with an unknown cost: it must not make prompts look cheaper."""
-    return replace(failure, usage=replace(failure.usage, cost_usd=None))
 
 
 def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:

@@ -46,17 +46,32 @@ class Allowance:
     size: int = 0  # of the set
 
     def check(self) -> None:
-        """Check that a test could show anything.
-
-        Raises:
-            UserError: earlier tests have left too little.
-        """
+        """Check that a test could show anything; UserError: earlier tests have left too little."""
         if self.level < MIN_LEVEL:
             raise UserError(
-                f"{describe_earlier_tests(self.n_questions_used, self.size, self.n_earlier)}: together they have used "
+                f"{self.describe_earlier()}: together they have used "
                 f"up the {ALPHA:g} of false publications that the gate allows on the same questions, so another test "
                 "could show nothing; seal questions that no test has used."
             )
+
+    def describe_earlier(self) -> str:
+        """Return a phrase about earlier tests; empty if there were none."""
+        if not self.n_earlier:
+            return ""
+        number = "1 earlier sealed test" if self.n_earlier == 1 else f"{self.n_earlier} earlier sealed tests"
+        all_used = self.n_questions_used == self.size
+        which = f"All {self.size}" if all_used else f"{self.n_questions_used} of the {self.size}"
+        return f"{which} sealed questions were used in {number}"
+
+    def describe(self, looks: int) -> str:
+        """Return a sentence about earlier tests, the level of one with so many looks, and what it leaves."""
+        later = f"{max(self.left, 0.0):.3g} of {ALPHA:g} is left for later tests with these questions"
+        if self.left < MIN_LEVEL:
+            later = "nothing is left for later tests: seal other questions for them"
+        level = f"the gate requires p of at most {self.level:.3g} (two-sided); {later}"
+        if looks > 1:
+            level = f"the gate's level is {self.level:.3g} (two-sided), spent over {looks} looks; {later}"
+        return ": ".join(filter(None, (self.describe_earlier(), level)))
 
 
 def compute_level(n_earlier: int, spent: float) -> float:
@@ -70,11 +85,7 @@ def list_fingerprints(samples: Sequence[Sample]) -> list[str]:
 
 
 def find_allowance(questions: Sequence[str], simulated: bool, file: Path | None = None) -> Allowance:
-    """Return the allowance of a test that would begin now.
-
-    Raises:
-        UserError: the log cannot be read or written, or is damaged.
-    """
+    """Return the allowance of a test that would begin now; UserError: the log cannot be read or written."""
     with _open_log(file) as log:
         log.path.open("ab").close()  # an entry could be written: checked before a run spends anything
         return log.compute_allowance(questions, simulated)
@@ -99,8 +110,8 @@ def begin_test(
         has_begun: an earlier session has recorded it.
 
     Raises:
-        UserError: the log cannot be read or written or is damaged, does not have the test, has it with other prompts or
-            questions, or nothing is left: the test must not begin.
+        UserError: the test must not begin: the log cannot be used, does not have the test that has begun, has it with
+            other prompts or questions, or nothing is left.
     """
     begun = {"run": run_id, "winner_sha256": winner_sha256, "simulated": simulated}
     with _open_log(file) as log:
@@ -129,8 +140,7 @@ def record_judgement(run_id: str, p: float, answers_sha256: str, n_opened: int, 
         file: see `begin_test`.
 
     Raises:
-        UserError: the log cannot be written, is damaged or does not have the test, or the test was judged with other
-            answers.
+        UserError: the log cannot be used, does not have the test, or has its judgement with other answers.
     """
     with _open_log(file) as log:
         log.find(run_id)
@@ -143,35 +153,10 @@ def record_judgement(run_id: str, p: float, answers_sha256: str, n_opened: int, 
             )
 
 
-def describe_earlier_tests(questions: int, size: int, tests: int) -> str | None:
-    """Return a phrase about earlier sealed tests with `questions` of the `size` questions; None if there were none."""
-    if not tests:
-        return None
-    number = "1 earlier sealed test" if tests == 1 else f"{tests} earlier sealed tests"
-    which = f"All {size} sealed questions" if questions == size else f"{questions} of the {size} sealed questions"
-    return f"{which} were used in {number}"
-
-
-def describe_level(level: float, left: float, looks: int = 1) -> str:
-    """Return a sentence about the level of a test, with so many looks, and what it leaves to later ones."""
-    later = f"{max(left, 0.0):.3g} of {ALPHA:g} is left for later tests with these questions"
-    if left < MIN_LEVEL:
-        later = "nothing is left for later tests: seal other questions for them"
-    if looks > 1:
-        return f"the gate's level is {level:.3g} (two-sided), spent over {looks} looks; {later}"
-    return f"the gate requires p of at most {level:.3g} (two-sided); {later}"
-
-
 class _Log:
     """The log's content; its lock must be held."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file.
-
-        Raises:
-            OSError: it cannot be read.
-            UserError: it is damaged.
-        """
         self.path = path
         self.begun: dict[str, dict[str, Any]] = {}  # run → its first line
         self.judged: dict[str, dict[str, Any]] = {}  # run → its second line

@@ -19,9 +19,9 @@ from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.text import format_count
+from optimize.gate.gate import EarlyVerdictError
 from optimize.gate.looks import describe_power, plan_looks
-from optimize.gate.sealed_log import describe_earlier_tests, describe_level, find_allowance, list_fingerprints
-from optimize.gate.verdict import EarlyVerdictError
+from optimize.gate.sealed_log import find_allowance, list_fingerprints
 from optimize.questions.splits import Splits, describe_labels, make_splits
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY, PromptRewriter
 from optimize.search.student import check_scorer
@@ -55,17 +55,23 @@ EXAMPLES = (
 def prepare_splits(config: TuneConfig, console: Console) -> Splits:
     """Make and show the splits, and try the scorer on their questions unless its calls cost something."""
     splits = make_splits(config.base.data, config.splits, config.resolved.get("split"))
-    sizes = f"{len(splits.train)} training, {len(splits.val)} validation, {len(splits.sealed)} sealed test"
-    _show(console, f"questions: {sizes}")
+    n_sealed = len(splits.sealed)
+    _show(console, f"questions: {len(splits.train)} training, {len(splits.val)} validation, {n_sealed} sealed test")
     if splits.labels:
         count = format_count(splits.labels.n_rare, "question")
         rare = f"; {count} with another target, which stays protected (data.labels=[…] names all labels)"
         _show(console, describe_labels(splits.labels.names) + (rare if splits.labels.n_rare else ""))
-    known = splits.describe_known_to(config.parent.tuned_on)
-    for warning in (*splits.warnings, *((known,) if known else ())):
+    for warning in splits.warnings:
         _show(console, f"warning: {warning}")
+    if known := splits.count_known_to(config.parent.tuned_on):
+        _show(
+            console,
+            f"warning: {known} of the {n_sealed} sealed questions were used to tune the prompts that this run begins "
+            "with: the new prompts will score too high on them; use the data and splits.* of that run, or begin with "
+            "other prompts",
+        )
     if not _scoring_costs(config):
-        _check_scorer(config, splits)
+        check_scorer(config.base.scorer, (*splits.train, *splits.val))
     return splits
 
 
@@ -85,17 +91,17 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     _check_test(phases[-1], source, config.budget)
     allowance = find_allowance(list_fingerprints(splits.sealed), config.base.simulated)
     allowance.check()
-    if earlier := describe_earlier_tests(allowance.n_questions_used, allowance.size, allowance.n_earlier):
-        _show(console, f"warning: {earlier}: {describe_level(allowance.level, allowance.left, config.gate.looks)}")
-    last = plan_looks(config.gate.looks, allowance.level).levels[-1]  # the looks before spend a part of the level
     gate = config.gate
+    if allowance.n_earlier:
+        _show(console, f"warning: {allowance.describe(gate.looks)}")
+    last = plan_looks(gate.looks, allowance.level).levels[-1]  # the looks before spend a part of the level
     _show(console, describe_power(len(splits.sealed), gate.epochs, min_gain=gate.min_gain, level=last))
     for line in _format_estimate(phases, source, config):
         _show(console, line)
     if not config.is_free:
         confirm(config.yes)
     if _scoring_costs(config):
-        _check_scorer(config, splits)
+        check_scorer(config.base.scorer, (*splits.train, *splits.val))
 
 
 def confirm(yes: bool) -> None:
@@ -154,11 +160,6 @@ def _scoring_costs(config: TuneConfig) -> bool:
     return getattr(config.base.scorer, "judge", None) is not None
 
 
-def _check_scorer(config: TuneConfig, splits: Splits) -> None:
-    if problem := check_scorer(config.base.scorer, (*splits.train, *splits.val)):
-        raise UserError(problem)
-
-
 def _show(console: Console, line: str) -> None:
     console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -204,18 +205,20 @@ def estimate_phases(config: TuneConfig, splits: Splits) -> tuple[list[Phase], st
         raise UserError("nothing would end the search: give budget.metric_calls, or another budget.")
     answer, source = find_typical_answer(config.base)
 
-    def phase(name: str, n_answers: int) -> Phase:
-        return Phase(name, n_answers, answer.estimate_spend(n_answers) if answer else None)
+    def estimate(name: str, n_answers: int, reflections: int = 0) -> Phase:
+        usage = answer.estimate_spend(n_answers) if answer else None
+        if answer and usage and reflections:
+            usage += _estimate_reflection(config, answer).estimate_spend(reflections)
+        return Phase(name, n_answers, usage, reflections)
 
-    search = Phase("search", None, None)
-    if not is_endless:
-        search = phase("search", max(0, cost.metric_calls - n_val))  # the parent is scored in the baseline
-        search = search._replace(reflections=cost.reflection_calls)
-        if answer and search.usage:
-            reflecting = _estimate_reflection(config, answer).estimate_spend(cost.reflection_calls)
-            search = search._replace(usage=search.usage + reflecting)
-    shortlist = phase("shortlist", count_shortlist_answers(config, splits))
-    return [phase("baseline", n_val), search, shortlist, phase(SEALED_TEST, count_test_answers(config, splits))], source
+    n_searched = max(0, cost.metric_calls - n_val)  # the parent is scored in the baseline
+    phases = [
+        estimate("baseline", n_val),
+        Phase("search", None, None) if is_endless else estimate("search", n_searched, cost.reflection_calls),
+        estimate("shortlist", count_shortlist_answers(config, splits)),
+        estimate(SEALED_TEST, count_test_answers(config, splits)),
+    ]
+    return phases, source
 
 
 def _check_test(test: Phase, source: str, budget: BudgetSettings) -> None:
@@ -229,14 +232,10 @@ def _check_test(test: Phase, source: str, budget: BudgetSettings) -> None:
 
 
 def _format_estimate(phases: list[Phase], source: str, config: TuneConfig) -> Iterator[str]:
-    counts, searching = [each.answers for each in phases], phases[1].usage or Spend()
-    usage = sum((each.usage or Spend() for each in phases), Spend())
-    total = Phase(
-        "total",
-        None if None in counts else sum(filter(None, counts)),
-        usage if phases[0].usage else None,
-        sum(each.reflections for each in phases),
-    )
+    known, searching = [each.usage for each in phases if each.usage], phases[1].usage or Spend()
+    usage, counts = sum(known, Spend()), [each.answers for each in phases]
+    n_answers = None if None in counts else sum(filter(None, counts))
+    total = Phase("total", n_answers, usage if known else None, sum(each.reflections for each in phases))
     yield f"estimate, with prompts as long as today's ({source}):"
     for phase in (*phases, total):
         counted = "answers until a budget ends it" if phase.answers is None else f"{phase.answers:,} answers"
@@ -245,8 +244,8 @@ def _format_estimate(phases: list[Phase], source: str, config: TuneConfig) -> It
         if phase.reflections:
             counted += f" + {phase.reflections:,} reflections"
         # Of an endless phase, a part would pass for the whole.
-        known = f" ≈ {format_usage(phase.usage)}" if phase.usage and phase.answers is not None else ""
-        yield f"  {phase.name:<12}{counted}{known}"
+        used = f" ≈ {format_usage(phase.usage)}" if phase.usage and phase.answers is not None else ""
+        yield f"  {phase.name:<12}{counted}{used}"
     if config.is_free:
         yield "  nothing is paid: the model is simulated"
     for option, allowed in config.budget.list_limits():
@@ -255,8 +254,6 @@ def _format_estimate(phases: list[Phase], source: str, config: TuneConfig) -> It
                 f"warning: baseline, shortlist and sealed test take about {format_amount(option, others)}, "
                 f"more than budget.{option}={allowed:g}: probably nothing is left for the search"
             )
-        elif usage.amount(option) > allowed:
-            yield f"budget.{option}={allowed:g} will probably end the search early"
 
 
 def _estimate_reflection(config: TuneConfig, answer: AnswerMeans) -> AnswerMeans:

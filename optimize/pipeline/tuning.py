@@ -21,11 +21,11 @@ from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path
 from eval.runs.store import StoreError
 from eval.workflows.estimate import AnswerMeans
-from mas.prompt_sets.prompt_set import digest
+from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.shelf import NameTakenError
 from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import EarlyVerdictError, Verdict, compute_exit_code
+from optimize.gate.gate import EarlyVerdictError, Verdict, compute_exit_code
 from optimize.mlflow_export import TUNING
 from optimize.pipeline.preflight import (
     UNLIMITED,
@@ -35,13 +35,7 @@ from optimize.pipeline.preflight import (
     count_test_answers,
     prepare_splits,
 )
-from optimize.pipeline.sealed_test import (
-    SealedTest,
-    check_test_budget,
-    judge_winner,
-    run_sealed_test,
-    write_early_verdict,
-)
+from optimize.pipeline.sealed_test import SealedTest, write_early_verdict
 from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
 from optimize.reports.outcome import show_verdict
 from optimize.search.optimizer import PARENT, Proposal, SearchContext
@@ -130,10 +124,9 @@ def _run_to_verdict(run: TuningRun) -> int:
     tuning = take_snapshot(run.store)
     if output.shows_results:
         show_verdict(tuning, run.console)
-    verdict = cast(Verdict, tuning.verdict)
-    if verdict["resumable"]:
+    if tuning.verdict["resumable"]:
         output.print(f"raise that budget and {describe_resume(run.folder)}", error=True)
-    return compute_exit_code(verdict)
+    return compute_exit_code(cast(Verdict, tuning.verdict))
 
 
 def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
@@ -166,11 +159,12 @@ def run_phases(run: TuningRun) -> None:
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     chosen = choose_winner(run, measured)
     winner = run.read_prompts(chosen.candidate_id)  # compared with their digest, tested and published as they are
-    check_test_budget(run, {digest(run.parent): measured, digest(winner): chosen})
+    test = SealedTest(run, winner)
+    test.check_budget(measured, chosen)
     _begin(run, "sealed", "6/8 sealed test")
-    tested = run_sealed_test(run, winner)
+    test.take_looks()
     _begin(run, "gate", "7/8 gate")
-    publish_winner(run, tested, judge_winner(run, tested))
+    publish_winner(run, winner, test.judge())
 
 
 def _begin(run: TuningRun, phase: str, line: str) -> None:
@@ -188,22 +182,18 @@ class Baseline(AnswerMeans):
     """Score and usage of the parent on the validation questions."""
 
     val_score: float  # 0 to 1; an answer in error counts as wrong
-    ci95: Interval
-    n_questions: int
+    ci95: Interval | None
 
 
 def measure_baseline(run: TuningRun) -> Baseline:
     """Answer each validation question once; the search reuses these replies."""
-    if (found := run.store.read_result("baseline")) is None:
+    if run.store.read_result("baseline") is None:
         records = [trial.record for trial in run.answer_validation(run.parent)]
-        interval = compute_metric_interval([[record.value] for record in records])
-        assert interval is not None, "splits have at least two validation questions"
-        score, usage = fmean(record.value for record in records), asdict(AnswerMeans.of(records))
-        baseline = Baseline(val_score=score, ci95=interval, n_questions=len(records), **usage)
-        run.store.write_results({"baseline": baseline})
-        found = run.store.read_result("baseline")
-    measured = Baseline(**found)
-    run.show(f"  {run.metric} {measured.val_score:.1%} on {measured.n_questions} questions")
+        score, interval = fmean(each.value for each in records), compute_metric_interval([[r.value] for r in records])
+        measured = Baseline(val_score=score, ci95=interval, **asdict(AnswerMeans.of(records)))
+        run.store.write_results({"baseline": measured})
+    measured = Baseline(**run.store.read_result("baseline"))
+    run.show(f"  {run.metric} {measured.val_score:.1%} on {len(run.splits.val)} questions")
     if run.store.read_result("search") is None and (report := run.check_leaks(run.parent)).blocked:
         run.show(
             f"warning: the starting prompts contain text of validation or sealed questions ({report.summary()}), so "
@@ -267,11 +257,7 @@ class ShortlistEntry(AnswerMeans):
 
 
 def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
-    """Re-evaluate the best candidates and return the one to test.
-
-    Raises:
-        EarlyVerdictError: there is none, because nothing was better, or what was better leaks.
-    """
+    """Re-evaluate the best candidates and return the one to test; EarlyVerdictError: nothing is better, or all leak."""
     if run.store.read_result("shortlist") is None:
         ranked = _rank(run, measured)
         chosen = {PARENT: measured.val_score, **{each: ranked[each] for each in _drop_leaking(run, ranked)}}
@@ -341,20 +327,16 @@ def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float, measure
     return ShortlistEntry(candidate_id, val_score, score, compute_metric_interval(scores), **asdict(usage))
 
 
-# Publication
-
-
-def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None:
+def publish_winner(run: TuningRun, winner: PromptSet, verdict: Verdict) -> None:
     """Write the set as published or rejected, then the verdict; RunStoppedError: the set cannot be written."""
-    winner, candidate_id = tested.winner, tested.winner.name
-    run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{candidate_id}'}")
+    run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{winner.name}'}")
     provenance = build_provenance(
         run.session.info,
         verdict,
-        run.store.read_result("leaks")[candidate_id],
+        run.store.read_result("leaks")[winner.name],
         run=run.folder.name,
         parent=run.parent,
-        candidate_id=candidate_id,
+        candidate_id=winner.name,
         gated=verdict["published"],
         labels=run.splits.labels.names,
         redact=run.config.redact,
@@ -363,7 +345,7 @@ def publish_winner(run: TuningRun, tested: SealedTest, verdict: Verdict) -> None
         if verdict["published"]:
             folder = publish(winner, run.config.shelf / run.config.name, provenance).folder
         else:
-            folder = reject(winner, run.folder, candidate_id, provenance).folder
+            folder = reject(winner, run.folder / REJECTED / winner.name, provenance).folder
     except UserError as error:
         options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
         raise RunStoppedError(

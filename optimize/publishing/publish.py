@@ -1,17 +1,11 @@
 """Publication of prompt sets: completely or not at all, and never over another one.
 
-    shelf = PROJECT_ROOT / "prompts"
-    check_name_is_free("tuned", shelf)                          # before anything is spent
-    publish(candidate.prompts, shelf / "tuned", provenance)     # texts, demos, set.yaml, tuned_on.json, provenance.yaml
-    reject(candidate.prompts, run_folder, "c004", provenance)   # the same, in the run's rejected/c004
-
-A set is written to a hidden folder in the same place and then renamed, so that a kill leaves no incomplete set.
-
-`provenance.yaml` has the origin and the test results of a set, without paths, users and secrets, so that it can be
-shared:
-
     provenance = build_provenance(info, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
     build_headline(provenance)        # "tuned from baseline: gain +8.2 points (95% +2.1 to +14.3), …"
+    publish(candidate.prompts, shelf / "tuned", provenance)     # texts, demos, set.yaml, tuned_on.json, provenance.yaml
+
+A set is written to a hidden folder in the same place and then renamed, so that a kill leaves no incomplete set.
+`provenance.yaml` has its origin and test results, without paths, users and secrets, so that it can be shared.
 """
 
 import hashlib
@@ -47,6 +41,7 @@ from optimize.questions.splits import describe_labels
 _PACKAGES = ("mas-harness", "dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
+REJECTED = "rejected"  # folder of a run, of the sets that were tested and not published
 _COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
 
 Redact = Callable[[str], str]  # removes secrets from a text
@@ -66,14 +61,10 @@ def build_provenance(
     spend: Mapping[str, float] = MappingProxyType({}),
     redact: Redact = str,
 ) -> Provenance:
-    """Build the provenance of a candidate from the files of its run; scores only if it was the one that was tested.
+    """Build the provenance of a candidate from the results of its run; scores only if it was the one that was tested.
 
-    Args:
-        info: of the run, as all others but those below.
-        verdict: empty: there is none.
-        leaks: the candidate's `LeakReport.to_dict()`; None: it was not checked.
-        run: name of the run's folder.
-        spend: of a run without a verdict.
+    `leaks`: the candidate's `LeakReport.to_dict()`; None: it was not checked. `run`: name of the run's folder. `spend`:
+    of a run without a verdict.
     """
     task = info.tuning
     assert task is not None, "of a tuning run"
@@ -154,9 +145,6 @@ def describe_gain(scores: Mapping[str, Any]) -> str:
     return line
 
 
-REJECTED = "rejected"
-
-
 def describe_published(place: str, splits: Mapping[str, Any]) -> str:
     """Return the line that reports a set published as `place`, and its use; `splits` is the content of splits.json."""
     use = f"prompts={shlex.quote(place.rpartition('/')[2])}"
@@ -185,13 +173,8 @@ def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptS
     return _write_atomically(prompts, folder, provenance)
 
 
-def reject(prompts: PromptSet, run_folder: Path, candidate_id: str, provenance: Provenance) -> PromptSet:
-    """Write a set that was tested and not published to the run's folder, replacing one of an earlier session.
-
-    Raises:
-        UserError: it cannot be written.
-    """
-    folder = run_folder / REJECTED / candidate_id
+def reject(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
+    """Write a set that was tested and not published, in place of one of an earlier session, as `publish` does."""
     shutil.rmtree(folder, ignore_errors=True)
     return _write_atomically(prompts, folder, provenance)
 

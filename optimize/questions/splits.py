@@ -27,7 +27,6 @@ from eval.benchmarks.dataset import Dataset, Sample, classify_attachment, read_l
 from eval.benchmarks.fingerprint import compute_dataset_digest, compute_file_digest, compute_fingerprint
 from eval.benchmarks.near_duplicates import (
     IdentityKey,
-    Pairs,
     build_identity_keys,
     find_near_duplicates,
     format_pairs,
@@ -68,49 +67,27 @@ class SplitSettings:
             raise UserError("splits.sealed_level is empty; name a level of the data, or leave it out.")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Splits:
     """The parts, their digests, and warnings for the user."""
 
     train: Part
     val: Part
     sealed: Part
-    digest: str  # over ids, texts, gold answers and attachments, and over who is where; the order does not matter
-    sealed_digest: str  # the same over the sealed questions alone
-    warnings: tuple[str, ...] = ()
-    tuned_on: TunedOn | None = None  # train and val, for the sets that are made with them
-    sealed_marks: frozenset[str] = frozenset()
+    warnings: Sequence[str] = ()
     sealed_option: str | None = None  # of eval/run.py, to ask sealed questions alone; None: there is none
     labels: LabelSet = field(default_factory=LabelSet)  # vocabulary of the targets; never from the sealed questions
 
-    @classmethod
-    def of(
-        cls,
-        parts: Sequence[Part],
-        warnings: Iterable[str] = (),
-        sealed_option: str | None = None,
-        labels: Sequence[str] = (),
-    ) -> "Splits":
-        """Return the splits with their digests; `labels` as the user names them, or empty: found in train and val.
-
-        Raises:
-            OSError: an attachment cannot be read.
-        """
-        train, val, sealed = parts
+    def __post_init__(self) -> None:
+        """Compute digests over ids, texts, gold answers and attachments; OSError: an attachment cannot be read."""
+        parts = (self.train, self.val, self.sealed)
         digests = [compute_dataset_digest(part, ordered=False) for part in parts]
-        marks = [
+        self.digest = sha256("\n".join(digests).encode()).hexdigest()  # over who is where, too
+        self.sealed_digest = digests[2]
+        *learnt, self._sealed_marks = (
             frozenset(compute_fingerprint(each.question, compute_file_digest(each)) for each in part) for part in parts
-        ]
-        return cls(
-            *(train, val, sealed),
-            digest=sha256("\n".join(digests).encode()).hexdigest(),
-            sealed_digest=digests[2],
-            warnings=tuple(warnings),
-            tuned_on=TunedOn(*marks[:2]),
-            sealed_marks=marks[2],
-            sealed_option=sealed_option,
-            labels=find_labels(train, val, labels),
         )
+        self.tuned_on = TunedOn(*learnt)  # for the sets that are made with them
 
     def to_dict(self) -> dict[str, Any]:
         """Return ids, digests and labels, without texts and other targets, so that an optimizer may read it."""
@@ -119,31 +96,17 @@ class Splits:
             "digest": self.digest,
             "sealed_digest": self.sealed_digest,
             "warnings": list(self.warnings),
-            "tuned_on": self.tuned_on.to_dict() if self.tuned_on else None,
+            "tuned_on": self.tuned_on.to_dict(),
             "sealed_option": self.sealed_option,
             "labels": list(self.labels.names),
         }
 
     def count_known_to(self, parent: TunedOn | None) -> int:
         """Return the number of sealed questions that the parent set was tuned on."""
-        return len(self.sealed_marks & (parent.learnt_from | parent.picked_by)) if parent else 0
-
-    def describe_known_to(self, parent: TunedOn | None) -> str | None:
-        """Return a warning about sealed questions that the parent set was tuned on; None if there are none known."""
-        if not (known := self.count_known_to(parent)):
-            return None
-        return (
-            f"{known} of the {len(self.sealed)} sealed questions were used to tune the prompts that this run begins "
-            "with: the new prompts will score too high on them; use the data and splits.* of that run, or begin "
-            "with other prompts"
-        )
+        return len(self._sealed_marks & (parent.learnt_from | parent.picked_by)) if parent else 0
 
     def check_same(self, saved: Mapping[str, Any]) -> None:
-        """Check that these are the splits that `to_dict` returned when the run began.
-
-        Raises:
-            UserError: they are not.
-        """
+        """Check that these are the splits that `to_dict` returned when the run began; UserError: they are not."""
         if self.digest == saved.get("digest"):
             return
         advice = "put the data and splits.* back as they were, or start a new run"
@@ -171,11 +134,26 @@ def make_splits(data: Dataset, settings: SplitSettings, split: str | None = None
     own = getattr(data, "tuning_splits", None)
     try:
         if own and split is None and settings.sealed_level is None:
-            return _own(data, own)
-        return _shared_out(data, settings, split or data.default_split)
+            parts, warnings = _load(data, *own)
+            warnings += _check_apart(dict(zip(own, parts, strict=True)))
+            return _build(data, parts, warnings, f"split={own[-1]}")
+        return _share_out(data, settings, split or data.default_split)
     except OSError as error:
         cause = (error.strerror or type(error).__name__).lower()
         raise UserError(f"an attachment cannot be read ({error.filename}: {cause}); make it readable.") from error
+
+
+def _build(
+    data: Dataset, parts: Sequence[Part], warnings: Sequence[str], option: str | None, where: str = ""
+) -> Splits:
+    if min(map(len, parts)) < MIN_QUESTIONS:
+        sizes = ", ".join(f"{len(part)} {name}" for name, part in zip(PARTS, parts, strict=False))
+        raise UserError(
+            f"data={data.name}{where}: the questions with gold answers make {sizes}, and each part needs "
+            f"{MIN_QUESTIONS} at least; add questions, or change splits.train and splits.val."
+        )
+    train, val, sealed = parts
+    return Splits(train, val, sealed, tuple(warnings), option, find_labels(train, val, read_labels(data)))
 
 
 def _load(data: Dataset, *names: str) -> tuple[list[Part], list[str]]:
@@ -190,20 +168,19 @@ def _load(data: Dataset, *names: str) -> tuple[list[Part], list[str]]:
     return parts, warnings
 
 
-def _own(data: Dataset, names: Sequence[str]) -> Splits:
-    parts, warnings = _load(data, *names)
-    warnings += _check_apart(dict(zip(names, parts, strict=True)))
-    _check_sizes(parts, f"data={data.name}")
-    return Splits.of(parts, warnings, f"split={names[-1]}", read_labels(data))
-
-
-def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
+def _share_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
     (samples,), warnings = _load(data, split)
-    where, shares = f"data={data.name}, split {split}", [settings.train, settings.val]
-    level, sealed, option = _level_to_seal(samples, data, settings), list[Part](), None
+    where, shares = f", split {split}", [settings.train, settings.val]
+    level, sealed, option = _find_sealed_level(samples, data, settings), list[Part](), None
     pairs = find_near_duplicates(samples, COMMON_WORDS)
     if level is None:
-        warnings += _unsealed(samples, data, settings)
+        usual = getattr(data, "sealed_level", None)
+        if usual is not None and {each.level for each in samples} == {usual}:
+            name = getattr(data, "sealed_name", f"level {usual}")
+            warnings.append(
+                f"data={data.name} has {name} alone: {sum(shares):.0%} of it is learnt from, and what the rest scores "
+                f"must not be reported as {name}; with data that have other levels too it is sealed whole"
+            )
         shares.append(1 - sum(shares))
         if shares[-1] < 1e-9:
             raise UserError(
@@ -212,8 +189,12 @@ def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
             )
     else:
         sealed = [tuple(sorted((each for each in samples if each.level == level), key=lambda each: each.id))]
-        samples, left_out = _without(samples, sealed[0], level, pairs)
-        warnings += left_out
+        same, closed = build_identity_keys(samples), {each.id for each in sealed[0]}
+        asked = {same[id] for id in closed} | {same[id] for pair in pairs for id in pair if closed & set(pair)}
+        others = tuple(each for each in samples if same[each.id] not in asked)
+        if n_out := len(samples) - len(sealed[0]) - len(others):
+            warnings.append(f"left out: {format_count(n_out, 'question')} of other levels that level {level} asks, too")
+        samples = others
         where += f", without level {level}"
         option = shlex.join([*([] if split == data.default_split else [f"split={split}"]), f"level={level}"])
     same, known = build_identity_keys(samples), {each.id for each in samples}
@@ -223,12 +204,10 @@ def _shared_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
     parts = split_by_hash(samples, shares, settings.seed, pairs=pairs)
     if min(map(len, parts)) < MIN_QUESTIONS:  # the strata are so small that a part would be nearly empty
         parts = split_by_hash(samples, shares, settings.seed, by_stratum=False, pairs=pairs)
-    parts += sealed
-    _check_sizes(parts, where)
-    return Splits.of(parts, warnings, option, read_labels(data))
+    return _build(data, parts + sealed, warnings, option, where)
 
 
-def _level_to_seal(samples: Part, data: Dataset, settings: SplitSettings) -> str | None:
+def _find_sealed_level(samples: Part, data: Dataset, settings: SplitSettings) -> str | None:
     """Return the level that is sealed completely; None if there is none."""
     levels = sorted({each.level or "none" for each in samples})
     asked, usual = settings.sealed_level, getattr(data, "sealed_level", None)
@@ -247,38 +226,8 @@ def _level_to_seal(samples: Part, data: Dataset, settings: SplitSettings) -> str
     return asked
 
 
-def _unsealed(samples: Part, data: Dataset, settings: SplitSettings) -> list[str]:
-    usual = getattr(data, "sealed_level", None)
-    if usual is None or {each.level for each in samples} != {usual}:
-        return []
-    name = getattr(data, "sealed_name", f"level {usual}")
-    return [
-        f"data={data.name} has {name} alone: {settings.train + settings.val:.0%} of it is learnt from, and what the "
-        f"rest scores must not be reported as {name}; with data that have other levels too it is sealed whole"
-    ]
-
-
-def _without(samples: Part, sealed: Part, level: str, pairs: Pairs) -> tuple[Part, list[str]]:
-    """Return the questions of other levels, except those that are sealed under another id, or nearly."""
-    same, closed = build_identity_keys(samples), {each.id for each in sealed}
-    texts = {same[id] for id in closed}
-    others = [each for each in samples if each.id not in closed]
-    different = [each for each in others if same[each.id] not in texts]
-    near = {id for pair in pairs for id in pair if closed & set(pair)}
-    kept = tuple(each for each in different if each.id not in near)
-    faults = {
-        f"that level {level} asks as well": len(others) - len(different),
-        f"that are near-duplicates of level {level}'s": len(different) - len(kept),
-    }
-    return kept, [f"left out: {format_count(n, 'question')} of other levels {why}" for why, n in faults.items() if n]
-
-
 def _check_apart(parts: Mapping[str, Part]) -> list[str]:
-    """Check that no question is in two parts, and return a warning of near-duplicates.
-
-    Raises:
-        UserError: one is.
-    """
+    """Check that no question is in two parts, or raise a UserError; return a warning of near-duplicates."""
     samples = [each for part in parts.values() for each in part]
     where: dict[str, str] = {}
     for name, each in ((name, each) for name, part in parts.items() for each in part):
@@ -293,22 +242,10 @@ def _check_apart(parts: Mapping[str, Part]) -> list[str]:
             )
     pairs = find_near_duplicates(samples, COMMON_WORDS)
     apart = [(f"{where[one]} {one}", f"{where[other]} {other}") for one, other in pairs if where[one] != where[other]]
-    if not apart:
-        return []
-    return [
-        f"near-duplicates in different splits: {format_pairs(apart)}; what is learnt from one helps with the other, so "
-        "the gain will look too large: put each pair into one split"
-    ]
-
-
-def _check_sizes(parts: Sequence[Part], where: str) -> None:
-    if min(map(len, parts)) >= MIN_QUESTIONS:
-        return
-    sizes = ", ".join(f"{len(part)} {name}" for name, part in zip(PARTS, parts, strict=False))
-    raise UserError(
-        f"{where}: the questions with gold answers make {sizes}, and each part needs {MIN_QUESTIONS} at least; add "
-        "questions, or change splits.train and splits.val."
+    advice = (
+        "what is learnt from one helps with the other, so the gain will look too large: put each pair into one split"
     )
+    return [f"near-duplicates in different splits: {format_pairs(apart)}; {advice}"] if apart else []
 
 
 def split_by_hash(
@@ -326,18 +263,22 @@ def split_by_hash(
         OSError: an attachment cannot be read; only those of questions with equal texts are.
     """
     strata: dict[str, list[list[Sample]]] = defaultdict(list)
-    for group in _groups(samples, seed, pairs):
+    for group in _group(samples, seed, pairs):
         level, file = group[0].level or "none", group[0].file
         stratum = f"level {level}, {classify_attachment(file.name if file else None)}" if by_stratum else ""
         strata[stratum].append(group)
     parts: list[list[Sample]] = [[] for _ in shares]
     for name, groups in strata.items():
-        for part, found in zip(parts, _cut(groups, shares, _fraction(seed, f"stratum {name}")), strict=True):
-            part.extend(found)
-    return [tuple(sorted(part, key=lambda each: _fraction(seed, each.id))) for part in parts]
+        n, total, offset = sum(map(len, groups)), sum(shares), _hash(seed, f"stratum {name}")
+        cuts = [*(floor(n * share / total + offset) for share in list(accumulate(shares))[:-1]), n]
+        place = 0
+        for group in groups:
+            parts[next(part for part, cut in enumerate(cuts) if place < cut)].extend(group)
+            place += len(group)
+    return [tuple(sorted(part, key=lambda each: _hash(seed, each.id))) for part in parts]
 
 
-def _groups(samples: Sequence[Sample], seed: int, pairs: Iterable[tuple[str, str]]) -> list[list[Sample]]:
+def _group(samples: Sequence[Sample], seed: int, pairs: Iterable[tuple[str, str]]) -> list[list[Sample]]:
     """The same questions and near-duplicates together, in the order of the smallest hash of each group."""
     same, root = build_identity_keys(samples), dict[IdentityKey, IdentityKey]()
 
@@ -349,24 +290,12 @@ def _groups(samples: Sequence[Sample], seed: int, pairs: Iterable[tuple[str, str
     for one, other in pairs:
         root[find(same[one])] = find(same[other])
     groups: dict[IdentityKey, list[Sample]] = defaultdict(list)
-    for sample in sorted(samples, key=lambda each: (_fraction(seed, each.id), each.id)):
+    for sample in sorted(samples, key=lambda each: (_hash(seed, each.id), each.id)):
         groups[find(same[sample.id])].append(sample)
     return list(groups.values())
 
 
-def _cut(groups: Sequence[Sequence[Sample]], shares: Sequence[float], offset: float) -> list[list[Sample]]:
-    """Cut a stratum's groups, in the order of their hashes; the cuts are moved by `offset` before they are rounded."""
-    n, total = sum(map(len, groups)), sum(shares)
-    cuts = [*(floor(n * share / total + offset) for share in list(accumulate(shares))[:-1]), n]
-    parts: list[list[Sample]] = [[] for _ in shares]
-    place = 0
-    for group in groups:
-        parts[next(part for part, cut in enumerate(cuts) if place < cut)].extend(group)
-        place += len(group)
-    return parts
-
-
-def _fraction(seed: int, name: str) -> float:
+def _hash(seed: int, name: str) -> float:
     """From 0 to below 1, evenly."""
     return int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:6], "big") / 2**48
 

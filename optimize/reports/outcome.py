@@ -18,9 +18,8 @@ from eval.runs.folder import DATABASE, format_path, is_in_use
 from eval.runs.run_info import SILENT
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.gate import CONTINUE, HOPELESS, MIN_PREDICTED, SUCCESS, LookLine
-from optimize.gate.sealed_log import describe_earlier_tests, describe_level
-from optimize.gate.verdict import JsonObject, Verdict
+from optimize.gate.gate import CONTINUE, HOPELESS, MIN_PREDICTED, SUCCESS, JsonObject, LookLine, Verdict
+from optimize.gate.sealed_log import Allowance
 from optimize.publishing.publish import describe_published
 from optimize.questions.splits import describe_labels
 from optimize.session.tuning_store import TuningSnapshot, format_command
@@ -37,7 +36,6 @@ WORDS = {
 }
 NOT_TESTED = "The sealed questions were not used."
 _MAX_SHOWN = 5  # ids in a sentence
-_LEAST_SECONDS = 0.005
 
 
 def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None:
@@ -45,21 +43,20 @@ def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None
     console = console or Console()
     if tuning.info.simulated:
         console.print(SIMULATED_NOTICE, style="bold yellow")
-    for line in format_verdict(tuning):
+    for line in _format_verdict(tuning):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
-    """Return the verdict as lines of text."""
+def _format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
     verdict = cast(Verdict, tuning.verdict)
     if "winner" in verdict:
-        yield f"sealed test: {describe_test(verdict)}"
-    yield from (f"  {note}" for note in list_test_notes(verdict))
+        yield f"sealed test: {_describe_test(verdict)}"
+    yield from (f"  {note}" for note in _list_test_notes(verdict))
     if verdict["published"]:
         yield describe_published(verdict["set"], tuning.read_part("splits"))
     else:
         yield f"not published: {verdict['finish_reason']}"
-    for line in (*list_checks(verdict), *list_notes(verdict)):
+    for line in (*_list_checks(verdict), *_list_notes(verdict)):
         yield f"  {line}"
     if not verdict["published"] and (winner := verdict.get("winner")):
         run, chosen = shlex.quote(str(format_path(tuning.folder))), winner["candidate_id"]
@@ -86,20 +83,21 @@ def describe_outcome(tuning: TuningSnapshot) -> Outcome:
         return Outcome("no verdict", "error", _describe_unfinished(tuning))
     verdict = cast(Verdict, tuning.verdict)
     why = WORDS.get(verdict["finish_reason"], str(verdict["finish_reason"]))
-    notes = [f"{capitalise(each)}." for each in (*list_test_notes(verdict), *list_notes(verdict))]
+    notes = [f"{_capitalise(each)}." for each in (*_list_test_notes(verdict), *_list_notes(verdict))]
+    label, tone, end = ("not published", "wrong", _capitalise(why))
     if "winner" not in verdict:
         opened = "" if tuning.sealed_opened else f" {NOT_TESTED}"
-        again = " With a larger budget the run can go on." if verdict["resumable"] else ""
-        label, tone = ("no verdict", "error") if verdict["resumable"] else ("not published", "wrong")
-        return Outcome(label, tone, f"{capitalise(why)}: {'; '.join(verdict['reasons'])}.{opened}{again}", notes)
-    label, tone, end = ("not published", "wrong", capitalise(why))
+        again = ""
+        if verdict["resumable"]:
+            label, tone, again = "no verdict", "error", " With a larger budget the run can go on."
+        return Outcome(label, tone, f"{end}: {'; '.join(verdict['reasons'])}.{opened}{again}", notes)
     if tuning.published:
         label, tone, end = "published", "right", f"Published as {verdict['set']}: {why}"
-    sentence = f"{end}. Sealed test: {describe_test(verdict)}."
-    return Outcome(label, tone, sentence, [*map(capitalise, list_checks(verdict)), *notes])
+    sentence = f"{end}. Sealed test: {_describe_test(verdict)}."
+    return Outcome(label, tone, sentence, [*map(_capitalise, _list_checks(verdict)), *notes])
 
 
-def capitalise(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
@@ -118,12 +116,12 @@ def _describe_unfinished(tuning: TuningSnapshot) -> str:
 # The sentences
 
 
-def list_checks(verdict: Verdict) -> list[str]:
+def _list_checks(verdict: Verdict) -> list[str]:
     """Return the gate's checks, each with its result; the reasons, if the run did not come to the gate."""
     return list(verdict["gate"]["checks"] if "gate" in verdict else verdict["reasons"])
 
 
-def describe_test(verdict: Verdict) -> str:
+def _describe_test(verdict: Verdict) -> str:
     """Return both sides' results in the sealed test, and the gain."""
     sealed, before, after, bounds = verdict["sealed"], verdict["baseline"], verdict["winner"], verdict["gain_ci95"]
     interval = f" (95% interval {format_points(bounds[0])} to {format_points(bounds[1])})" if bounds else ""
@@ -134,22 +132,21 @@ def describe_test(verdict: Verdict) -> str:
     )
 
 
-def list_test_notes(verdict: Verdict) -> Iterator[str]:
+def _list_test_notes(verdict: Verdict) -> Iterator[str]:
     """Yield what else is to be known about the sealed test; nothing if it was not begun."""
     sealed = verdict.get("sealed") or {}
     if "winner" in verdict:
-        better = (
-            f"{format_count(sealed['wins'], 'question')} better, {sealed['losses']} worse, {sealed['ties']} the same"
-        )
-        yield f"{better}{_describe_cost(verdict['cost'])}"
+        usd = (verdict["cost"]["cost_usd"] or {}).get("difference")
+        cost = f"; {'-' if usd < 0 else '+'}${abs(usd):.5f} per answer" if usd else ""
+        wins = format_count(sealed["wins"], "question")
+        yield f"{wins} better, {sealed['losses']} worse, {sealed['ties']} the same{cost}"
         if sealed["looks"] > 1:
             yield _describe_stop(sealed)
         yield from _describe_errors(verdict)
     if sealed:
-        before, n_tests = sealed["questions_opened_before"], sealed["opened_before"]
-        earlier = describe_earlier_tests(before, sealed["n_sealed"], n_tests)
-        level = describe_level(sealed["level"], sealed["level_left"], sealed["looks"])
-        yield ": ".join(filter(None, (earlier, level)))
+        n_tests, n_used = sealed["opened_before"], sealed["questions_opened_before"]
+        allowance = Allowance(sealed["level"], n_tests, n_used, sealed["level_left"], sealed["n_sealed"])
+        yield allowance.describe(sealed["looks"])
     if known := sealed.get("known_to_parent"):
         yield (
             f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "
@@ -157,7 +154,7 @@ def list_test_notes(verdict: Verdict) -> Iterator[str]:
         )
 
 
-def list_notes(verdict: Verdict) -> Iterator[str]:
+def _list_notes(verdict: Verdict) -> Iterator[str]:
     """Yield what else is to be known about the gain, the search and the labels."""
     sealed = verdict.get("sealed") or {}
     if verdict["finish_reason"] == "not_significant" and (least := sealed.get("smallest_difference")):
@@ -210,25 +207,14 @@ def format_cost(spend: Mapping[str, float]) -> str:
     return f"at least {known}" if spend.get("cost_usd") else "cost n/a"
 
 
-def _describe_cost(cost: Mapping[str, Mapping[str, float] | None]) -> str:
-    parts = []
-    if (dollars := cost["cost_usd"]) and (usd := dollars["difference"]):
-        parts.append(f"{'-' if usd < 0 else '+'}${abs(usd):.5f}")
-    if (time := cost["seconds"]) and abs(time["difference"]) >= _LEAST_SECONDS:
-        parts.append(f"{time['difference']:+.2f} s")
-    return f"; {', '.join(parts)} per answer" if parts else ""
-
-
 def _describe_errors(verdict: Verdict) -> Iterator[str]:
     """Yield how many answers were in error, by side and class, and those that the model's server failed each time."""
     winner = verdict["winner"]["candidate_id"]
     sides = {"before": verdict["baseline"]["errors"], f"with {winner}": verdict["winner"]["errors"]}
     if any(sides.values()):
-        parts = (
-            f"{name} {', '.join(f'{count} {each}' for each, count in errors.items()) or 'none'}"
-            for name, errors in sides.items()
-        )
-        yield f"answers in error, which count as wrong: {'; '.join(parts)}"
+        counts = {name: ", ".join(f"{n} {kind}" for kind, n in errors.items()) for name, errors in sides.items()}
+        listed = "; ".join(f"{name} {found or 'none'}" for name, found in counts.items())
+        yield f"answers in error, which count as wrong: {listed}"
     if questions := verdict["failed_questions"]:
         failed = verdict["sealed"]["failed_answers"]
         shown = ", ".join(questions[:_MAX_SHOWN])

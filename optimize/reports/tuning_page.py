@@ -5,18 +5,16 @@
 Made from the run's files alone, and read by no command. It holds no question and no target.
 """
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 from markupsafe import Markup
 
 from eval.execution.console import Console
 from eval.execution.projection import format_duration
-from eval.reports.formats import format_percent, format_points
+from eval.reports.formats import format_interval, format_percent, format_points
 from eval.reports.html.page import CHARTS, Chart, Point, Tone, load_scripts, load_template
 from eval.reports.summary_table import print_report_path
 from eval.runs.find import check_entries
@@ -27,14 +25,11 @@ from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls, print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import Verdict, compute_exit_code
+from optimize.gate.gate import Verdict, compute_exit_code
 from optimize.publishing.prompt_diff import build_lines, compare_sets
 from optimize.reports.outcome import describe_outcome, format_cost, show_verdict
 from optimize.search.optimizer import PARENT, Proposal
-from optimize.session.tuning_store import RESUME, JsonObject, TuningSnapshot, find_tuning_run, read_tuning
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from optimize.session.tuning_store import RESUME, TuningSnapshot, find_tuning_run, read_tuning
 
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
 
@@ -91,47 +86,32 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "tiles": list(_list_tiles(tuning)),
         "test_charts": list(_draw_test(tuning)),
         "shortlist": _draw_shortlist(tuning),
-        "candidates": _list_candidates(tuning),
+        "candidates": list(_list_candidates(tuning)),
         "n_proposals": len(tuning.proposals),
         "winner": tuning.winner,
         "difference": _render_difference(tuning, PARENT, tuning.winner) if tuning.winner else None,
         "parent_set": tuning.info.prompts_name,
         "leaks": tuning.read_part("leaks"),
         "facts": list(_list_facts(tuning)),
-        "diff_styles": Markup(_load_part("diff.css.jinja").render()),
+        "diff_styles": Markup(load_template(_TEMPLATE.with_name("diff.css.jinja")).render()),
         "scripts": load_scripts(*CHARTS),
         "percent": format_percent,
-        "points": format_points,
     }
 
 
-@dataclass
-class Candidate:
-    """A row of the page's list of candidates."""
-
-    row: Proposal
-    marks: list[str] = field(default_factory=list)  # published, tested, on the shortlist
-    difference: Markup | None = None  # to the first parent; None: it is not shown
-
-    @property
-    def score_width(self) -> float:
-        return 100 * min(max(self.row.val_score or 0.0, 0.0), 1.0)
-
-
-def _list_candidates(tuning: TuningSnapshot) -> list[Candidate]:
-    """Return the parent and the proposals in their order, with the difference of those that were kept."""
+def _list_candidates(tuning: TuningSnapshot) -> Iterator[dict[str, Any]]:
+    """Yield the parent and the proposals in their order, with the difference of those that were kept."""
     score = tuning.read_part("baseline").get("val_score")
-    root = Candidate(Proposal(PARENT, None, "accepted", parent_ids=(), val_score=score))
-    found = [Candidate(row) for row in tuning.proposals]
-    for each in found:
-        if each.row.candidate_id == tuning.winner:
-            each.marks.append("published" if tuning.published else "tested")
-        if each.row.candidate_id in tuning.shortlist:
-            each.marks.append("shortlist")
-        if each.marks or each.row.decision == "accepted":
-            parent = next(iter(each.row.parent_ids), PARENT)
-            each.difference = _render_difference(tuning, parent, each.row.candidate_id)
-    return [root, *found]
+    yield {"row": Proposal(PARENT, None, "accepted", parent_ids=(), val_score=score), "marks": [], "difference": None}
+    for row in tuning.proposals:
+        marks, difference = [], None
+        if row.candidate_id == tuning.winner:
+            marks.append("published" if tuning.published else "tested")
+        if row.candidate_id in tuning.shortlist:
+            marks.append("shortlist")
+        if marks or row.decision == "accepted":
+            difference = _render_difference(tuning, next(iter(row.parent_ids), PARENT), row.candidate_id)
+        yield {"row": row, "marks": marks, "difference": difference}
 
 
 def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Markup | None:
@@ -140,7 +120,7 @@ def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Marku
         diffs = compare_sets(tuning.get_prompts(before), tuning.get_prompts(after))
     except UserError:
         return None
-    part = _load_part("diff_agents.html.jinja").render(
+    part = load_template(_TEMPLATE.with_name("diff_agents.html.jinja")).render(
         names=[before, after],
         changed=[each for each in diffs if each.changed],
         unchanged=[each.agent for each in diffs if not each.changed],
@@ -149,17 +129,12 @@ def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Marku
     return Markup(part)
 
 
-@functools.cache
-def _load_part(name: str) -> "Template":
-    return load_template(_TEMPLATE.with_name(name))
-
-
 def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
     verdict = tuning.verdict
     if tuning.winner:
         sealed, metric = verdict["sealed"], verdict["metric"]
         before, after = (format_percent(verdict[side]["score"]) for side in ("baseline", "winner"))
-        interval = f"95% interval {_format_bounds(verdict['gain_ci95'])}"
+        interval = f"95% interval {format_interval(verdict['gain_ci95'], format_points)}"
         yield format_points(verdict["gain"]), f"points gained in {metric}", interval
         yield f"{before} → {after}", f"{metric} before → after", ""
         yield f"{verdict['p']:.3g}", "p value", f"at most {sealed['look_level']:.3g} required"
@@ -168,7 +143,7 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
         answers = f"{format_count(sealed['epochs'], 'answer')} each, both sides{stopped}"
         yield flipped, "questions better / worse / same", answers
     elif baseline := tuning.read_part("baseline"):
-        interval = f"95% interval {_format_bounds(baseline['ci95'], format_percent)}"
+        interval = f"95% interval {format_interval(baseline['ci95'])}"
         yield format_percent(baseline["val_score"]), "starting prompts on validation", interval
     n_accepted = sum(each.decision == "accepted" for each in tuning.proposals)
     n_fresh = len(tuning.shortlist.keys() - {PARENT})
@@ -180,30 +155,26 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
         yield f"{spend.get('lm_calls', 0):,}", "requests", remark
 
 
-def _format_bounds(bounds: Sequence[float] | None, form: Callable[[float], str] = format_points) -> str:
-    return f"{form(bounds[0])} to {form(bounds[1])}" if bounds else "unknown"
-
-
 def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:
     verdict = tuning.verdict
     if not tuning.winner:
         return
     metric, sealed, gain = verdict["metric"], verdict["sealed"], verdict["gain"]
-    sides: tuple[tuple[str, Tone, JsonObject], ...] = (
-        ("starting prompts", "quiet", verdict["baseline"]),
-        (tuning.winner, "accent", verdict["winner"]),
-    )
-    points = [
-        _draw_interval(label, side["score"], side["score_ci95"], color, format_percent(side["score"]))
-        for label, color, side in sides
+    before, after = verdict["baseline"], verdict["winner"]
+    scores = [
+        _draw_interval(
+            "starting prompts", before["score"], before["score_ci95"], "quiet", format_percent(before["score"])
+        ),
+        _draw_interval(tuning.winner, after["score"], after["score_ci95"], "accent", format_percent(after["score"])),
     ]
-    yield Chart(
-        "dots", f"{metric} on the sealed questions", points, x_label=metric, x_format="percent", x_domain=(0, 1)
-    )
+    title = f"{metric} on the sealed questions"
+    yield Chart("dots", title, scores, x_label=metric, x_format="percent", x_domain=(0, 1))
     tone: Tone = "right" if tuning.published else "wrong"
     label, deciding = f"gain, {100 * (1 - sealed['level']):.4g}% interval (decides)", sealed["gain_interval"]
-    gains = [_draw_interval("gain, 95% interval", gain, verdict["gain_ci95"], tone, format_points(gain))]
-    gains.append(_draw_interval(label, gain, deciding, tone, _format_bounds(deciding)))
+    gains = [
+        _draw_interval("gain, 95% interval", gain, verdict["gain_ci95"], tone, format_points(gain)),
+        _draw_interval(label, gain, deciding, tone, format_interval(deciding, format_points)),
+    ]
     adjusted = "; intervals adjusted for the looks" if sealed["looks"] > 1 else ""
     yield Chart("dots", f"gain, in points{adjusted}", gains, x_label="points", x_format="points", x_mark=0.0)
 
@@ -228,16 +199,14 @@ def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
 
 
 def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:
-    info, splits = tuning.info, tuning.read_part("splits")
+    info, task, splits = tuning.info, tuning.task, tuning.read_part("splits")
     parts = {"train": "training", "val": "validation", "sealed": "sealed test"}
     sizes = [f"{len(splits[part])} {name}" for part, name in parts.items() if splits.get(part)]
-    task = tuning.task
-    reflection = task.reflection_model if task.reflection_model != info.model else ""
     facts = (
         ("system", info.system),
         ("model", f"{info.model} (simulated)" if info.simulated else info.model),
-        ("reflection model", reflection),
-        ("data", str((info.config.get("data") or {}).get("name") or "")),
+        ("reflection model", task.reflection_model if task.reflection_model != info.model else ""),
+        ("data", str(info.part("data").get("name") or "")),
         ("questions", ", ".join(sizes)),
         ("optimizer", f"{task.optimizer}, seed {task.seed}"),
         ("starting prompts", info.prompts_name or ""),

@@ -10,8 +10,7 @@ and share the trials. Only the tuned agents are predictors of a student, under t
 The objective is the run's score, with feedback for one agent when its name is given. Targets are never returned.
 
     objective = Objective(splits.train, splits.val, scorer)
-    objective(dspy.Example(sample_id="q1"), prediction)                        # 0.0
-    objective(dspy.Example(sample_id="q1"), prediction, pred_name="expert")    # the same score, with .feedback
+    objective(dspy.Example(sample_id="q1"), prediction, pred_name="expert")    # .score 0.0, with .feedback
 """
 
 import copy
@@ -124,11 +123,7 @@ class Student(dspy.Module):
 
 
 def run_trials(asked: Sequence[tuple[Student, str]], epoch: int = 1) -> list[Trial]:
-    """Return the trial of each question by its student, running `trials.concurrency` at once.
-
-    Raises:
-        Exception: a defect of the harness; a question's own failure is part of its record.
-    """
+    """Return the trial of each question by its student, `trials.concurrency` at once; only a defect is raised."""
     if not asked:
         return []
     shared = asked[0][0].trials
@@ -140,10 +135,7 @@ def run_trials(asked: Sequence[tuple[Student, str]], epoch: int = 1) -> list[Tri
 
 
 def _distinguish_signatures(program: Program) -> None:
-    """Mark signatures that several predictors have: GEPA finds the calls of a predictor by its signature.
-
-    No adapter shows the mark.
-    """
+    """Mark signatures that several predictors have, by which GEPA finds the calls of one. No adapter shows the mark."""
     seen: list[type[dspy.Signature]] = []
     for name, predictor in program.named_predictors():
         if any(predictor.signature.equals(other) for other in seen):
@@ -215,7 +207,11 @@ class Objective:
         try:
             trial: Trial = pred.trial
             score, error = _score(trial)
-            self._learn_from_right_answer(trial)
+            record = trial.record
+            if trial.completed and record.correct and record.target is not None and is_own_program(record):
+                # what right answers of a user's program look like shows the fault in wrong ones
+                matcher = Expectation.of(record.target, record.question, self.labels).matcher
+                self._right_answers.add(record, AgentSteps.of(record), matcher)
             if pred_name is not None:
                 feedback = self._feedback(gold.sample_id, pred_name, trial, trace, pred_trace)
         except Exception as raised:  # noqa: BLE001  the boundary of one answer: counted, and reported by the run
@@ -228,8 +224,7 @@ class Objective:
 
     def judge(self, trial: Trial, agent: str | None = None) -> dspy.Prediction:
         """Return the `score` of a trial; with an agent also the `feedback` to it."""
-        example = dspy.Example(sample_id=trial.record.sample_id).with_inputs("sample_id")
-        judged = self(example, dspy.Prediction(final_answer=trial.record.answer, trial=trial), None, agent)
+        judged = self(dspy.Example(sample_id=trial.record.sample_id), dspy.Prediction(trial=trial), None, agent)
         return judged if isinstance(judged, dspy.Prediction) else dspy.Prediction(score=judged)
 
     def find_agent_at_fault(self, trial: Trial) -> str | None:
@@ -239,13 +234,6 @@ class Objective:
             return None
         matcher = Expectation.of(sample.target, sample.question, self.labels).matcher
         return attribute_failure(trial.record, AgentSteps.of(trial.record), matcher, self._right_answers).agent
-
-    def _learn_from_right_answer(self, trial: Trial) -> None:
-        """Note what right answers of the user's own program look like, to find the fault in wrong ones."""
-        record = trial.record
-        if trial.completed and record.correct and record.target is not None and is_own_program(record):
-            matcher = Expectation.of(record.target, record.question, self.labels).matcher
-            self._right_answers.add(record, AgentSteps.of(record), matcher)
 
     def _feedback(self, sample_id: str, agent: str, trial: Trial, trace: object, own_trace: object) -> str:
         if not trial.completed:
@@ -283,37 +271,32 @@ def _score(trial: Trial) -> tuple[float, str | None]:
     return record.value, None
 
 
-def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
-    """Try the scorer on targets, which must score 1, and on nonsense, which must score less.
-
-    Returns:
-        None if the scorer works, or a sentence that names the question and the problem.
-    """
+def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> None:
+    """Try the scorer on targets, which must score 1, and on nonsense, which must not; UserError: it is broken."""
     scored = [sample for sample in samples if sample.target is not None]
     if not scored:
-        return "No question has a target, so no answer can be scored; add targets to the data."
+        raise UserError("No question has a target, so no answer can be scored; add targets to the data.")
     with suppress(UserError):  # it cannot be loaded: the first question says so
         if isinstance(scorer, SampleScorer) and scorer.reads_outputs():
-            return None  # nobody but the program knows outputs that would be right
+            return  # nobody but the program knows outputs that would be right
     is_async = inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(type(scorer).__call__)
     for sample in scored[: MAX_JUDGED if is_async else MAX_TESTED]:
         target = sample.target or ""
         for answer, what, expected in ((target, "the target itself", "1"), (NONSENSE, "nonsense", "less than 1")):
             try:
                 value = run_blocking(_value(scorer, sample, answer))
-            except Exception as error:  # noqa: BLE001  a scorer may be the user's own
+            except Exception as error:  # a scorer may be the user's own
                 message = " ".join(f"{type(error).__name__}: {error}".split())
                 cause = "" if TargetMatcher(target).is_quoted_in(message) else f" ({message})"
-                return (
+                raise UserError(
                     f"The scorer failed on question {sample.id} with {what} as the answer{cause}; fix it or choose "
                     "another."
-                )
+                ) from error
             if (value >= 1) == (answer is NONSENSE):
-                return (
+                raise UserError(
                     f"The scorer gives {value:g} on question {sample.id} with {what} as the answer; expected "
                     f"{expected}. Fix the scorer or the question's target."
                 )
-    return None
 
 
 async def _value(scorer: Scorer, sample: Sample, answer: str) -> float:

@@ -2,10 +2,8 @@
 
 A repeated request with the same prompts, question and epoch is answered from memory; of several threads that ask at
 once, only one sends requests. Each first answer of a session is a metric call of the budget and a row of the store.
-A trial that the budget, Ctrl-C or the model's provider interrupted has `completed=False`: it scores 0, is not stored,
-and means nothing.
 
-    trials = Trials(answering, run_id, open_context, {"q1": sample}, budget, store, concurrency=4, stop=stop)
+    trials = Trials(session, {"q1": sample})
     trials.run(program, digest(prompts), "q1").record.score      # 1.0
     trials.stop_reason                                           # None, or why no more requests are sent
 
@@ -25,13 +23,14 @@ from typing import Any, TypeVar
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.budget import Account, Budget
-from eval.execution.executors.contract import AnsweredTrial, Answering, Inputs, NamedCall
+from eval.execution.budget import Account
+from eval.execution.executors.contract import AnsweredTrial, Inputs, NamedCall
+from eval.execution.run_session import Session
 from eval.execution.scoring import SCORER
-from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, StopController, describe_quota
-from eval.runs.logs import DIGEST_CHARS, AnswerLog
+from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, describe_quota
+from eval.runs.logs import DIGEST_CHARS
 from eval.runs.record import Record, build_blank_record
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import StoreError
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
@@ -64,33 +63,21 @@ class Trial:
 class Trials:
     """The answers of a session, shared by all copies of a student. Thread-safe, except on the agents' event loop."""
 
-    def __init__(
-        self,
-        answering: Answering,
-        run_id: str,
-        open_context: Callable[[SampleKey], SampleContext],
-        samples: Mapping[str, Sample],
-        budget: Budget,
-        store: RunStore,
-        concurrency: int,
-        stop: StopController,
-        answers: AnswerLog | None = None,
-    ) -> None:
-        """Create an empty memory. `open_context` sets limits, call log and payments of an answer."""
-        self.budget, self.samples, self.concurrency = budget, samples, concurrency
+    def __init__(self, session: Session, samples: Mapping[str, Sample]) -> None:
+        """Create an empty memory of a session's answers."""
+        self.samples, self.budget, self.concurrency = samples, session.budget, session.config.run.concurrency
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
         self.n_completed = self.n_metric_errors = 0  # different answers of this session, replayed ones included
         self.metric_error: str | None = None  # the first
         self.show: Callable[[Record], None] = lambda record: None  # is called with each of them
-        self._answering, self._run_id, self._open_context = answering, run_id, open_context
-        self._stop, self._answers = stop, answers
+        self._session, self._stop, self._store = session, session.stop, session.store
+        self._answering = session.open_answering()
         self._lock = threading.Lock()
         self._trials: dict[Key, Future[Trial]] = {}  # begun or kept
         self._cancelled = asyncio.Event()  # of the agents' loop
         self._counted: set[Key] = set()
         self._completed: set[Key] = set()
-        self._store = store
-        self._failures, self._same_errors = FailuresInARow(concurrency), SameErrors(MAX_SAME_ERRORS)
+        self._failures, self._same_errors = FailuresInARow(self.concurrency), SameErrors(MAX_SAME_ERRORS)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Trials":
         return self
@@ -101,7 +88,7 @@ class Trials:
         return self._stop.reason
 
     def stop(self, reason: str) -> None:
-        """Send no more requests, and let those in flight finish; the first reason is kept."""
+        """Send no more requests; the first reason is kept."""
         self._stop.start_nothing(reason)
 
     def cancel(self) -> None:
@@ -113,10 +100,7 @@ class Trials:
         run_blocking(self._answering.close())
 
     def check(self) -> None:
-        """Raise the defect of the harness that ended the search, if there was one; stop the run if the server did.
-
-        An optimizer that gets wrong answers alone gives up before there are enough of them to tell.
-        """
+        """Raise the defect of the harness that ended the search, if there was one; stop the run if the server did."""
         if self.defect is not None:
             raise self.defect
         if reason := self._failures.find_at_end():
@@ -169,9 +153,10 @@ class Trials:
 
     def _try(self, program: Program, key: Key) -> Trial:
         candidate, sample_id, epoch = key
+        sample, sample_key = self.samples[sample_id], SampleKey(sample_id, epoch)
         if self.stop_reason is None and self._take_metric_call(key):
             try:
-                answered = self._answer(program, self.samples[sample_id], SampleKey(sample_id, epoch), candidate)
+                answered = self._answer(program, sample, sample_key, candidate)
                 if answered is not None:
                     self._keep(key, answered.record)
                     return Trial(answered.record, select_steps(program, answered.calls, answered.record.trajectory))
@@ -180,7 +165,9 @@ class Trials:
             except Exception as error:  # noqa: BLE001  optimizers swallow what is raised, so `check` raises it
                 self.defect = self.defect or error
                 self.stop(f"the answering itself failed: {error}")
-        return self._build_unasked(key)
+        record = build_blank_record(self._session.info.run_id, sample, sample_key, thread_id="")
+        record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
+        return Trial(record, completed=False)
 
     def _keep(self, key: Key, record: Record) -> None:
         """Store a score with its cost: what was asked and answered is no business of who reads a search's folder."""
@@ -190,13 +177,6 @@ class Trials:
         )  # fmt: skip
         if not self._store.has_row(row):
             self._store.write(row)
-
-    def _build_unasked(self, key: Key) -> Trial:
-        _, sample_id, epoch = key
-        sample_key = SampleKey(sample_id, epoch)
-        record = build_blank_record(self._run_id, self.samples[sample_id], sample_key, thread_id="")
-        record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
-        return Trial(record, completed=False)
 
     def _take_metric_call(self, key: Key) -> bool:
         """Count a question of the first epoch once, also if it is asked again: interrupted, or no longer in memory."""
@@ -225,7 +205,7 @@ class Trials:
         accounts: list[Account] = []
 
         def open_context(sample_key: SampleKey) -> SampleContext:
-            context = self._open_context(sample_key)
+            context = self._session.open_context(sample_key)
             if isinstance(context.budget, Account):
                 accounts.append(context.budget)
             return context
@@ -233,8 +213,8 @@ class Trials:
         answered = await self._answering.answer(program, sample, sample_key, open_context)
         if any(each.has_refused for each in accounts):
             return None
-        if self._answers:
-            self._answers.finish(answered.record, prompts_sha256=candidate[:DIGEST_CHARS])
+        if self._session.answers:
+            self._session.answers.finish(answered.record, prompts_sha256=candidate[:DIGEST_CHARS])
         return answered
 
     async def _run_cancellable(self, answering: Coroutine[object, object, T]) -> T | None:

@@ -2,7 +2,7 @@
 
 with open_tuning_run(config, splits, output) as run:
     run.answer_validation(run.parent)        # one Trial per validation question
-    run.budget.refusal                               # None, or the sentence which budget is used up
+    run.budget.refusal                       # None, or the sentence which budget is used up
 """
 
 import functools
@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import dspy
 
-from eval.benchmarks.fingerprint import compute_dataset_digest
 from eval.execution.budget import REFLECTION
 from eval.execution.console import Output, RunProgress
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
@@ -27,8 +26,7 @@ from mas.prompt_sets.shelf import is_gated
 from mas.runtime.event_loop import background_loop
 from mas.runtime.sample_context import SampleContext, use_context
 from mas.system import Program
-from optimize.gate.gate import MAX_FAILED_SHARE
-from optimize.gate.verdict import EarlyVerdictError
+from optimize.gate.gate import MAX_FAILED_SHARE, EarlyVerdictError
 from optimize.publishing.leaks import LeakIndex, LeakReport, collect_system_words
 from optimize.questions.splits import Splits
 from optimize.search.optimizer import PARENT
@@ -55,19 +53,7 @@ class TuningRun:
         self.stopped: str | None = None  # why it ends without a verdict
         self.parent = self.read_prompts(PARENT)
         self.objective = Objective(splits.train, splits.val, config.base.scorer, splits.labels)
-        self.trials = Trials(
-            session.open_answering(),
-            self.run_id,
-            session.open_context,
-            self.objective.samples,
-            self.budget,
-            self.store,
-            config.base.run.concurrency,
-            self.stop,
-            self.answers,
-        )
-
-    # Programs and answers
+        self.trials = Trials(session, self.objective.samples)
 
     @property
     def metric(self) -> str:
@@ -84,12 +70,7 @@ class TuningRun:
         return Student(self.build_program(prompts), prompts, self.trials, self.config.agents)
 
     def answer_validation(self, prompts: PromptSet, epoch: int = 1) -> list[Trial]:
-        """Answer each validation question once. Answers of epoch 1 are shared with the search, and count as its own.
-
-        Raises:
-            EarlyVerdictError: the budget is used up, or the metric is broken.
-            RunStoppedError: the run was stopped.
-        """
+        """Answer each validation question once. Answers of epoch 1 are shared with the search, and count as its own."""
         with self.watch():
             trials = self.build_student(prompts).answer_all(self.objective.val_ids, epoch)
         self.check_stopped()
@@ -113,8 +94,6 @@ class TuningRun:
     def _reflection(self) -> SampleContext:
         """One context for the session, so that a repeated request is not answered from its first reply."""
         return self.session.open_context(REFLECTION)
-
-    # Stopping
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -143,29 +122,25 @@ class TuningRun:
         return self.stop.reason or self.budget.refusal
 
     def check_stopped(self) -> None:
-        """Check that nobody has stopped the run, or raise a RunStoppedError."""
         self.trials.check()
         if reason := self.stop.reason:
             raise RunStoppedError(reason)
 
     def check_metric(self) -> None:
         """Check the share of answers that could not be scored; EarlyVerdictError: the others mean nothing."""
-        share, trials, objective = MAX_FAILED_SHARE, self.trials, self.objective
+        trials, objective = self.trials, self.objective
         for failed, scored, first in (
             (trials.n_metric_errors, trials.n_completed, trials.metric_error),
             (objective.errors, objective.calls, objective.first_error),
         ):
-            if scored >= MIN_JUDGED and failed > share * scored:
+            if scored >= MIN_JUDGED and failed > MAX_FAILED_SHARE * scored:
                 raise EarlyVerdictError("metric_errors", f"{failed} of {scored} answers could not be scored: {first}")
-
-    # Files
 
     def read_prompts(self, candidate_id: str) -> PromptSet:
         return take_snapshot(self.store).get_prompts(candidate_id)
 
     def check_leaks(self, prompts: PromptSet) -> LeakReport:
-        words = collect_system_words(self.session.program)
-        task = self.session.info.tuning
+        task, words = self.session.info.tuning, collect_system_words(self.session.program)
         return self._leak_index.check(prompts, self.parent, words, task is not None and task.parent_gated)
 
     @functools.cached_property
@@ -220,13 +195,14 @@ def open_tuning_run(config: TuneConfig, splits: Splits, output: Output) -> Itera
 
 
 def _describe(config: TuneConfig, splits: Splits, asked: SessionRequest, before: RunInfo) -> RunInfo:
-    base, scorer = config.base, config.stored_config.get("scorer")
-    task = describe_task(splits.sealed, scorer, getattr(base.data, "revision", None), splits.labels.names)
-    task = replace(task, dataset_sha256=compute_dataset_digest(splits.sealed, ordered=False))
+    base, stored = config.base, config.stored_config
+    revision = getattr(base.data, "revision", None)
+    task = describe_task(splits.sealed, stored.get("scorer"), revision, splits.labels.names)
+    task = replace(task, dataset_sha256=splits.sealed_digest)
     parent_gated = is_gated(config.parent)
     if before.tuning and asked.resumed:  # of a run from elsewhere, a gate that nobody here has seen would count as ours
         parent_gated = before.tuning.parent_gated and is_own_run(before.run_id, asked.resumed)
-    info = describe_run(asked, config.stored_config, task)
+    info = describe_run(asked, stored, task)
     return replace(
         info,
         origin={**info.origin, "mlflow.source.name": "optimize/run.py"},

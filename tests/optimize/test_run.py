@@ -13,7 +13,7 @@ from eval.runs.run_info import RunInfo
 from eval.scorers.function import FunctionScorer
 from mas.prompt_sets.prompt_set import read_prompt_set, read_set_folder
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.verdict import FinishReason
+from optimize.gate.gate import FinishReason
 from optimize.publishing.leaks import OF_UNGATED_PARENT
 from optimize.publishing.publish import build_provenance, publish
 from optimize.search.optimizer import SearchOutcome

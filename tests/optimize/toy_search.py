@@ -11,7 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import dspy
 from hydra import compose, initialize_config_dir
@@ -23,6 +24,7 @@ from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, SampleResults
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
 from mas.llm.agent_lm import AgentLM
@@ -192,8 +194,12 @@ def toy_search(
         def stopped() -> str | None:
             return trials.stop_reason or ledger.refusal
 
-        answering = LocalAnswering(runner, prompts)
-        trials = Trials(answering, "tuning", question, known, ledger, store, threads, stop or StopController(say=print))
+        session = SimpleNamespace(
+            open_answering=lambda: LocalAnswering(runner, prompts), open_context=question, budget=ledger, store=store,
+            info=RunInfo(run_id="tuning"), config=SimpleNamespace(run=SimpleNamespace(concurrency=threads)),
+            stop=stop or StopController(say=print), answers=None,
+        )  # fmt: skip
+        trials = Trials(cast(Any, session), known)
         with closing(trials):
             student = Student(built, prompts, trials, agents)
             yield ToySearch(

@@ -20,7 +20,6 @@ from optimize.gate.sealed_log import (
     Allowance,
     begin_test,
     compute_level,
-    describe_earlier_tests,
     find_allowance,
     list_fingerprints,
     record_judgement,
@@ -59,10 +58,8 @@ def test_questions_are_known_again_in_any_split(file: Path) -> None:
     begin("r3", a_set("Why?"), file)
     found = find_allowance(a_set("  WHO was\nit?", "Where?", "How?", "What?"), simulated=False, file=file)
     assert (found.n_earlier, found.n_questions_used, found.size) == (2, 2, 4)
-    assert describe_earlier_tests(2, 4, 2) == "2 of the 4 sealed questions were used in 2 earlier sealed tests"
-    assert describe_earlier_tests(2, 2, 1) == "All 2 sealed questions were used in 1 earlier sealed test"
+    assert found.describe_earlier() == "2 of the 4 sealed questions were used in 2 earlier sealed tests"
     assert find_allowance(OTHER, simulated=False, file=file) == Allowance(size=1)
-    assert describe_earlier_tests(0, 1, 0) is None
 
 
 def test_no_question_is_ever_tested_at_more_than_alpha_in_all(file: Path) -> None:

@@ -14,12 +14,12 @@ from scipy.stats import binom
 
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record
-from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.gate.gate import CONTINUE, SUCCESS, Look, decide_look
+from mas.prompt_sets.prompt_set import PromptSet
+from optimize.gate.gate import CONTINUE, SUCCESS, EarlyVerdictError, Look, decide_look
 from optimize.gate.looks import ACCURACY, compute_smallest_gain, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
-from optimize.gate.verdict import EarlyVerdictError
 from optimize.pipeline import sealed_test
+from optimize.pipeline.sealed_test import SealedTest, order_questions
 from optimize.session.tuning_run import TuningRun
 from scripts.interval_coverage import Cell, draw_right
 from scripts.sequential_gate import CORRELATION, build_comparison
@@ -38,7 +38,7 @@ class DrawnScores:
         self.scores = scores  # side → question → score
         self.records: dict[str, list[Record]] = {side: [] for side in scores}
 
-    def answer_missing(self, run: TuningRun, sides: Any, asked: Any) -> None:
+    def answer_missing(self, asked: Any) -> None:
         for name, records in self.records.items():
             there = {record.sample_id for record in records}
             self.records[name] += [
@@ -47,8 +47,8 @@ class DrawnScores:
                 if each.id not in there
             ]
 
-    def read_answers(self, run: TuningRun, sha256: str, asked: Any) -> list[Record]:
-        return self.records["parent" if sha256 == digest(run.parent) else "winner"]
+    def read_answers(self, asked: Any) -> list[list[Record]]:
+        return [self.records["parent"], self.records["winner"]]
 
 
 def judge_drawn(run: TuningRun, approved: PromptSet, scores: dict[str, dict[str, float]], looks: int) -> dict[str, Any]:
@@ -56,12 +56,14 @@ def judge_drawn(run: TuningRun, approved: PromptSet, scores: dict[str, dict[str,
     run.config.gate.looks = looks
     run.store.write_results({"looks": None, "judged": None})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sealed_test, "answer_missing", drawn.answer_missing)
-        patch.setattr(sealed_test, "read_answers", drawn.read_answers)
-        patch.setattr(sealed_test, "_begin_test", lambda *given: Allowance(size=N_QUESTIONS))
+        patch.setattr(SealedTest, "answer_missing", lambda test, asked: drawn.answer_missing(asked))
+        patch.setattr(SealedTest, "read_answers", lambda test, asked: drawn.read_answers(asked))
+        patch.setattr(SealedTest, "_begin", lambda test: Allowance(size=N_QUESTIONS))
         patch.setattr(sealed_test, "record_judgement", lambda *given: None)
         patch.setattr(run, "show", lambda line: None)
-        verdict = sealed_test.judge_winner(run, sealed_test.run_sealed_test(run, approved))
+        test = SealedTest(run, approved)
+        test.take_looks()
+        verdict = test.judge()
     assert verdict["sealed"]["n_answers"] == sum(map(len, drawn.records.values()))
     return dict(verdict)
 
@@ -79,7 +81,7 @@ def draw_gates(run: TuningRun, gain: float, gates: int, seed: int) -> Iterator[d
 def decide_again(run: TuningRun, scores: dict[str, dict[str, float]]) -> tuple[int, bool]:
     """Return the look at which the test stops, and whether it is a success, as the script of the table has it."""
     plan = plan_looks(4, FIRST_LEVEL)
-    ids = [each.id for each in sealed_test.order_questions(run.splits, run.config.seed, 4)]
+    ids = [each.id for each in order_questions(run.splits, run.config.seed, 4)]
     pairs = [Pair((scores["parent"][each],), (scores["winner"][each],)) for each in ids]
     for number in (1, 2, 3, 4):
         found = build_comparison(run_paired_test(pairs[: plan.count_questions(number, len(ids))]))
@@ -110,7 +112,7 @@ def test_gates_without_a_gain_keep_the_level_and_save_half_of_the_answers(
             assert verdict["published"] == (result.p <= FIRST_LEVEL and result.difference > 0), "the test without looks"
         raise EarlyVerdictError("no_accepted_candidate", "simulated")
 
-    monkeypatch.setattr("optimize.pipeline.tuning.run_sealed_test", simulate)
+    monkeypatch.setattr("optimize.pipeline.tuning.SealedTest", simulate)
     tuned = planted_run(tmp_path, texts={"finalize": ALWAYS})
     assert "simulated" in tuned.out, tuned.err
     assert counts["published"] <= binom.ppf(0.999, GATES, FIRST_LEVEL / 2)

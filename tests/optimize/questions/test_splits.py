@@ -172,7 +172,7 @@ def test_near_duplicates_of_a_sealed_level_are_not_learnt_from() -> None:
     splits = make_splits(Levelled([*sealed, *again[:2], *others]), SplitSettings())
     assert parts_of(splits)[2] == {each.id for each in sealed}
     assert not {each.id for each in again} & set().union(*parts_of(splits))
-    assert splits.warnings == ("left out: 2 questions of other levels that are near-duplicates of level 1's",)
+    assert splits.warnings == ("left out: 2 questions of other levels that level 1 asks, too",)
 
 
 def test_of_gaia_level_1_is_sealed_and_the_other_levels_are_halved() -> None:
@@ -192,7 +192,7 @@ def test_a_sealed_question_that_another_level_asks_too_is_not_learnt_from() -> N
     copy = replace(samples[0], id="copy", level="2")
     splits = make_splits(Levelled([*samples, copy]), SplitSettings())
     assert "copy" not in set().union(*parts_of(splits))
-    assert splits.warnings == ("left out: 1 question of other levels that level 1 asks as well",)
+    assert splits.warnings == ("left out: 1 question of other levels that level 1 asks, too",)
 
 
 def test_questions_without_gold_answers_are_left_out_and_counted() -> None:

@@ -121,7 +121,7 @@ def test_the_difference_shown_is_that_of_the_tested_candidate_and_of_each_that_w
     proposals = [a_proposal(1), a_proposal(2, "rejected", val_score=0.99), a_proposal(3)]
     page = build(a_tuning(tmp_path / "run", proposals, verdict=verdict(winner="c003", resumable=False)))
     assert "as c003 of" in str(page["difference"])
-    assert [bool(each.difference) for each in page["candidates"]] == [False, True, False, True]
+    assert [bool(each["difference"]) for each in page["candidates"]] == [False, True, False, True]
     untested = build(a_tuning(tmp_path / "untested", proposals))
     assert untested["winner"] is None and untested["difference"] is None
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import dspy
 import pytest
@@ -14,6 +15,7 @@ from eval.execution.budget import Budget, BudgetSettings
 from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
+from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 from eval.scorers.exact import ExactScorer
 from mas.runtime.sample_context import SampleContext
@@ -68,8 +70,12 @@ def build_student(tmp_path: Path, model: Echo) -> Student:
     ledger = Budget(BudgetSettings(metric_calls=50))
     prompts, stop = system.derive_prompts(), StopController()
     samples = {each.id: each for each in SAMPLES}
-    answering, store = LocalAnswering(runner, prompts), RunStore(tmp_path / "run.db")
-    trials = Trials(answering, "r", SampleContext, samples, ledger, store, 2, stop)
+    session = SimpleNamespace(
+        open_answering=lambda: LocalAnswering(runner, prompts), open_context=SampleContext, budget=ledger,
+        store=RunStore(tmp_path / "run.db"), info=RunInfo(run_id="r"), stop=stop, answers=None,
+        config=SimpleNamespace(run=SimpleNamespace(concurrency=2)),
+    )  # fmt: skip
+    trials = Trials(cast(Any, session), samples)
     return Student(program, prompts, trials)
 
 
