@@ -117,7 +117,8 @@ class RunFolder:
         if not self.is_tuning:
             return {}
         parent = {"parent": read_run_info(self.folder).prompts_sha256}
-        return {**parent, **{each["candidate_id"]: each["prompts_sha256"] for each in self.proposals}}
+        with open_run(self.folder) as store:
+            return {**parent, **{name: each["sha256"] for name, each in store.read_results("prompts ").items()}}
 
     def paid(self) -> int:
         """Requests, by the run's own ledger."""
@@ -183,7 +184,7 @@ def read_result(folder: Path, name: str) -> Any:
 
 def read_proposals(folder: Path) -> list[dict[str, Any]]:
     with open_run(folder) as store:
-        return sorted(store.read_results(PROPOSAL).values(), key=lambda row: row["place"])
+        return sorted(store.read_results(PROPOSAL).values(), key=lambda row: row["candidate_id"])
 
 
 def read_side(folder: Path, side: str) -> list[Record]:

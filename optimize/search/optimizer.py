@@ -27,7 +27,7 @@ class Proposal:
     """A candidate, which is a proposed prompt set, and the search's decision on it."""
 
     candidate_id: str  # c001, c002, …: ids count the proposals of a search
-    prompts: PromptSet | None  # texts and demos of all agents; None: they are in the run's store
+    prompts: PromptSet | None = None  # texts and demos of all agents; None: they are in the run's store
     decision: Decision = "cut_off"  # cut_off: a budget or Ctrl-C interrupted its scoring, so it has no score
     reason: str = ""  # half a sentence
     parent_ids: Sequence[str] = (PARENT,)
@@ -50,18 +50,13 @@ ReportProposal = Callable[[Proposal], None]
 
 @dataclass(frozen=True)
 class SearchContext:
-    """Limits and resources of one search.
-
-    A search is reproducible except for the model's replies; a resumed search replays those.
-
-    `get_stop_reason` returns why no more answers are possible (budget, Ctrl-C), or None while the search may go on.
-    """
+    """Limits and resources of one search."""
 
     metric_calls: int  # scored answers, the parent's on validation included
     concurrency: int  # answers at once
     seed: int
     reflection_lm: "dspy.BaseLM"
-    get_stop_reason: Callable[[], str | None]
+    get_stop_reason: Callable[[], str | None]  # why no more answers are possible (budget, Ctrl-C); None: go on
 
 
 @dataclass(frozen=True)
@@ -87,11 +82,7 @@ class Optimizer(Protocol):
     needs_reflection: bool  # True: it uses a reflection model
 
     def check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            UserError: a setting is out of range.
-        """
+        """Check the settings; raise UserError if one is out of range."""
         ...
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
@@ -116,11 +107,7 @@ class Optimizer(Protocol):
 
 
 def check_settings(optimizer: Optimizer, least: Mapping[str, int]) -> None:
-    """Check that settings are at least these numbers; null means no limit.
-
-    Raises:
-        UserError: a setting is out of range.
-    """
+    """Check that settings are at least these numbers, or raise a UserError; null means no limit."""
     for option, minimum in least.items():
         value, expected = getattr(optimizer, option), f"a whole number from {minimum} on"
         require(value is None or value >= minimum, f"optimizer.{option}", value, expected)

@@ -1,14 +1,15 @@
 """Folder of a tuning run, `outputs/optimize/<time>_<name>/`: what its phases have found, and the resuming of a run.
 
 Its files are described in docs/reference/run-folder.md. `run.db` holds the result of each phase by name: `splits`,
-`baseline`, `search`, `proposal ID` with the SHA-256 of its `prompts ID`, `shortlist`, `leaks`, `sealed` (the test's
+`baseline`, `search`, `proposal ID`, `prompts ID` with their SHA-256, `shortlist`, `leaks`, `sealed` (the test's
 level), `looks`, `judged` (its answers are final), and `verdict`, written last.
 """
 
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from mas.runtime.text import to_jsonable
 from mas.system import read_program_digest
 from optimize.search.optimizer import PARENT, Proposal
 
-_RESULTS = ("verdict", "shortlist", "sealed", "baseline", "splits", "leaks")
 PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run.
@@ -78,35 +78,6 @@ def read_parent(folder: Path, info: RunInfo) -> PromptSet:
     return replace(kept[-1], name=PARENT)
 
 
-def write_file(store: RunStore, name: str, content: object) -> None:
-    """Write a file for people into the run's folder, without secrets."""
-    with write_atomically(store.path.parent / name) as file:
-        file.write(json.dumps(redact_value(to_jsonable(content), store.redact), indent=2, ensure_ascii=False) + "\n")
-
-
-def write_verdict(store: RunStore, verdict: Mapping[str, object]) -> None:
-    """Write a copy to read, and the verdict: a run that has it is not resumed, so the copy comes first."""
-    write_file(store, VERDICT, verdict)
-    store.write_results({"verdict": verdict})
-
-
-def add_proposal(store: RunStore, proposal: Proposal) -> None:
-    """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored.
-
-    A resumed search repeats those of earlier sessions, or, if a budget ends it before, keeps the rest of them.
-    """
-    candidate_id, given = proposal.candidate_id, proposal.prompts
-    assert given is not None, "of a search"
-    if proposal.decision == "cut_off" and candidate_id in take_snapshot(store).val_scores:
-        return
-    # A server may have repeated a secret: the digest is that of the texts as they are kept.
-    texts, demos = redact_value(to_jsonable((given.texts, given.demos)), store.redact)
-    kept = {"texts": texts, "demos": demos, "sha256": digest(replace(given, texts=texts, demos=demos))}
-    row = {**vars(proposal), "place": int(candidate_id.lstrip("c")), "prompts_sha256": kept["sha256"]}
-    del row["prompts"]
-    store.write_results({f"{PROMPTS}{candidate_id}": kept, f"{PROPOSAL}{candidate_id}": row})
-
-
 @dataclass(frozen=True)
 class TuningSnapshot:
     """A tuning run as its folder has it at one moment: the source of its page, of exports and of what MLflow gets.
@@ -119,13 +90,28 @@ class TuningSnapshot:
     task: TuningTask
     state: RunState
     results: Mapping[str, Any]
-    proposals: list[Proposal]  # in their order
-    prompts: Mapping[str, Any]  # by candidate
+
+    def read_part(self, name: str) -> JsonObject:
+        """Return a result, such as `baseline`; empty if there is none yet."""
+        return self.results.get(name) or {}
+
+    def _read_candidates(self, prefix: str) -> dict[str, Any]:
+        """Return candidate → result whose name begins so, in the order of the search."""
+        found = {name.removeprefix(prefix): each for name, each in self.results.items() if name.startswith(prefix)}
+        return {name: found[name] for name in sorted(found, key=lambda each: (len(each), each))}
+
+    @cached_property
+    def proposals(self) -> list[Proposal]:
+        return [Proposal(**row) for row in self._read_candidates(PROPOSAL).values()]
+
+    @cached_property
+    def prompts(self) -> dict[str, Any]:
+        """Candidate → its texts and demos, and their digest."""
+        return self._read_candidates(PROMPTS)
 
     @property
     def verdict(self) -> JsonObject:
-        """Empty: there is none yet."""
-        return self.results.get("verdict") or {}
+        return self.read_part("verdict")
 
     @property
     def val_scores(self) -> dict[str, float]:
@@ -176,10 +162,6 @@ class TuningSnapshot:
     def name(self) -> str:
         return self.mark_simulated(self.task.name or self.folder.name)
 
-    def read_part(self, name: str) -> JsonObject:
-        """Return a result, such as `baseline`; empty if there is none yet."""
-        return self.results.get(name) or {}
-
     def get_prompts(self, candidate_id: str) -> PromptSet:
         """Return a candidate's prompts; UserError: there is no such candidate, or somebody has changed its prompts."""
         if candidate_id == PARENT:
@@ -187,21 +169,18 @@ class TuningSnapshot:
         if candidate_id not in self.prompts:
             choice = f"choose one of: {', '.join([*self.prompts, PARENT])}"
             raise UserError(f"{self.folder.name} has no candidate {candidate_id}; {choice}.")
-        row, parent, marks = (
-            self.prompts[candidate_id],
-            read_parent(self.folder, self.info),
-            self.read_part("splits").get("tuned_on"),
-        )
+        parent, kept = read_parent(self.folder, self.info), self.prompts[candidate_id]
+        marks = self.read_part("splits").get("tuned_on")  # this run's questions
         prompts = replace(
             parent,
             name=candidate_id,
-            texts=row["texts"],
-            demos=row["demos"],
+            texts=kept["texts"],
+            demos=kept["demos"],
             edited=(),
             provenance={},
-            tuned_on=TunedOn.from_dict(marks) | parent.tuned_on if marks else parent.tuned_on,  # this run's questions
+            tuned_on=TunedOn.from_dict(marks) | parent.tuned_on if marks else parent.tuned_on,
         )
-        if digest(prompts) != row["sha256"]:
+        if digest(prompts) != kept["sha256"]:
             raise UserError(
                 f"the prompts of {candidate_id} were changed since the run wrote them: restore {DATABASE}, or start a "
                 "new tuning run."
@@ -220,19 +199,40 @@ def take_snapshot(store: RunStore) -> TuningSnapshot:
     info, folder = store.read_info(), store.path.parent
     if info.tuning is None:
         raise UserError(f"{folder.name} holds no tuning run: its {DATABASE} names none.")
-    names = {each.name for each in fields(Proposal)}
-    rows = sorted(store.read_results(PROPOSAL).values(), key=lambda row: row["place"])
-    proposals = [Proposal(prompts=None, **{name: row[name] for name in names & row.keys()}) for row in rows]
-    results = {name: store.read_result(name) for name in _RESULTS}
-    return TuningSnapshot(
-        folder, info, info.tuning, store.read_state(), results, proposals, store.read_results(PROMPTS)
-    )
+    return TuningSnapshot(folder, info, info.tuning, store.read_state(), store.read_results(""))
+
+
+def write_file(store: RunStore, name: str, content: object) -> None:
+    """Write a file for people into the run's folder, without secrets."""
+    with write_atomically(store.path.parent / name) as file:
+        file.write(json.dumps(redact_value(to_jsonable(content), store.redact), indent=2, ensure_ascii=False) + "\n")
+
+
+def write_verdict(store: RunStore, verdict: Mapping[str, object]) -> None:
+    """Write a copy to read, and the verdict: a run that has it is not resumed, so the copy comes first."""
+    write_file(store, VERDICT, verdict)
+    store.write_results({"verdict": verdict})
+
+
+def add_proposal(store: RunStore, proposal: Proposal) -> None:
+    """Write a proposal with its prompts; one that was cut off replaces none that an earlier session scored.
+
+    A resumed search repeats those of earlier sessions, or, if a budget ends it before, keeps the rest of them.
+    """
+    candidate_id, given = proposal.candidate_id, proposal.prompts
+    assert given is not None, "of a search"
+    if proposal.decision == "cut_off" and candidate_id in take_snapshot(store).val_scores:
+        return
+    # A server may have repeated a secret: the digest is that of the texts as they are kept.
+    texts, demos = redact_value(to_jsonable((given.texts, given.demos)), store.redact)
+    kept = {"texts": texts, "demos": demos, "sha256": digest(replace(given, texts=texts, demos=demos))}
+    row = replace(proposal, prompts=None)
+    store.write_results({f"{PROMPTS}{candidate_id}": kept, f"{PROPOSAL}{candidate_id}": row})
 
 
 def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
     """Return the overrides that a run was started with: see `eval.workflows.resume.read_original_arguments`."""
-    folder = find_tuning_run(run)
-    return read_stored_command(folder, arguments, f"{RESUME}={run}", format_command("run.py"))
+    return read_stored_command(find_tuning_run(run), arguments, f"{RESUME}={run}", format_command("run.py"))
 
 
 def find_parent_set(run: str) -> str:

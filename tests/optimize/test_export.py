@@ -32,7 +32,6 @@ LEAK = {
 
 def proposal(candidate_id: str, **more: Any) -> dict[str, Any]:
     line: dict[str, Any] = {
-        "place": 1,
         "candidate_id": candidate_id,
         "parent_ids": ["parent"],
         "agents": ["solve"],
@@ -49,7 +48,7 @@ def run(tmp_path: Path) -> Path:
         run_id="r1", started_at="2026-11-21T10:00:00+00:00", simulated=True, prompts={"prompts": "baseline"},
         prompts_sha256=digest(PARENT), tuning=TASK,
     )  # fmt: skip
-    lines = (proposal("c001"), proposal("c002", decision="rejected", val_score=None, place=2))
+    lines = (proposal("c001"), proposal("c002", decision="rejected", val_score=None))
     results = {name: each for line in lines for name, each in keep_candidate(line, TUNED).items()}
     store_tuning(folder, info, results)
     return folder

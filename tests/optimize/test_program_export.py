@@ -83,7 +83,7 @@ def published(folder: Path, target: str, **changes: object) -> Path:
         prompts={"prompts": "own"}, prompts_sha256=digest(prompts), tuning=TASK,
     )  # fmt: skip
     found = {"published": True, "winner": {"candidate_id": "c001"}, "resumable": False}
-    kept = keep_candidate({"candidate_id": "c001", "decision": "accepted", "place": 1}, tuned)
+    kept = keep_candidate({"candidate_id": "c001", "decision": "accepted"}, tuned)
     store_tuning(folder, info, {**kept, "verdict": found})
     note_run(info.run_id, folder)
     return folder

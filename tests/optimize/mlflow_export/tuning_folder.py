@@ -126,8 +126,8 @@ def a_tuning(
     )  # fmt: skip
     write_prompt_set(folder / "prompts", parent)
     results: dict[str, object] = {"splits": {"train": ["q1"], "val": ["q2"], "sealed": ["q3"]}}
-    for place, each in enumerate(proposals, start=1):
-        results |= propose(each, own, demos, place)
+    for each in proposals:
+        results |= propose(each, own, demos)
     if opened is not None:
         results["sealed"] = {"n_earlier": opened}
     if shortlist:
@@ -146,21 +146,19 @@ def _with_digest(results: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict
     return {**verdict, "winner": {**winner, "prompts_sha256": kept["sha256"]}} if kept else dict(verdict)
 
 
-def propose(
-    proposal: Mapping[str, Any], system: str, demos: Mapping[str, Any] | None = None, place: int = 99
-) -> dict[str, object]:
+def propose(proposal: Mapping[str, Any], system: str, demos: Mapping[str, Any] | None = None) -> dict[str, object]:
     """Return the results that a proposal is."""
     name = proposal["candidate_id"]
     own = {"finalizer": list(demos["finalizer"])} if demos else {}
     texts = {**TEXTS, "finalizer": f"You answer, as {name} of {system} does."}
-    return keep_candidate({**proposal, "place": place}, PromptSet(name, system, texts, Path(), demos=own))
+    return keep_candidate(proposal, PromptSet(name, system, texts, Path(), demos=own))
 
 
 def keep_candidate(proposal: Mapping[str, Any], prompts: PromptSet) -> dict[str, object]:
     """Return the results that a proposal of these prompts is."""
     kept = {"texts": prompts.texts, "demos": prompts.demos, "sha256": digest(prompts)}
-    name, row = proposal["candidate_id"], {**proposal, "prompts_sha256": digest(prompts)}
-    return {f"{PROMPTS}{name}": kept, f"{PROPOSAL}{name}": row}
+    name = proposal["candidate_id"]
+    return {f"{PROMPTS}{name}": kept, f"{PROPOSAL}{name}": proposal}
 
 
 def client(settings: LocalTracking) -> Any:
