@@ -20,7 +20,6 @@ from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.search.optimizer import (
     PARENT,
@@ -49,33 +48,33 @@ PRIOR = 0.03  # mean effect of a change of which nothing is known: most advice d
 _DIGITS = 9  # of estimates that are compared: the last bits depend on the machine
 LEAST_QUESTIONS = 2  # of a stage, in a last round that the budget shortens
 BLAME_OF_ALL = 0.5  # wrong answers added to each agent's, in shares of them: attribution may be mistaken
+STAGES = 2  # of a round
+EXAMPLES = 4  # wrong answers that the reflection model is shown
+PATIENCE = 3  # rounds in a row without a better version, after which the search ends
 
 
 @dataclass
 class HalvingOptimizer:
-    """The fields are the keys of `conf/optimizer/halving.yaml`."""
+    """Options of `optimizer=halving`; the file in conf/ has none of them."""
 
     name: str = "halving"
-    stages: int = 2
     batch: int = 12
     proposals: int = 3
-    examples: int = 4
     mixtures: int = 16
     questions: int = 3
-    patience: int = 3
     max_instruction_chars: int | None = 8000
     needs_reflection: bool = True
 
     def check(self) -> None:
-        least = {"stages": 1, "batch": 1, "proposals": 1, "examples": 1, "mixtures": 2, "questions": 1, "patience": 1}
+        least = {"batch": 1, "proposals": 1, "mixtures": 2, "questions": 1}
         check_settings(self, {**least, "max_instruction_chars": 1})
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that the last round is as short as a round may be."""
         batch, questions = min(self.batch, n_train), min(self.questions, n_train)
-        answers = self.stages * (batch + self.mixtures * questions) + n_val
+        answers = STAGES * (batch + self.mixtures * questions) + n_val
         rounds = math.ceil(max(1, max_metric_calls - n_val) / answers) + 1
-        return SearchCost(max_metric_calls, rounds * self.stages * self.proposals * n_agents)
+        return SearchCost(max_metric_calls, rounds * STAGES * self.proposals * n_agents)
 
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
@@ -110,7 +109,7 @@ def divide(agent: str, before: str, after: str) -> list[Change]:
 
     Where less than half of the lines stay as they were, the prompt was written anew, which is one change.
     """
-    old, new = [line.strip() for line in _lines(before)], [line.rstrip() for line in _lines(after)]
+    old, new = [line.strip() for line in _split(before)], [line.lstrip("\n").rstrip() for line in _split(after)]
     matcher = SequenceMatcher(None, old, [line.strip() for line in new], autojunk=False)
     if 2 * sum(block.size for block in matcher.get_matching_blocks()) < len(old):
         return [Change(agent, 0, len(old), tuple(new))]
@@ -129,14 +128,9 @@ def apply_changes(text: str, changes: Iterable[Change]) -> str:
     """Return a prompt with changes, of which none excludes another."""
     lines = _split(text)
     for change in sorted(changes, reverse=True):  # from the end, so that the places stay
-        kept_blank = [blank for blank in lines[change.start : change.stop][:1] if blank.startswith("\n")]
-        added = [f"\n{line}" if kept_blank and not n else line for n, line in enumerate(change.lines)]
-        lines[change.start : change.stop] = added
+        kept_blank = "\n" if "".join(lines[change.start : change.stop]).startswith("\n") else ""
+        lines[change.start : change.stop] = [kept_blank * (not n) + line for n, line in enumerate(change.lines)]
     return "\n".join(lines)
-
-
-def _lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()]
 
 
 def _split(text: str) -> list[str]:
@@ -190,8 +184,7 @@ class ChangeEffects:
         """Return random sets of changes, each of which is in a set as often as it is likely to help (Thompson 1933)."""
         if not self.changes:
             return []
-        mean, covariance = self._estimate()
-        draws = self._rng.multivariate_normal(mean, covariance, size=n, method="cholesky")
+        draws = self._rng.multivariate_normal(*self._estimate(), size=n, method="cholesky")
         return [self._select(each) for each in draws]
 
     def _select(self, effects: "np.ndarray") -> set[Change]:
@@ -231,7 +224,6 @@ class _Version:
     student: "Student"
     scores: dict[str, float] = field(default_factory=dict)  # by question
     wrong: dict[str, "Trial"] = field(default_factory=dict)  # training questions
-    is_cut_off: bool = False
 
     def mean(self, sample_ids: Sequence[str]) -> float:
         return fmean(self.scores[each] for each in sample_ids)
@@ -252,19 +244,18 @@ class _Rounds:
         self._settings, self._objective, self._context, self._report = settings, objective, context, report
         self._rewriter, self._rng = rewriter, Random(context.seed)
         self._budget = student.trials.budget
-        self._parent = _Version(frozenset(), student.prompts, student)
+        self._parent = self._best = _Version(frozenset(), student.prompts, student)
         self._versions = {self._parent.changes: self._parent}
         self._effects = ChangeEffects(context.seed)
-        self._best = self._parent
         self._proposed = {PARENT: self._parent}
-        self._n_rounds = self._n_answers = 0
+        self._n_answers = 0
         self._order: list[str] = []
 
     def run(self) -> None:
         """Hold rounds until the budget is used, a stop is requested, or nothing is left to try."""
         self._answer([self._parent], self._objective.val_ids)
         n_in_vain = 0
-        while n_in_vain < self._settings.patience and not self._is_over() and (plan := self._plan_round())[0]:
+        while n_in_vain < PATIENCE and not self._is_over() and (plan := self._plan_round())[0]:
             n_in_vain = 0 if self._hold_round(*plan) else n_in_vain + 1
 
     def _is_over(self) -> bool:
@@ -274,7 +265,7 @@ class _Rounds:
         """Return the stages that the budget allows and the questions of each; (0, 0): too few for a round."""
         settings = self._settings
         left = self._context.metric_calls - self._n_answers - len(self._objective.val_ids)
-        for stages in range(settings.stages, 0, -1):
+        for stages in range(STAGES, 0, -1):
             questions = min(settings.questions, (left // stages - settings.batch) // settings.mixtures)
             if questions >= min(LEAST_QUESTIONS, settings.questions):
                 return stages, questions
@@ -289,7 +280,7 @@ class _Rounds:
         return drawn
 
     def _hold_round(self, n_stages: int, n_questions: int) -> bool:
-        """Return whether a better version was found."""
+        """Report a version, and return whether it is better than the best so far."""
         before = self._budget.spend()
         for _ in range(n_stages):
             guess = self._get_version(self._effects.choose_best())
@@ -302,25 +293,20 @@ class _Rounds:
         guess = self._get_version(self._effects.choose_best())
         if guess is self._best or not guess.changes:
             return False
-        self._n_rounds += 1
-        if not self._context.get_stop_reason():  # a failing reflection model is no reason to drop it
-            self._answer([guess], self._objective.val_ids)
-        return self._decide(guess, before)
-
-    def _decide(self, guess: _Version, before: Spend) -> bool:
-        """Report a version, and return whether it is better than the best so far."""
         val_ids = self._objective.val_ids
-        scored = not guess.is_cut_off and all(each in guess.scores for each in val_ids)
+        if not self._context.get_stop_reason():  # a failing reflection model is no reason to drop it
+            self._answer([guess], val_ids)
+        is_scored = all(each in guess.scores for each in val_ids)
         decision: Decision = "rejected"
         reason = (
             f"{len(guess.changes)} of {len(self._effects.changes)} changes look helpful after {self._n_answers} answers"
         )
-        if self._context.get_stop_reason() or not scored:
+        if self._context.get_stop_reason() or not is_scored:
             decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
         elif guess.mean(val_ids) > self._best.mean(val_ids):
-            decision = "accepted"
+            decision, self._best = "accepted", guess
         parent_id, agents = self._find_parent(guess)
-        candidate_id = f"c{self._n_rounds:03}"
+        candidate_id = f"c{len(self._proposed):03}"
         self._proposed[candidate_id] = guess
         self._report(
             Proposal(
@@ -331,12 +317,10 @@ class _Rounds:
                 parent_ids=(parent_id,),
                 agents=agents,
                 origin="reflection",
-                val_score=guess.mean(val_ids) if scored else None,
+                val_score=guess.mean(val_ids) if is_scored else None,
                 spend=(self._budget.spend() - before).to_dict(),
             )
         )
-        if decision == "accepted":
-            self._best = guess
         return decision == "accepted"
 
     def _find_parent(self, version: _Version) -> tuple[str, tuple[str, ...]]:
@@ -378,7 +362,7 @@ class _Rounds:
 
         texts = {name: guess.prompts.texts[name] for name in guess.student.agents}
         with dspy.context(lm=self._context.reflection_lm):
-            new = self._rewriter(texts, {agent: examples[: self._settings.examples]}, [agent])
+            new = self._rewriter(texts, {agent: examples[:EXAMPLES]}, [agent])
         text = new.get(agent)
         return None if text == texts[agent] else text
 
@@ -395,12 +379,10 @@ class _Rounds:
         """Return the version with these changes: the same each time, so that no question is answered twice."""
         key = frozenset(changes)
         if key not in self._versions:
-            parent, changed = self._parent.prompts, {each.agent for each in key}
-            texts = {
-                agent: apply_changes(text, [each for each in key if each.agent == agent]) if agent in changed else text
-                for agent, text in parent.texts.items()
-            }
-            prompts = replace(parent, texts=texts, edited=(), provenance={})
+            texts = dict(self._parent.prompts.texts)
+            for agent in {each.agent for each in key}:
+                texts[agent] = apply_changes(texts[agent], [each for each in key if each.agent == agent])
+            prompts = replace(self._parent.prompts, texts=texts, edited=(), provenance={})
             self._versions[key] = _Version(key, prompts, self._parent.student.copy_with(prompts))
         return self._versions[key]
 
@@ -413,7 +395,6 @@ class _Rounds:
         trials = run_trials([(each.student, sample_id) for each, sample_id in asked])
         train = set(self._objective.train_ids)
         for (version, sample_id), trial in zip(asked, trials, strict=True):
-            version.is_cut_off |= not trial.completed
             if not trial.completed:
                 continue
             score = version.scores[sample_id] = self._objective.judge(trial).score
