@@ -134,22 +134,18 @@ class GepaEvents:
         self.failure: Exception | None = None  # the first one of a handler
         self._parent, self._context, self._report = student.initial_prompts, context, report
         self._budget = student.trials.budget
-        self._ids = [PARENT]  # by gepa's number
-        self._texts: list[dict[str, str]] = []
-        self._val_scores: list[Mapping[int, float]] = []
         self._val_numbers = {sample_id: number for number, sample_id in enumerate(objective.val_ids)}
+        self._ids = [PARENT]  # by gepa's number
         self._n_proposed = 0
-        self._spend_before = self._budget.spend()
         self._new_texts: dict[str, str] = {}
-        self._pending: Proposal | None = None  # not decided yet
-        self._before = self._after = 0.0  # mean scores of its parent and its own on the minibatch
-        self._is_minibatch_complete = self._is_val_complete = True
-        self._val_score: float | None = None
+        self._before = self._after = 0.0  # mean scores of a proposal's parent and its own on the minibatch
 
     @_guarded
     def on_iteration_start(self, event: Event) -> None:
-        self._pending, self._spend_before = None, self._budget.spend()
-        self._is_val_complete, self._val_score = True, None
+        self._state, self._spend_before = event["state"], self._budget.spend()
+        self._pending: Proposal | None = None
+        self._is_minibatch_complete = self._is_val_complete = True
+        self._val_score: float | None = None
 
     @_guarded
     def on_proposal_end(self, event: Event) -> None:
@@ -157,18 +153,18 @@ class GepaEvents:
 
     @_guarded
     def on_evaluation_end(self, event: Event) -> None:
-        parents, is_complete = event["parent_ids"], _are_complete(event["outputs"])
+        parents = event["parent_ids"]
+        self._is_minibatch_complete &= _are_complete(event["outputs"])
         if event["candidate_idx"] is not None:
-            self._before, self._is_minibatch_complete = fmean(event["scores"]), is_complete
+            self._before = fmean(event["scores"])
             return
         self._after = fmean(event["scores"])
         if len(parents) > 1:
             numbers = [self._val_numbers[output.trial.record.sample_id] for output in event["outputs"]]
-            self._before = max(fmean(self._val_scores[parent][number] for number in numbers) for parent in parents)
-            self._is_minibatch_complete = is_complete
+            scores = self._state.prog_candidate_val_subscores
+            self._before = max(fmean(scores[parent][number] for number in numbers) for parent in parents)
         else:
-            self._is_minibatch_complete &= is_complete
-            self._propose({**self._texts[parents[0]], **self._new_texts}, parents, "reflection")
+            self._propose({**self._state.program_candidates[parents[0]], **self._new_texts}, parents, "reflection")
 
     @_guarded
     def on_merge_attempted(self, event: Event) -> None:
@@ -176,45 +172,19 @@ class GepaEvents:
 
     @_guarded
     def on_valset_evaluated(self, event: Event) -> None:
-        self._texts.append(dict(event["candidate"]))
-        self._val_scores.append(dict(event["scores_by_val_id"]))
         self._val_score = event["average_score"]
         self._is_val_complete = _are_complete((event["outputs_by_val_id"] or {}).values())
 
     @_guarded
-    def on_candidate_accepted(self, event: Event) -> None:
-        if self._pending is not None:
-            self._ids.append(self._pending.candidate_id)
-        self._decide("accepted", "as good" if self._after == self._before else "better")
-
-    @_guarded
-    def on_candidate_rejected(self, event: Event) -> None:
-        self._decide("rejected", "no better")
-
-    @_guarded
-    def on_merge_rejected(self, event: Event) -> None:
-        self._decide("rejected", "worse than the better parent")
-
-    @_guarded
     def on_iteration_end(self, event: Event) -> None:
-        self._is_val_complete = False
-        self._decide("cut_off", "")
-
-    def _propose(self, texts: dict[str, str], parents: Sequence[int], origin: str) -> None:
-        self._n_proposed += 1
-        start, first = self._parent, self._texts[parents[0]]
-        self._pending = Proposal(
-            f"c{self._n_proposed:03}",
-            prompts=replace(start, texts={**start.texts, **texts}, edited=(), provenance={}),
-            parent_ids=tuple(self._ids[number] for number in parents),
-            agents=tuple(agent for agent, text in texts.items() if text != first.get(agent)),
-            origin=origin,
-        )
-
-    def _decide(self, decision: Decision, how: str) -> None:
-        """Report the pending candidate, if there is one."""
+        """Report the proposal, if there is one."""
         if self._pending is None:
             return
+        decision: Decision = "rejected"
+        how = "no better" if self._pending.origin == "reflection" else "worse than the better parent"
+        if event["proposal_accepted"]:
+            decision, how = "accepted", "as good" if self._after == self._before else "better"
+            self._ids.append(self._pending.candidate_id)
         reason = f"{how} on its few questions ({self._before:.0%} → {self._after:.0%})"
         if decision == "accepted":
             reason += ", and kept"
@@ -230,8 +200,18 @@ class GepaEvents:
             val_score=self._val_score if is_complete else None,
             spend=(self._budget.spend() - self._spend_before).to_dict(),
         )
-        self._pending = None
         self._report(proposal)
+
+    def _propose(self, texts: dict[str, str], parents: Sequence[int], origin: str) -> None:
+        self._n_proposed += 1
+        start, first = self._parent, self._state.program_candidates[parents[0]]
+        self._pending = Proposal(
+            f"c{self._n_proposed:03}",
+            prompts=replace(start, texts={**start.texts, **texts}, edited=(), provenance={}),
+            parent_ids=tuple(self._ids[number] for number in parents),
+            agents=tuple(agent for agent, text in texts.items() if text != first.get(agent)),
+            origin=origin,
+        )
 
 
 def _are_complete(outputs: "Iterable[dspy.Prediction | None]") -> bool:
