@@ -58,6 +58,26 @@ _KINDS: dict[Kind, str] = {
     "words": "a few words",
     "text": "a text of some length",
 }
+MAX_QUOTED_CHARS = 300  # of a message of an error or of the scorer
+MAX_OWN_CHARS = 4_000  # of the feedback of the user's own metric
+MAX_FAILURES = 3  # of a kind, reported to one agent
+NOT_ASKED = "The question was not asked."
+_EXPECTED_FIELDS = re.compile(r"Expected to find output fields in the LM response: \[([^\]]*)\]")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_HOLDS_REPLY = re.compile(r"LM response|input_value|AdapterParseError", re.IGNORECASE)
+_PROSE_REMARK: Remark = (
+    "Prose stood around the answer, where the bare answer was expected.",
+    "There were words around it that do not belong to it.",
+)
+_FALSE_ALARM: Remark = (
+    "As a critic, this agent rejected a draft whose content was right: a false alarm.",
+    "It rejected what should have been approved.",
+)
+_MISS: Remark = (
+    "As a critic, this agent approved work that was wrong: a miss; the fault could have been found here.",
+    "It approved what should have been rejected.",
+)
+_HIT: Remark = ("As a critic, this agent rejected a draft that was indeed wrong.", "Its rejection was justified.")
 
 
 @dataclass(frozen=True)
@@ -80,9 +100,9 @@ class Expectation:
         if self.kind == "label":
             return (f"The expected label was {self.matcher.text!r}.",)
         if self.kind == "number":
-            return (f"Expected was {self._number()}.", "Expected was a number.")
+            return (f"Expected was {self._describe_number()}.", "Expected was a number.")
         if self.kind == "list":
-            of_what = f" of {spell_number(len(self.matcher.items))} items"
+            of_what = f" of {_spell(len(self.matcher.items))} items"
             in_order = ", in the order that the question asks for" if _ORDERED.search(self.question) else ""
             return (
                 f"Expected was a list{of_what}{in_order}, separated by commas.",
@@ -90,9 +110,22 @@ class Expectation:
             )
         return (f"Expected was {_KINDS[self.kind]}, with nothing around it.", f"Expected was {_KINDS[self.kind]}.")
 
-    def is_content_right(self, answer: str) -> bool:
-        """Return whether at most the form is wrong: prose, unit, separators, rounding, order of a list."""
-        return self.matcher.is_contained_in(answer)
+    def _describe_number(self) -> str:
+        decimals, right = self.decimals_asked, parse_quantity(self.matcher.text)
+        is_whole = decimals == 0 if decimals is not None else right and right.value == right.value.to_integral_value()
+        form = "a whole number" if is_whole else "a decimal number"
+        if decimals:
+            form = f"a number with {_spell(decimals)} decimals"
+        return f"{form}, {'with its unit' if right and right.unit else 'without a unit'}"
+
+    @property
+    def decimals_asked(self) -> int | None:
+        """Digits after the decimal point that the question asks for; None if it does not say."""
+        if found := _DECIMALS.search(self.question):
+            word = (found[1] or found[2]).lower()
+            return int(word) if word.isdecimal() else NUMBER_WORDS.index(word) if word in NUMBER_WORDS else None
+        asked = self.question.lower()
+        return next((digits for word, digits in _NEAREST.items() if f"nearest {word}" in asked), None)
 
     def find_faults(self, answer: str | None) -> list[Remark]:
         """Return the faults in form."""
@@ -112,47 +145,28 @@ class Expectation:
         elif len(said.split()) >= len(self.matcher.text.split()) + _PROSE:
             yield _PROSE_REMARK
 
-    def _number(self) -> str:
-        decimals = self.decimals_asked
-        right = parse_quantity(self.matcher.text)
-        if decimals is None:
-            form = "a whole number" if right and right.value == right.value.to_integral_value() else "a decimal number"
-        else:
-            form = f"a number with {spell_number(decimals)} decimals" if decimals else "a whole number"
-        return f"{form}, {'with its unit' if right and right.unit else 'without a unit'}"
-
-    @property
-    def decimals_asked(self) -> int | None:
-        """Digits after the decimal point that the question asks for; None if it does not say."""
-        if found := _DECIMALS.search(self.question):
-            word = (found[1] or found[2]).lower()
-            return int(word) if word.isdecimal() else NUMBER_WORDS.index(word) if word in NUMBER_WORDS else None
-        asked = self.question.lower()
-        return next((digits for word, digits in _NEAREST.items() if f"nearest {word}" in asked), None)
-
     def _number_faults(self, said: str) -> Iterator[Remark]:
-        number = parse_quantity(said)
+        number, right, asked = parse_quantity(said), parse_quantity(self.matcher.text), self.decimals_asked
         if number is None:
-            yield from _no_number(said)
+            n_numbers = len(re.findall(r"\d[\d., ]*", said))
+            if not n_numbers:
+                yield ("Words stood where a number was expected.", "The answer was not numeric.")
+            elif n_numbers > 1:
+                yield ("The answer held several numbers, where a single bare number was expected.",)
+            else:
+                yield _PROSE_REMARK
         else:
-            right = parse_quantity(self.matcher.text)
             if right and number.unit and not right.unit:
                 yield ("A unit or currency sign stood beside the number.", "There was more than the bare number.")
             if right and right.unit and not number.unit:
                 yield ("The unit was missing.",)
-            if self._rounded_otherwise(said):
+            has_more_digits = asked is not None and -int(number.value.as_tuple().exponent) > asked
+            if has_more_digits or self.matcher.is_rounded(said):
                 yield ("The rounding was wrong: another number of decimals than asked for.", "The rounding was wrong.")
         if _THOUSANDS.search(said) and not _THOUSANDS.search(self.matcher.text):
             yield ("The number had thousands separators.", "The digits were written in groups.")
 
-    def _rounded_otherwise(self, said: str) -> bool:
-        if self.matcher.is_rounded(said):
-            return True
-        number, asked = parse_quantity(said), self.decimals_asked
-        return number is not None and asked is not None and -int(number.value.as_tuple().exponent) > asked
-
     def _list_faults(self, said: str) -> Iterator[Remark]:
-        given = _LIST.split(said)
         if len(split_elements(said)) != len(self.matcher.items):
             yield ("The number of items was not the expected one.", "The count was wrong.")
         if re.search(r"\band\b|&|\n", said) and not re.search(r"\band\b|&", self.matcher.text):
@@ -160,7 +174,7 @@ class Expectation:
         if self.matcher.is_reordered(said):
             yield ("The items were right, but the list order was wrong.", "The sequence was wrong.")
         longest = max((len(item.split()) for item in self.matcher.items), default=1)
-        if any(len(item.split()) > longest + _PROSE for item in given):
+        if any(len(item.split()) > longest + _PROSE for item in _LIST.split(said)):
             yield _PROSE_REMARK
 
     def _text_faults(self, said: str) -> Iterator[Remark]:
@@ -179,12 +193,6 @@ class Expectation:
             yield ("The answer was not a plain decision.", "The answer was of another kind.")
 
 
-_PROSE_REMARK = (
-    "Prose stood around the answer, where the bare answer was expected.",
-    "There were words around it that do not belong to it.",
-)
-
-
 def classify_answer(text: str) -> Kind:
     text = text.strip()
     if parse_quantity(text) is not None:
@@ -199,28 +207,8 @@ def classify_answer(text: str) -> Kind:
     return "word" if words == 1 else "words" if words <= _FEW else "text"
 
 
-def spell_number(number: int) -> str:
+def _spell(number: int) -> str:
     return NUMBER_WORDS[number] if number < len(NUMBER_WORDS) else str(number)
-
-
-def _no_number(said: str) -> Iterator[Remark]:
-    found = re.findall(r"\d[\d., ]*", said)
-    if not found:
-        yield ("Words stood where a number was expected.", "The answer was not numeric.")
-    elif len(found) > 1:
-        yield ("The answer held several numbers, where a single bare number was expected.",)
-    else:
-        yield _PROSE_REMARK
-
-
-MAX_QUOTED_CHARS = 300  # of a message of an error or of the scorer
-MAX_OWN_CHARS = 4_000  # of the feedback of the user's own metric
-MAX_FAILURES = 3  # of a kind, reported to one agent
-_EXPECTED_FIELDS = re.compile(r"Expected to find output fields in the LM response: \[([^\]]*)\]")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
-_HOLDS_REPLY = re.compile(r"LM response|input_value|AdapterParseError", re.IGNORECASE)
-
-NOT_ASKED = "The question was not asked."
 
 
 def build_feedback(
@@ -240,11 +228,8 @@ def join_unquoted(remarks: Iterable[Remark], matcher: TargetMatcher) -> str:
     """
     text = ""
     for remark in remarks:
-        for wording in remark:
-            longer = f"{text} {wording}".strip()
-            if not matcher.is_quoted_in(longer):
-                text = longer
-                break
+        longer = (f"{text} {wording}".strip() for wording in remark)
+        text = next((each for each in longer if not matcher.is_quoted_in(each)), text)
     return text
 
 
@@ -321,7 +306,7 @@ class _Part:
         yield from faults
         if not is_concerned:
             return
-        if self.expectation.is_content_right(answer):
+        if self.expectation.matcher.is_contained_in(answer):  # at most prose, unit, separators, rounding, order
             yield ("What it said was right; only its form was wrong.", "The content was fine, the form was not.")
             if faults:
                 return
@@ -358,14 +343,13 @@ class _Part:
         reviews = list(self.steps.pair_reviews(self.agent))
         if not is_own_program(record):  # a field named `decision` makes no critic of a user's predictor
             yield from dict.fromkeys(remark for review in reviews if (remark := self._judge_review(*review)))
-        if (record.limit or "").startswith(RETRY_LIMIT) and not record.correct:
-            worker = (record.limit or "").removeprefix(RETRY_LIMIT)
-            if any(critic.rejects and judged.agent == worker for critic, judged in reviews):
-                yield (
-                    f"It rejected the work of {worker} until the retry limit was reached and the question was given "
-                    "up.",
-                    "It rejected the work until the question was given up.",
-                )
+        limit = record.limit or ""
+        worker, is_given_up = limit.removeprefix(RETRY_LIMIT), limit.startswith(RETRY_LIMIT) and not record.correct
+        if is_given_up and any(critic.rejects and judged.agent == worker for critic, judged in reviews):
+            yield (
+                f"It rejected the work of {worker} until the retry limit was reached and the question was given up.",
+                "It rejected the work until the question was given up.",
+            )
 
     def _judge_review(self, critic: Step, judged: Step) -> Remark | None:
         """Return a miss or a false alarm: drafts are judged by the target, other work by the attribution."""
@@ -378,17 +362,6 @@ class _Part:
         if wrong and not critic.rejects and not self.record.correct:
             return _MISS
         return _HIT if critic.rejects and wrong and is_draft else None
-
-
-_FALSE_ALARM: Remark = (
-    "As a critic, this agent rejected a draft whose content was right: a false alarm.",
-    "It rejected what should have been approved.",
-)
-_MISS: Remark = (
-    "As a critic, this agent approved work that was wrong: a miss; the fault could have been found here.",
-    "It approved what should have been rejected.",
-)
-_HIT: Remark = ("As a critic, this agent rejected a draft that was indeed wrong.", "Its rejection was justified.")
 
 
 def _sanitize(message: str) -> str:
