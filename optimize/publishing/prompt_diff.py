@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -23,7 +23,6 @@ CONTEXT_LINES = 3
 _WORDS = re.compile(r"\n|[^\S\n]*\w+|[^\S\n]*[^\w\s]|[^\S\n]+")
 _EXACT = 1000  # lines, or words, up to which the smallest difference is looked for: beyond, it would take seconds
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-
 _MAX_FIELD_CHARS = 1000  # of a demo's field
 _STYLES = {"-": ("red", "bold reverse red"), "+": ("green", "bold reverse green")}
 _WIDE = 10_000  # columns of text that no terminal shows
@@ -31,14 +30,12 @@ _WIDE = 10_000  # columns of text that no terminal shows
 Part = tuple[str, bool]  # a piece of a line; True: it differs from the other side
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     sign: str  # "-" removed, "+" added, " " in both; "": unchanged lines are left out here
     parts: Sequence[Part] = ()
 
 
-@dataclass(frozen=True)
-class AgentDiff:
+class AgentDiff(NamedTuple):
     agent: str
     before: str | None  # its text, and its demos below it; None: the set has no such agent
     after: str | None
@@ -47,15 +44,11 @@ class AgentDiff:
 
 def compare_sets(a: PromptSet, b: PromptSet) -> list[AgentDiff]:
     """Return the differences of all agents of both sets, in the order of the first."""
-    return [
-        AgentDiff(
-            agent,
-            _render(a, agent),
-            _render(b, agent),
-            changed=(a.texts.get(agent), a.demos.get(agent, [])) != (b.texts.get(agent), b.demos.get(agent, [])),
-        )
-        for agent in dict.fromkeys([*a.texts, *b.texts])
-    ]
+    found = []
+    for agent in dict.fromkeys([*a.texts, *b.texts]):
+        sides = [(each.texts.get(agent), each.demos.get(agent, [])) for each in (a, b)]
+        found.append(AgentDiff(agent, _render(a, agent), _render(b, agent), changed=sides[0] != sides[1]))
+    return found
 
 
 def _render(prompts: PromptSet, agent: str) -> str | None:
@@ -73,7 +66,7 @@ def _render(prompts: PromptSet, agent: str) -> str | None:
 
 def build_lines(before: str | None, after: str | None) -> Iterator[Line]:
     """Yield removed and added lines, with some unchanged ones around each change and a gap for the others."""
-    old, new = _split(before), _split(after)
+    old, new = ([] if text is None else replace_invisible(text).split("\n") for text in (before, after))
     at = 0
     for group in _compare(old, new).get_grouped_opcodes(CONTEXT_LINES):
         if group[0][1] > at:
@@ -88,10 +81,6 @@ def build_lines(before: str | None, after: str | None) -> Iterator[Line]:
         at = group[-1][2]
     if 0 < at < len(old):
         yield Line("")
-
-
-def _split(text: str | None) -> list[str]:
-    return [replace_invisible(line) for line in text.split("\n")] if text is not None else []
 
 
 def _mark_words(old: list[str], new: list[str]) -> tuple[list[list[Part]], list[list[Part]]]:
@@ -121,12 +110,19 @@ def show_difference(a: PromptSet, b: PromptSet, console: Console) -> None:
         if each.provenance:
             console.print(Text(f"    {replace_invisible(build_headline(each.provenance))}"))
         if each.edited:
-            edited = ", ".join(map(replace_invisible, each.edited))
-            console.print(Text(f"    edited after it was published: {edited}"))
+            console.print(Text(f"    edited after it was published: {replace_invisible(', '.join(each.edited))}"))
     diffs = compare_sets(a, b)
     for diff in diffs:
-        if diff.changed:
-            _show_agent(diff, console)
+        if not diff.changed:
+            continue
+        only = "" if None not in (diff.before, diff.after) else " (only in one of the sets)"
+        console.print(Text(f"\n{diff.agent}{only}", "bold underline"))
+        for sign, parts in build_lines(diff.before, diff.after):
+            style, word_style = _STYLES.get(sign, ("dim", "dim"))
+            line = Text(f"{sign} " if sign else "  ⋯", style)
+            for text, differs in parts:
+                line.append(text, word_style if differs and text.strip() else style)
+            console.print(line)
     if unchanged := [diff.agent for diff in diffs if not diff.changed]:
         everything = " (the two sets say the same to every agent)" if len(unchanged) == len(diffs) else ""
         console.print(Text(f"\nunchanged: {', '.join(unchanged)}{everything}"))
@@ -139,17 +135,6 @@ def format_difference(a: PromptSet, b: PromptSet) -> str:
     text = io.StringIO()
     show_difference(a, b, Console(file=text, width=_WIDE, highlight=False, soft_wrap=True, no_color=True))
     return text.getvalue()
-
-
-def _show_agent(diff: AgentDiff, console: Console) -> None:
-    only = "" if None not in (diff.before, diff.after) else " (only in one of the sets)"
-    console.print(Text(f"\n{diff.agent}{only}", "bold underline"))
-    for each in build_lines(diff.before, diff.after):
-        style, word_style = _STYLES.get(each.sign, ("dim", "dim"))
-        line = Text(f"{each.sign} " if each.sign else "  ⋯", style)
-        for text, differs in each.parts:
-            line.append(text, word_style if differs and text.strip() else style)
-        console.print(line)
 
 
 def replace_invisible(text: str) -> str:
