@@ -76,21 +76,22 @@ class TuningExport(Export):
         self._n_sent = 0
 
     def _send_proposals(self, tuning: TuningSnapshot, proposals: Sequence[Proposal]) -> None:
-        there = find_children(self.run)
+        there, client = find_children(self.run), self.run.client
         for proposal in proposals:
             start_ms = read_start_ms(tuning.info) + int(proposal.candidate_id.lstrip("c"))
             name, page = _name_candidate(tuning, proposal), _build_candidate_page(self.run, tuning, proposal)
-            child = there.get(proposal.candidate_id) or self.run.client.create_run(
+            child = there.get(proposal.candidate_id) or client.create_run(
                 self.run.experiment_id, start_time=start_ms, tags=page.tags, run_name=name
             )
-            sent = replace(self.run, run_id=str(child.info.run_id))
+            run_id = str(child.info.run_id)
             if child.info.run_name != name:
-                sent.client.update_run(sent.run_id, name=name)
-            write_page(sent, page)
-            if diff := _build_diff(tuning, proposal):
-                sent.client.log_text(sent.run_id, diff, "prompt_diff.txt")
-            status = "KILLED" if proposal.decision == "cut_off" else "FINISHED"
-            sent.client.set_terminated(sent.run_id, status, start_ms)
+                client.update_run(run_id, name=name)
+            write_page(replace(self.run, run_id=run_id), page)
+            with suppress(UserError):  # the run has not both sets, or somebody has changed them
+                old = tuning.get_prompts(next(iter(proposal.parent_ids), PARENT))
+                if diff := format_difference(old, tuning.get_prompts(proposal.candidate_id)):
+                    client.log_text(run_id, diff, "prompt_diff.txt")
+            client.set_terminated(run_id, "KILLED" if proposal.decision == "cut_off" else "FINISHED", start_ms)
             self.sent.update(proposals=proposal.candidate_id not in there)
 
     def end(self) -> None:
@@ -137,27 +138,15 @@ def _build_candidate_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: 
         CANDIDATE_TAG: proposal.candidate_id,
         "parent_ids": ", ".join(proposal.parent_ids),
         "agents": ", ".join(proposal.agents),
-        "decision": proposal.decision,
-        "reason": proposal.reason,
-        "origin": proposal.origin,
+        **{name: getattr(proposal, name) for name in ("decision", "reason", "origin")},
         "simulated": json.dumps(tuning.info.simulated),
         "winner": "true" if proposal.candidate_id == tuning.winner else "",
         KIND_TAG: "candidate",
         NOTE_TAG: "\n\n".join(filter(None, [_build_notice(tuning), proposal.reason])),
     }
-    scores = ("val_score", "minibatch_before", "minibatch_after", "spend")
-    numbers = {name: getattr(proposal, name) for name in scores}
+    numbers = {name: getattr(proposal, name) for name in ("val_score", "minibatch_before", "minibatch_after", "spend")}
     numbers |= {name: fresh.get(name) for name in ("fresh_score", "fresh_ci95")}
     return RunPage.build({}, tags, dict(flatten_numbers(numbers, ".")))
-
-
-def _build_diff(tuning: TuningSnapshot, proposal: Proposal) -> str:
-    """Return the diff of its prompts to the first parent's; empty if the run has not both, or they were changed."""
-    try:
-        old = tuning.get_prompts(next(iter(proposal.parent_ids), PARENT))
-        return format_difference(old, tuning.get_prompts(proposal.candidate_id))
-    except UserError:
-        return ""
 
 
 def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
@@ -203,7 +192,6 @@ def _select_numbers(tuning: TuningSnapshot) -> dict[str, object]:
         **{f"baseline_{name}": fresh.get(name) for name in ("val_score", "fresh_score")},
         "spend": verdict.get("spend") or tuning.state.spend,
         "best_val_score": max(scores, default=None),
-        "sealed_opened_before": tuning.read_part("sealed").get("n_earlier"),
         "proposals": {name: decisions[name] for name in ("accepted", "rejected", "cut_off")},
     }
 
