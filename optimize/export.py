@@ -16,12 +16,12 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 import argparse
-from typing import TYPE_CHECKING
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
+from eval.reports.formats import Table, format_percent
 from eval.runs.folder import REPORT, format_path
 from eval.runs.own_runs import refuse_unreadable
 from mas.prompt_sets.prompt_set import write_prompt_set
@@ -34,13 +34,9 @@ from optimize.publishing.publish import build_provenance, describe_published, pu
 from optimize.search.optimizer import PARENT
 from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, read_tuning
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
 SHELF = PROJECT_ROOT / "prompts"
-# Allowed combinations of arguments.
 _AS_STATE = ({"run", "dspy"}, {"run", "candidate", "dspy"})
-_OF_RUN = ({"run", "list"}, {"run", "candidate", "name"}, *_AS_STATE)
+_OF_RUN = ({"run", "list"}, {"run", "candidate", "name"}, *_AS_STATE)  # allowed combinations of arguments
 _WITH_PROGRAM = ({"name"}, *_AS_STATE)  # with --from
 _CELL_CHARS = 200
 
@@ -79,12 +75,12 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 
 def task(arguments: list[str], shelf: Path = SHELF) -> int:
     given = read_arguments(arguments)
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     if given.run is None:
         folder = check_name_is_free(given.name, shelf)
-        write_prompt_set(folder, build_program_system(given.program).derive_prompts())
+        write_prompt_set(folder, _build_system(given.program).derive_prompts())
         place = f"{folder.parent.name}/{folder.name}"
-        console.print(f"written: {place} (use it: prompts={folder.name}; edit its texts as you like)", soft_wrap=True)
+        console.print(f"written: {place} (use it: prompts={folder.name}; edit its texts as you like)")
         return FINISHED
     tuning = read_tuning(find_tuning_run(given.run))
     with refuse_unreadable(tuning.folder, is_own=lambda _: tuning.is_own):
@@ -115,14 +111,14 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
         spend=tuning.state.spend,
     )
     publish(prompts, folder, provenance)
-    console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits), soft_wrap=True)
+    console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits))
     tested = "not passed on" if provenance["scores"] else "not tested on"
-    console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.", soft_wrap=True)
+    console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.")
     checked = "warning: it was not checked for leaked answers: only candidates of the shortlist are."
     if leaks is not None:
         report = LeakReport.from_dict(leaks)
         checked = f"{'warning: it leaks: ' if report.blocked else 'leak check: '}{report.summary()}."
-    console.print(checked, soft_wrap=True)
+    console.print(checked)
 
 
 def export_state(
@@ -138,34 +134,28 @@ def export_state(
             f"{tuning.folder.name} has published nothing; choose a candidate with --candidate ID, which --list shows."
         )
     prompts = tuning.get_prompts(candidate_id or str(tuning.winner))
-    system = build_program_system(options) if options else _build_tuned_system(tuning)
-    system.save_state(prompts, path)
-    console.print(f"written: {path} (load it: program.load({str(path)!r}))", soft_wrap=True)
+    _build_system(options, tuning).save_state(prompts, path)
+    console.print(f"written: {path} (load it: program.load({str(path)!r}))")
     if candidate_id is not None:
-        console.print(f"warning: {candidate_id} is exported past the gate.", soft_wrap=True)
+        console.print(f"warning: {candidate_id} is exported past the gate.")
 
 
-def build_program_system(options: list[str]) -> OwnProgramSystem:
-    """Return the system of a user's program from options as `eval/run.py` takes them."""
-    from eval.cli.hydra_compat import compose_config
-
-    return _build_system(compose_config(["system=dspy", *options]).system)
-
-
-def _build_tuned_system(tuning: TuningSnapshot) -> OwnProgramSystem:
+def _build_system(options: list[str] | None, tuning: TuningSnapshot | None = None) -> OwnProgramSystem:
+    """Return the system of a user's program from options as `eval/run.py` takes them, else as a run has it."""
     from omegaconf import OmegaConf
 
-    if not tuning.is_own:
+    from eval.cli.hydra_compat import compose_config
+    from eval.config.evaluation import build_part
+
+    if options or tuning is None:
+        node = compose_config(["system=dspy", *(options or ())]).system
+    elif tuning.is_own:
+        node = OmegaConf.create({"system": tuning.info.config["system"]}).system
+    else:
         raise UserError(
             f"{tuning.folder.name} was made elsewhere, or moved since, so the program that it names is not imported; "
             "name yours with --from system.target=package.module:Program."
         )
-    return _build_system(OmegaConf.create({"system": tuning.info.config["system"]}).system)
-
-
-def _build_system(node: "DictConfig") -> OwnProgramSystem:
-    from eval.config.evaluation import build_part
-
     system: System = build_part(node, "system")
     if not can_derive_prompts(system):
         raise UserError(f"system={system.name} is no DSPy program of yours, so there is no state; choose a run of one.")
@@ -174,22 +164,14 @@ def _build_system(node: "DictConfig") -> OwnProgramSystem:
 
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:
     """Print one line per proposal."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=f"{tuning.name}: {len(tuning.proposals)} candidates", title_justify="left")
-    for column in ("candidate", "decision"):
-        table.add_column(column, no_wrap=True)
-    for column in ("validation", "fresh"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("reason")
+    rows = []
     for each in tuning.proposals:
         fresh = (tuning.shortlist.get(each.candidate_id) or {}).get("fresh_score")
-        scores = ("-" if score is None else f"{score:.1%}" for score in (each.val_score, fresh))
-        cells = (each.candidate_id, each.decision, *scores, each.reason)
-        table.add_row(*(Text(shorten_line(text, _CELL_CHARS), overflow="fold") for text in cells))
-    console.print(table)
-    console.print(f"reasons in full: {format_path(tuning.folder / REPORT)}", soft_wrap=True)
+        scores = (format_percent(score) for score in (each.val_score, fresh))
+        rows.append((each.candidate_id, each.decision, *scores, shorten_line(each.reason, _CELL_CHARS)))
+    table = Table(("candidate", "decision", "validation", "fresh", "reason"), rows, left=("decision", "reason"))
+    console.print(table.build(title=f"{tuning.name}: {len(rows)} candidates", whole=4), soft_wrap=False)
+    console.print(f"reasons in full: {format_path(tuning.folder / REPORT)}")
 
 
 if __name__ == "__main__":
