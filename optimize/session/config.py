@@ -44,6 +44,11 @@ class ShortlistSettings:
     epochs: int = 2  # new answers to each validation question
     min_gain: float = 0.02  # of the new answers, from which on the best candidate is tested
 
+    def check(self) -> None:
+        require(self.size >= 1, "shortlist.size", self.size, "at least 1")
+        require(self.epochs >= 1, "shortlist.epochs", self.epochs, "at least 1")
+        require(0 <= self.min_gain < 1, "shortlist.min_gain", self.min_gain, "0 to less than 1")
+
 
 @dataclass
 class TuningOptions:
@@ -76,35 +81,43 @@ class TuneConfig(TuningOptions):
         """Check everything that is possible before anything heavy is imported; UserError: the first mistake."""
         if self.resume is not None and not self.resume.strip():  # it would silently start and pay a new run
             raise UserError("resume is empty; name the run to resume (latest, a name or a path), or leave it out.")
-        there = list(agent_names(self.base.system))
+        base, there = self.base, list(agent_names(self.base.system))
         if not there:
             raise UserError(
-                f"system={self.base.system.name} has no prompts of ours to tune; choose a system with agents, such as "
+                f"system={base.system.name} has no prompts of ours to tune; choose a system with agents, such as "
                 "system=gaia."
             )
         if unknown := [agent for agent in self.agents if agent not in there]:
             raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
         self.agents = self.agents or there
-        prompts = self.base.check_system()
+        prompts = base.check_system()
         if prompts is None:
-            raise UserError(f"system={self.base.system.name} has no prompts to start from; name a set with prompts=….")
-        self.base.scorer.check()
-        self.base.check_model()
-        self.base.tracking.check()
-        self.base.data.check()
-        for part in (self.optimizer, self.splits, self.budget, self.gate):
+            raise UserError(f"system={base.system.name} has no prompts to start from; name a set with prompts=….")
+        self.parent = prompts
+        base.scorer.check()
+        base.check_model()
+        for part in (base.tracking, base.data, self.optimizer, self.splits, self.budget, self.gate):
             part.check()
         self._check_reflection_model()
-        self.base.check_budget()
+        base.check_budget()
         names = [self.reflection_model] if self.reflection_model else []
-        if self.budget.usd is not None and (unpriced := self.base.list_unpriced_models(names)):
+        if self.budget.usd is not None and (unpriced := base.list_unpriced_models(names)):
             raise UserError(
                 f"budget.usd={self.budget.usd:g} cannot be kept, because no price is known for {', '.join(unpriced)}; "
                 "give it in model.prices, or leave the budget out."
             )
         check_set_name(self.name)
-        self._check_places()
-        self.parent = prompts
+        if self.resume:  # with another name than before, or one that is taken meanwhile
+            check_name_is_free(self.name, SHELF, find_tuning_run(self.resume).name)
+            return
+        check_name_is_free(self.name, SHELF)
+        folder = None if base.run.dir is None else Path(base.run.dir)
+        if folder and (folder / TUNING_FILE).exists():
+            raise UserError(
+                f"run.dir={folder} already holds a tuning run; resume it with resume={folder}, or name a new folder."
+            )
+        if folder:
+            check_free(folder)
 
     def redact(self, text: str) -> str:
         return self.base.redact(text)
@@ -136,28 +149,9 @@ class TuneConfig(TuningOptions):
                 "simulates the reflection as well; leave it out, or choose a real model."
             )
 
-    def _check_places(self) -> None:
-        if self.resume:  # with another name than before, or one that is taken meanwhile
-            check_name_is_free(self.name, SHELF, find_tuning_run(self.resume).name)
-            return
-        check_name_is_free(self.name, SHELF)
-        if self.base.run.dir is None:
-            return
-        folder = Path(self.base.run.dir)
-        if (folder / TUNING_FILE).exists():
-            raise UserError(
-                f"run.dir={folder} already holds a tuning run; resume it with resume={folder}, or name a new folder."
-            )
-        check_free(folder)
-
 
 def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path = SHELF) -> TuneConfig:
-    """Check a composed configuration and build its parts.
-
-    Args:
-        composed: by Hydra.
-        command: the overrides as typed.
-        shelf: folder in which a set is published.
+    """Check a configuration composed by Hydra and build its parts.
 
     Raises:
         UserError, OmegaConfBaseException: a value of the wrong kind, out of range, or missing.
@@ -173,17 +167,10 @@ def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path =
     schema = OmegaConf.structured(TuningOptions)
     check_branches(schema, rest)
     options: TuningOptions = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
-    _check_ranges(options)
+    options.shortlist.check()
+    require(options.seed >= 0, "seed", options.seed, "a whole number from 0 on")
     if options.reflection_model is None and (entry := getattr(base.model, "agents", {}).get(REFLECTION)):
         options.reflection_model = entry.name
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     optimizer = build_part(composed.optimizer, "optimizer")
     return TuneConfig(**vars(options), base=base, optimizer=optimizer, resolved=resolved, command=command, shelf=shelf)
-
-
-def _check_ranges(options: TuningOptions) -> None:
-    shortlist = options.shortlist
-    require(shortlist.size >= 1, "shortlist.size", shortlist.size, "at least 1")
-    require(shortlist.epochs >= 1, "shortlist.epochs", shortlist.epochs, "at least 1")
-    require(0 <= shortlist.min_gain < 1, "shortlist.min_gain", shortlist.min_gain, "0 to less than 1")
-    require(options.seed >= 0, "seed", options.seed, "a whole number from 0 on")
