@@ -52,13 +52,9 @@ _LOGGERS = ("dspy", "gepa", "optuna")
 
 
 def run_isolated(work: Callable[[], T]) -> T:
-    """Run `work` in a thread of its own, in the caller's context, and return its result.
+    """Run `work` in a thread of its own, in the caller's context, and return its result, or raise what it raised.
 
     DSPy handles Ctrl-C itself where it runs in the main thread; this way the caller's handler gets it at once.
-
-    Raises:
-        Exception: as `work` raised it.
-        KeyboardInterrupt: without waiting for `work`.
     """
     outcome: Future[T] = Future()
 
@@ -123,18 +119,15 @@ class UntimedExecutor(parallelizer.ParallelExecutor):
         super().__init__(*args, **{**settings, "timeout": 0, "disable_progress_bar": True})
 
 
-class NoBar:
-    """Progress bar that shows nothing.
+def _ignore(*args: object, **settings: object) -> None:
+    """Replace `print`, and the methods of a progress bar."""
 
-    DSPy clears tqdm's list of all bars, at which tqdm fails when several candidates are scored at once.
-    """
+
+class NoBar:
+    """Progress bar that shows nothing. DSPy clears tqdm's list of all bars, at which several of them would fail."""
 
     _instances: ClassVar[set[object]] = set()  # as tqdm has it
     n = 0
-
-    def _ignore(self, *args: object, **settings: object) -> None:
-        """Show nothing."""
-
     __init__ = update = set_description = close = _ignore
 
 
@@ -163,10 +156,6 @@ def _patched() -> Iterator[None]:
         for name in _LOGGERS:
             stack.enter_context(_only_errors(logging.getLogger(name)))
         yield
-
-
-def _ignore(*args: object, **settings: object) -> None:
-    """Replace `print`."""
 
 
 @contextmanager

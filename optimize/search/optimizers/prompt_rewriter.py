@@ -8,6 +8,7 @@ which leaks answers. And GEPA goes on silently when no reply can be read.
     rewriter.requests, rewriter.unparsable       # 1, 0
 """
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -94,11 +95,7 @@ class ReflectionRequests:
         return None
 
     def finish(self, trials: Trials) -> SearchOutcome:
-        """Return the counts at the end of a search; a failing model stops the session.
-
-        Raises:
-            Exception: a defect of the harness.
-        """
+        """Return the counts at the end of a search; a failing model stops the session, and a defect is raised."""
         trials.check()
         if self.service_failure:
             trials.stop(self.service_failure)
@@ -125,10 +122,7 @@ class PromptRewriter(ReflectionRequests, InstructionProposer):
         max_chars: int | None,
         labels: Sequence[str] = (),
     ) -> None:
-        """Create a proposer whose texts have at most `max_chars` characters, and may name the `labels`.
-
-        New texts are normalized as those of `prompts` are, because GEPA looks agents up by their text.
-        """
+        """Create a proposer whose texts have at most `max_chars` characters, and may name the `labels`."""
         ReflectionRequests.__init__(self, get_stop_reason)
         InstructionProposer.__init__(
             self,
@@ -143,24 +137,17 @@ class PromptRewriter(ReflectionRequests, InstructionProposer):
         self, candidate: dict[str, str], reflective_dataset: Feedback, components_to_update: list[str]
     ) -> dict[str, str]:
         """Return new texts by agent."""
-        agents = [agent for agent in components_to_update if agent in reflective_dataset]
-        texts = {agent: self._rewrite(candidate, reflective_dataset, agent) for agent in agents}
-        if self._get_stop_reason() is not None:
-            return {}
-        return {agent: text for agent, text in texts.items() if text is not None}
+        texts = {}
+        for agent in (each for each in components_to_update if each in reflective_dataset):
+            text = self.attempt(functools.partial(self.rewrite_once, candidate, reflective_dataset, agent))
+            if text is not None:  # normalized as those of the parent are: GEPA looks agents up by their text
+                texts[agent] = replace(self._prompts, texts={agent: text}).texts[agent]
+        return {} if self._get_stop_reason() is not None else texts
 
     def rewrite_once(self, candidate: dict[str, str], feedback: Feedback, agent: str) -> str:
-        """Request one new text.
-
-        Raises:
-            Exception: one of `USELESS_REPLY` if the reply cannot be used, or a failure of the request.
-        """
+        """Request one new text; one of `USELESS_REPLY` is raised if the reply cannot be used."""
         texts: dict[str, str] = super().__call__(candidate, dict(feedback), [agent])
         return texts[agent]
-
-    def _rewrite(self, candidate: dict[str, str], feedback: Feedback, agent: str) -> str | None:
-        text = self.attempt(lambda: self.rewrite_once(candidate, feedback, agent))
-        return None if text is None else replace(self._prompts, texts={agent: text}).texts[agent]
 
 
 class InstructionDrafts(GroundedProposer):
@@ -187,11 +174,7 @@ class InstructionDrafts(GroundedProposer):
         self.data_summary = "\n".join(["Some of the questions:", *shown]) + build_labels_brief(labels) + _GENERAL_RULES
 
     def propose_instructions_for_program(self, **settings: object) -> Mapping[int, list[str]]:
-        """Return the texts of each predictor, by its number.
-
-        Raises:
-            SearchOverError: the reflection model is of no use.
-        """
+        """Return the texts of each predictor, by its number; SearchOverError: the reflection model is of no use."""
         texts: Mapping[int, list[str]] = super().propose_instructions_for_program(**settings)
         if self._requests.failure or 0 < self._requests.requests == self._requests.unparsable:
             raise SearchOverError

@@ -18,10 +18,7 @@ from optimize.search.student import Objective, Student
 
 
 class SearchOverError(BaseException):
-    """The search is over: no more answers are possible, so further programs are useless.
-
-    Not an `Exception`, which DSPy and optuna would log, and DSPy swallow.
-    """
+    """No more answers are possible. Not an `Exception`, which DSPy and optuna would log, and DSPy swallow."""
 
 
 class ScoredPrograms:
@@ -38,11 +35,7 @@ class ScoredPrograms:
         self._best_score, self._spend_before = 0.0, Spend()
 
     def search(self, compile_student: Callable[[], object]) -> None:
-        """Score the parent on the validation questions, and let DSPy search until no more answers are possible.
-
-        Raises:
-            Exception: as the search raised it, or a defect of the harness.
-        """
+        """Score the parent on the validation questions, and let DSPy search until no more answers are possible."""
 
         def score_and_compile() -> None:
             with suppress(SearchOverError):
