@@ -14,16 +14,14 @@ Kinds of correction:
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import dspy
 
 from eval.analysis.attribution.agent_steps import DECISION, find_answer_field, is_reasoning
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from mas.runtime.sample_context import SampleKey, current_context
-
-if TYPE_CHECKING:
-    import dspy
-
-    from mas.system import Program
+from mas.system import Program
 
 Kind = Literal["answer", "review", "approval", "hint"]
 APPROVE, REJECT = "approve", "reject"
@@ -46,7 +44,7 @@ class Correction:
     judged: str | None = None  # of a critic: the agent whose work it reviews
     _last: defaultdict[SampleKey, str] = field(default_factory=lambda: defaultdict(str))  # what `judged` said last
 
-    def change_program(self, program: "Program") -> None:
+    def change_program(self, program: Program) -> None:
         """Correct the agent from now on, in this program alone."""
         for name, predictor in program.named_predictors():
             if name == self.agent:
@@ -54,32 +52,29 @@ class Correction:
             elif name == self.judged:
                 _surround(predictor, lambda predictor, inputs: inputs, self._remember)
 
-    def _prepare(self, predictor: "dspy.Predict", inputs: dict[str, object]) -> dict[str, object]:
-        matcher = self._find_matcher()
+    def _prepare(self, predictor: dspy.Predict, inputs: dict[str, object]) -> dict[str, object]:
+        _, matcher = self._find_matcher()
         if self.kind != "hint" or matcher is None:
             return inputs
         signature = predictor.signature
-        return {
-            **inputs,
-            "signature": signature.with_instructions(signature.instructions + _HINT.format(target=matcher.text)),
-        }
+        hinted = signature.with_instructions(signature.instructions + _HINT.format(target=matcher.text))
+        return {**inputs, "signature": hinted}
 
-    def _correct(self, prediction: "dspy.Prediction") -> None:
-        matcher = self._find_matcher()
+    def _correct(self, prediction: dspy.Prediction) -> None:
+        key, matcher = self._find_matcher()
         if matcher is None:
             return
         if self.kind == "answer":
             self._write_answer(prediction, matcher.text)
         elif self.kind in ("review", "approval") and prediction.get(DECISION) is not None:
-            context = current_context()
-            is_right = context is not None and matcher.is_contained_in(self._last[context.key])
+            is_right = matcher.is_contained_in(self._last[key])
             decision = APPROVE if self.kind == "approval" or is_right else REJECT
             if str(prediction[DECISION]) != decision:
                 prediction[DECISION] = decision
                 if "feedback" in prediction:
                     prediction["feedback"] = _FEEDBACK[decision]
 
-    def _write_answer(self, prediction: "dspy.Prediction", target: str) -> None:
+    def _write_answer(self, prediction: dspy.Prediction, target: str) -> None:
         name = find_answer_field(dict(prediction.items()))
         if name is None:  # a turn in which it calls tools
             return
@@ -88,32 +83,34 @@ class Correction:
             if other != name and isinstance(value, str) and is_reasoning(other):
                 prediction[other] = _CHECKED
 
-    def _remember(self, prediction: "dspy.Prediction") -> None:
+    def _remember(self, prediction: dspy.Prediction) -> None:
         outputs = dict(prediction.items())
-        name, context = find_answer_field(outputs), current_context()
-        if name is not None and context is not None:
-            self._last[context.key] = str(outputs[name])
+        if (name := find_answer_field(outputs)) is not None:
+            key, _ = self._find_matcher()
+            self._last[key] = str(outputs[name])
 
-    def _find_matcher(self) -> TargetMatcher | None:
+    def _find_matcher(self) -> tuple[SampleKey, TargetMatcher | None]:
+        """Return the key of the sample that is being answered, and what finds its target."""
         context = current_context()
-        return self.matchers.get(context.key.sample_id) if context is not None else None
+        key = context.key if context is not None else SampleKey("")
+        return key, self.matchers.get(key.sample_id)
 
 
 def _surround(
-    predictor: "dspy.Predict",
-    prepare: "Callable[[dspy.Predict, dict[str, object]], dict[str, object]]",
-    correct: "Callable[[dspy.Prediction], None]",
+    predictor: dspy.Predict,
+    prepare: Callable[[dspy.Predict, dict[str, object]], dict[str, object]],
+    correct: Callable[[dspy.Prediction], None],
 ) -> None:
     """Let functions change the inputs and the prediction of every call, synchronous or not."""
     kind = type(predictor)  # DSPy warns of whoever reads `predictor.forward`
     forward, aforward = kind.forward.__get__(predictor), kind.aforward.__get__(predictor)
 
-    def call(**inputs: object) -> "dspy.Prediction":
+    def call(**inputs: object) -> dspy.Prediction:
         prediction = forward(**prepare(predictor, inputs))
         correct(prediction)
         return prediction
 
-    async def acall(**inputs: object) -> "dspy.Prediction":
+    async def acall(**inputs: object) -> dspy.Prediction:
         prediction = await aforward(**prepare(predictor, inputs))
         correct(prediction)
         return prediction

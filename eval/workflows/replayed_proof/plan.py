@@ -1,41 +1,46 @@
-"""Plan of a replayed proof: which questions are asked again, and of which agents the outputs are corrected.
+"""Plan of a replayed proof: which questions are asked again, and which agents are corrected. Nothing is spent here.
 
     request = read_request(find_run("latest"), agents=[], limit=30, overrides=["run.epochs=3"])
     request.corrections[0].agent, request.skipped       # "expert", {"finalizer": "its output is the answer, …"}
 
-Everything is checked here, before anything is spent.
+A record shows who looks responsible. It cannot show a critic that decides without looking: one that rejects all plans
+looks like a planner whose plans are never good enough, one that approves all drafts like their author. A critic whose
+decisions on the wrong answers are nearly all the same, and wrong as far as that is known, is therefore tested, too.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from omegaconf import OmegaConf
 
-from eval.analysis.attribution.broken_link import BrokenLink
+from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.broken_link import BrokenLink, build_matcher
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, LocalSettings, read_config
-from eval.config.measured import RESUME, UNMEASURED
+from eval.config.measured import OF_THE_SESSION, RESUME, UNMEASURED
 from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, is_side
 from eval.runs.own_runs import is_own_run, refuse_unreadable
+from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, describe_task
 from eval.runs.store import open_run, read_run_info
 from eval.scorers.labels import LabelSet
-from eval.workflows.replayed_proof.correction import Correction
-from eval.workflows.replayed_proof.suspects import find_suspects
+from eval.workflows.replayed_proof.correction import Correction, Kind
 from eval.workflows.resume import check_unchanged, read_original_arguments
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.system import agent_names, read_program_digest
 
-_EPOCHS = "run.epochs"
-_OTHER_OPTIONS = ("run.dir", "run.name", _EPOCHS)
+MAX_BLAMED = 3  # agents that are tested because the record blames them
+MAX_EXCEPTIONS = 0.1  # share of a critic's decisions that may be otherwise, if it decides without looking
+RIGHT, WRONG, OTHER = "right draft", "wrong draft", "other work"  # of other work nobody knows whether it was right
+_OTHER_OPTIONS = ("run.dir", "run.name", "run.epochs")
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Request:
 
 
 def read_request(original: Path, agents: Sequence[str], limit: int, overrides: Sequence[str]) -> Request:
-    """Check what is to be proven before anything is spent.
+    """Check what is to be proven.
 
     Args:
         original: folder of the run.
@@ -66,35 +71,18 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         UserError: the run cannot be asked again as it was, nothing in it is wrong, or no agent can be corrected.
     """
     _check_overrides(overrides)
-    if is_in_use(original / DATABASE):
-        raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
-    if is_side(original):
-        raise UserError(
-            f"{format_path(original)} is a side of a tuning run's sealed test, whose questions are not asked again; "
-            "evaluate its prompts with python eval/run.py prompts=NAME, and name that run."
-        )
-    with refuse_unreadable(original):
-        is_own = is_own_run(read_run_info(original).run_id, original)
-    if not is_own:
-        raise UserError(
-            f"{format_path(original)} was made elsewhere, or moved since, and its command line is not used, so no "
-            f"agent can be corrected; resume it first, with its options typed again: python eval/run.py {RESUME}=…."
-        )
+    _check_run(original)
     arguments = read_original_arguments(str(original), [])
-    unchanged = _compose(arguments)
-    prompts = unchanged[0].check()
+    before, stored = _compose(arguments)
+    prompts = before.check()
     if prompts is None:
-        raise UserError(f"system={unchanged[0].system.name} shows no agents whose outputs could be corrected.")
+        raise UserError(f"system={before.system.name} shows no agents whose outputs could be corrected.")
+    samples, kept = select_samples(before.data.load(before.split).samples, before.selection), before.redact_tree(stored)
+    task = describe_task(samples, kept.get("scorer"), getattr(before.data, "revision", None))
+    program = read_program_digest(before.system)
     with refuse_unreadable(original), open_run(original) as store:
         info = store.read_info()
-        if info.gold_informed:
-            raise UserError(f"{original.name} was itself given the right answers; name the run that it was made of.")
-        samples = select_samples(unchanged[0].data.load(unchanged[0].split).samples, unchanged[0].selection)
-        kept = unchanged[0].redact_tree(unchanged[1])
-        task = describe_task(samples, kept.get("scorer"), getattr(unchanged[0].data, "revision", None))
-        present = RunInfo(
-            prompts_sha256=digest(prompts), program_sha256=read_program_digest(unchanged[0].system), task=task
-        )
+        present = RunInfo(prompts_sha256=digest(prompts), program_sha256=program, task=task)
         check_unchanged(info, kept, present, allow=False)
         wrong = [each for each in store.final_records() if each.target is not None and not each.correct]
         ids = list(dict.fromkeys(each.sample_id for each in wrong))[:limit]
@@ -110,33 +98,51 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     config.check()
     if config.run.dir:
         _check_place(Path(config.run.dir).absolute())
-    if unknown := [each for each in agents if each not in agent_names(config.system)]:
-        known = ", ".join(agent_names(config.system))
-        raise UserError(f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {known}.")
+    known = agent_names(config.system)
+    if unknown := [each for each in agents if each not in known]:
+        raise UserError(
+            f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {', '.join(known)}."
+        )
     blamed = Counter(
         name for link in links.values() if link.kind in ("agent", "format") for name in link.pair or (link.name,)
     )
-    labels = LabelSet(tuple(info.task.labels))
-    suspects = find_suspects(config, records, labels, [name for name, _ in blamed.most_common()], agents)
-    if not suspects.tested:
-        reasons = "; ".join(f"{agent}: {why}" for agent, why in suspects.skipped.items())
+    labels, most = LabelSet(tuple(info.task.labels)), [name for name, _ in blamed.most_common()]
+    corrections, skipped = find_suspects(config, records, labels, most, agents)
+    if not corrections:
+        reasons = "; ".join(f"{agent}: {why}" for agent, why in skipped.items())
         raise UserError(f"no agent can be corrected{f' ({reasons})' if reasons else ''}; name some with --agents.")
     chosen = [each for each in samples if each.id in ids]
     names = {sample_id: link.name for sample_id, link in links.items()}
-    return Request(original, config, stored, prompts, chosen, suspects.tested, suspects.skipped, names, info)
+    return Request(original, config, stored, prompts, chosen, corrections, skipped, names, info)
 
 
 def _check_overrides(overrides: Sequence[str]) -> None:
-    for override in overrides:
-        name = read_option_name(override)
-        kept = name in _OTHER_OPTIONS or any(name == each or name.startswith(f"{each}.") for each in UNMEASURED)
+    for name in map(read_option_name, overrides):
+        kept = name in _OTHER_OPTIONS or any(f"{name}.".startswith(f"{each}.") for each in UNMEASURED)
         if name == "executor" or name.startswith("executor."):
             raise UserError(f"{name} is not supported here: an agent is corrected in this process alone; leave it out.")
-        if not kept or name in ("run.resume", "run.retry_errors", "run.allow_config_change"):
+        if not kept or (name in OF_THE_SESSION and name not in _OTHER_OPTIONS):
             raise UserError(
-                f"{name} cannot be changed here: the same program is asked again; give {_EPOCHS}=…, "
+                f"{name} cannot be changed here: the same program is asked again; give run.epochs=…, "
                 "run.max_cost_usd=…, run.concurrency=… or run.name=…."
             )
+
+
+def _check_run(original: Path) -> None:
+    if is_in_use(original / DATABASE):
+        raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
+    if is_side(original):
+        raise UserError(
+            f"{format_path(original)} is a side of a tuning run's sealed test, whose questions are not asked again; "
+            "evaluate its prompts with python eval/run.py prompts=NAME, and name that run."
+        )
+    with refuse_unreadable(original):
+        is_own = is_own_run(read_run_info(original).run_id, original)
+    if not is_own:
+        raise UserError(
+            f"{format_path(original)} was made elsewhere, or moved since, and its command line is not used, so no "
+            f"agent can be corrected; resume it first, with its options typed again: python eval/run.py {RESUME}=…."
+        )
 
 
 def _check_place(folder: Path) -> None:
@@ -150,3 +156,78 @@ def _compose(arguments: Sequence[str]) -> tuple[EvalConfig, dict[str, object]]:
     composed = compose_config(arguments)
     config = replace(read_config(composed), executor=LocalSettings())
     return config, cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
+
+
+# Whom to correct
+
+
+def find_suspects(
+    config: EvalConfig, records: Sequence[Record], labels: LabelSet, blamed: Sequence[str], chosen: Sequence[str] = ()
+) -> tuple[list[Correction], dict[str, str]]:
+    """Return the corrections to be tested, and the agents that are not corrected, with the reason.
+
+    Args:
+        config: of the run.
+        records: of the wrong answers, with their steps.
+        labels: that the targets are, if they are.
+        blamed: agents that the records blame, the most frequent first.
+        chosen: by the user, in place of those.
+    """
+    judged = {spec.critic: spec.name for spec in config.system.agent_specs if spec.critic}
+    steps = [AgentSteps.of(record) for record in records]
+    authors = {each.draft.agent for each in steps if each.draft is not None} - _list_earlier(judged)
+    last = Counter(each.work[-1].agent for each in steps if each.work)
+    finisher = max(last, key=lambda name: last[name], default=None)  # some answers ended before it
+    matchers = {each.sample_id: build_matcher(each.target or "", labels) for each in records}
+    names, tested, skipped = agent_names(config.system), list[str](), dict[str, str]()
+    for agent in dict.fromkeys(chosen or blamed):
+        if agent not in names:
+            skipped[agent] = f"it makes several calls of a model; name those to correct, of {', '.join(names)}"
+        elif agent == finisher and agent not in judged:
+            skipped[agent] = "its output is the answer, which would always be right"
+        elif config.simulated and agent not in judged and agent not in authors:
+            skipped[agent] = "its correction is a hint in its prompt, which the simulated model does not read"
+        else:
+            tested.append(agent)
+    if not chosen:
+        tested = [*tested[:MAX_BLAMED], *find_one_sided_critics(records, judged, labels)]
+
+    def choose_kind(agent: str) -> Kind:
+        if agent in judged:
+            return "review" if judged[agent] in authors else "approval"
+        return "answer" if agent in authors else "hint"
+
+    unique = dict.fromkeys(tested)
+    return [Correction(each, choose_kind(each), matchers, judged.get(each)) for each in unique], skipped
+
+
+def find_one_sided_critics(records: Iterable[Record], judged_by: Mapping[str, str], labels: LabelSet) -> list[str]:
+    """Return the critics that decide nearly always the same way on the work of wrong answers, wrongly as far as known.
+
+    A draft that was right, and approved, and spoilt by a later agent is no decision against its critic.
+    `judged_by`: critic → the agent whose work it reviews, in the order of their work.
+    """
+    earlier = _list_earlier(judged_by)
+    found: dict[str, Counter[tuple[str, bool]]] = {critic: Counter() for critic in judged_by}  # (work, rejected) → n
+    for record in records:
+        steps, matcher = AgentSteps.of(record), build_matcher(record.target or "", labels)
+        for critic, judged in steps.pair_reviews():
+            if critic.agent in found:
+                is_draft = judged in steps.drafts and judged.agent not in earlier
+                work = OTHER if not is_draft else RIGHT if matcher.is_contained_in(judged.answer) else WRONG
+                found[critic.agent][work, critic.rejects] += 1
+    return [critic for critic, counts in found.items() if _are_one_sided(counts)]
+
+
+def _list_earlier(judged_by: Mapping[str, str]) -> set[str]:
+    """Return the reviewed agents before the last: their work looks like a draft where the question was given up."""
+    return set(list(judged_by.values())[:-1])
+
+
+def _are_one_sided(counts: Counter[tuple[str, bool]]) -> bool:
+    """Return whether wrong drafts are approved, or right ones or other work rejected, nearly always."""
+    for work, rejects in ((WRONG, False), (RIGHT, True), (OTHER, True)):
+        alike, exceptions = counts[work, rejects], counts[work, not rejects]
+        if alike and exceptions <= MAX_EXCEPTIONS * (exceptions + alike):
+            return True
+    return False

@@ -1,7 +1,6 @@
 """Questions that a run got wrong, asked again with one agent corrected and, as a control, with none.
 
-    request = read_request(find_run("latest"), agents=["expert"], limit=30, overrides=["run.epochs=3"])
-    proof = prove(request, Output())
+    proof = prove(read_request(find_run("latest"), agents=["expert"], limit=30, overrides=["run.epochs=3"]), Output())
     proof.agents[0].difference.difference       # 0.62: so many points more than the control, of 1
     proof.named["q17"]                          # "critic_expert": the responsible link, with what the proof has shown
 
@@ -83,10 +82,7 @@ class Proof:
     simulated: bool
 
     def to_dict(self) -> dict[str, object]:
-        agents = [
-            {**asdict(each), "difference": each.difference.to_dict() if each.difference else None}
-            for each in self.agents
-        ]
+        agents = [{**asdict(each), "difference": each.difference and each.difference.to_dict()} for each in self.agents]
         return {**asdict(self), "folder": self.folder.name, "agents": agents}
 
 
@@ -110,8 +106,7 @@ def prove(request: Request, output: Output) -> Proof:
     budget = None if limits.max_cost_usd is None else limits.max_cost_usd / n_arms
     config = replace(request.config, run=replace(limits, concurrency=at_once, max_cost_usd=budget))
     stop = StopController(limits.drain_seconds, limits.max_errors, limits.max_seconds)
-    missing, info = MissingServices(config), _build_info(request)
-    samples = {each.id: each for each in request.samples}
+    missing, info, samples = MissingServices(config), _build_info(request), {each.id: each for each in request.samples}
     keys = list_pending(list(samples), limits.epochs, {}, retry_errors=False)
     pending = [(samples[key.sample_id], key) for key in keys]
     asked = SessionRequest(config=config, prompts=request.prompts)
@@ -141,9 +136,8 @@ def prove(request: Request, output: Output) -> Proof:
 
 
 def _build_info(request: Request) -> RunInfo:
-    config = request.config
+    config, kept = request.config, request.config.redact_tree(request.stored_config)
     labels = find_labels(request.samples, given=read_labels(config.data)).names or tuple(request.info.task.labels)
-    kept = config.redact_tree(request.stored_config)
     return replace(
         request.info,
         run_id="",
@@ -161,9 +155,7 @@ def _build_info(request: Request) -> RunInfo:
 def _judge(request: Request, folder: Path, stopped: str | None) -> Proof:
     control = read_scores(folder / CONTROL)
     corrected = [read_scores(folder / each.agent) for each in request.corrections]
-    given_away = [
-        _count_given_away(folder / each.agent, each) if each.kind == "hint" else 0 for each in request.corrections
-    ]
+    given_away = [_count_given_away(folder / each.agent, each) for each in request.corrections]
     agents = judge_corrections(request.corrections, control, corrected, given_away)
     return Proof(
         folder=folder,
@@ -201,16 +193,16 @@ def name_responsible(
     A critic is shown for a sample if its correction gains points over all samples, and made this one better than the
     control. The correction of any other agent repairs earlier faults, too, and names nobody.
     """
-    found = dict(blamed)
     critics = [(each.agent, scores) for each, scores in agents if each.is_critic and each.is_proven]
+    found = dict(blamed)
     for sample_id in blamed:
-        gains = {
-            critic: _mean([scores[sample_id]]) - _mean([control[sample_id]])
+        gains = [
+            (_mean([scores[sample_id]]) - _mean([control[sample_id]]), critic)
             for critic, scores in critics
             if sample_id in scores and sample_id in control
-        }
-        best = max(gains, key=lambda name: gains[name], default=None)
-        if best is not None and gains[best] > 0:
+        ]
+        gain, best = max(gains, key=lambda each: each[0], default=(0.0, ""))
+        if gain > 0:
             found[sample_id] = best
     return found
 
@@ -228,10 +220,10 @@ def read_scores(arm: Path) -> Scores:
 
 
 def _count_given_away(arm: Path, correction: Correction) -> int:
-    """Count the answers in which the agent states the target that neither its request nor a tool gave it."""
+    """Count the answers in which a hinted agent states the target that neither its request nor a tool gave it."""
     n = 0
     with RunStore(arm / DATABASE, read_only=True) as store:
-        for record in read_with_steps(store, lambda key: True):
+        for record in read_with_steps(store, lambda key: correction.kind == "hint"):
             matcher = correction.matchers[record.sample_id]
             own = [each for each in AgentSteps.of(record).steps if each.agent == correction.agent]
             n += any(matcher.is_within(each.said) and not matcher.is_within(each.seen) for each in own)
@@ -275,26 +267,15 @@ def describe_agent(proven: ProvenAgent, proof: Proof) -> str:
     result = proven.difference
     if result is None or proven.recovered is None:
         return f"{proven.agent}: {NO_MEASUREMENT}; no question was answered both with its correction and without"
-    interval = ""
-    if result.ci95 is not None:
-        low, high = (100 * bound for bound in result.ci95)
-        interval = f" ({low:+.1f} to {high:+.1f})"
+    interval = " ({:+.1f} to {:+.1f})".format(*(100 * bound for bound in result.ci95)) if result.ci95 else ""
     over = f" of {format_count(result.n_questions, 'question')}" if result.n_questions < proof.n_samples else ""
     gained = f"{100 * result.difference:+.1f}{interval} points more than without"
     away = f"; in {format_count(proven.n_given_away, 'answer')} it passed the answer on itself"
+    effect = "its reviews cost points" if proven.is_critic else "points are lost here or before"
     return (
         f"{proven.agent}: {format_percent(proven.recovered)}{over} where {_WHAT[proven.kind]}, {gained}"
-        f"{away if proven.n_given_away else ''}: {_describe_effect(proven)}"
+        f"{away if proven.n_given_away else ''}: {effect if proven.is_proven else 'no effect is shown'}"
     )
-
-
-def _describe_effect(proven: ProvenAgent) -> str:
-    """Return what the difference proves, as one of all tested agents."""
-    if not proven.is_proven:
-        return "no effect is shown"
-    if proven.is_critic:
-        return "its reviews cost points"
-    return "points are lost here or before"
 
 
 def _count(names: Mapping[str, str]) -> str:

@@ -13,8 +13,8 @@ from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.statistics.intervals import compute_share_interval
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
+from eval.workflows.replayed_proof.plan import find_suspects
 from eval.workflows.replayed_proof.proof import Scores, judge_corrections, name_responsible
-from eval.workflows.replayed_proof.suspects import find_suspects
 from tests.eval.analysis.attribution.planted_faults import BENCHES, Bench, Fault
 
 
@@ -38,7 +38,7 @@ class ProofBench(Bench):
 
     def _prove(self, faulty: str | None, wrong: Sequence[Record], blamed: dict[str, str]) -> dict[str, str]:
         names = [name for name, _ in Counter(blamed.values()).most_common() if name in self.agents]
-        corrections = find_suspects(self.config, wrong, LabelSet(()), names).tested
+        corrections, _ = find_suspects(self.config, wrong, LabelSet(()), names)
         control = _read_scores(self.run(faulty, only=blamed))
         corrected = [_read_scores(self.run(faulty, each, only=blamed)) for each in corrections]
         agents = judge_corrections(corrections, control, corrected, [0] * len(corrected))
