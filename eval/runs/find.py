@@ -55,11 +55,7 @@ def is_folder_of_runs(name: str) -> bool:
 
 
 def find_runs(name: str) -> list[Path]:
-    """Return the folders of all runs in a folder, the newest first; or of the one run of that name.
-
-    Raises:
-        UserError: as `find_run`.
-    """
+    """Return the folders of all runs in a folder, the newest first; or of the one run of that name, as `find_run`."""
     if not is_folder_of_runs(name):
         return [find_run(name)]
     runs = [each.absolute() for each in _list_runs_in(Path(name))]
@@ -75,11 +71,7 @@ def _list_runs_in(folder: Path) -> list[Path]:
 def check_entries(folder: Path) -> int:
     """Check that a run's folder has ordinary files and folders only: a link may lead anywhere, a pipe never ends.
 
-    Returns:
-        Bytes of all files.
-
-    Raises:
-        UserError: it has a link or a special file, or cannot be read.
+    Return the bytes of all files; UserError: it has a link or a special file, or cannot be read.
     """
     left, n_bytes = [str(folder)], 0
     while left:
@@ -117,9 +109,8 @@ def _find_by_name(run: str, parent: Path, marker: str, started_by: str) -> Path:
         )
     if not named:
         more = f" and {len(runs) - _SHOWN} older ones" if len(runs) > _SHOWN else ""
-        listed = (
-            f": {LATEST}, {', '.join(each.name for each in runs[:_SHOWN])}{more}" if runs else ", for there are none"
-        )
+        newest = ", ".join(each.name for each in runs[:_SHOWN])
+        listed = f": {LATEST}, {newest}{more}" if runs else ", for there are none"
         raise UserError(
             f"{run} is no run: neither a folder with a {marker} nor one of the runs under {parent}{listed}."
         )
@@ -151,8 +142,7 @@ def list_runs(runs_folder: Path | None = None, marker: str = DATABASE) -> list[P
 
 def _started(folder: Path, marker: str) -> tuple[str, float]:
     """Return the time in the folder's name; for one named by hand, the time at which its configuration was written."""
-    config = folder / "config.yaml"
-    there = next((each for each in (config, folder / marker) if each.is_file()), folder)
+    there = next((each for each in (folder / "config.yaml", folder / marker) if each.is_file()), folder)
     written = there.stat().st_mtime
     found = _TIME.match(folder.name)
     return (found[1] if found else datetime.fromtimestamp(written).strftime(_TIME_FORMAT)), written

@@ -7,7 +7,6 @@ own rights has edited a folder.
 
     note_run(info.run_id, folder, ["limit=3"])      # when a session begins
     read_command("1f3a…", folder)                   # ["limit=3"]; None: it was made elsewhere, or moved since
-    refuse_command(["system=callable", "system.target=os:system"], [], "python eval/run.py", folder)      # UserError
     with refuse_unreadable(folder):
         summarise(store)                            # UserError in place of a TypeError for a text in place of a number
 """
@@ -73,9 +72,6 @@ def refuse_command(command: Sequence[str], given: Sequence[str], program: str, f
         given: the options typed now, apart from those of a session alone, such as the one that names the run.
         program: that the user started, such as `python eval/run.py`.
         folder: of the run.
-
-    Raises:
-        UserError: an option is not typed again, or none is typed.
     """
     typed = set(map(read_option_name, given))
     if typed and all(read_option_name(each) in typed for each in command):
@@ -102,15 +98,7 @@ def is_own_folder(folder: Path) -> bool:
 
 @contextmanager
 def refuse_unreadable(*folders: Path, is_own: Callable[[Path], bool] = is_own_folder) -> Iterator[None]:
-    """Turn errors of reading into a sentence if a run is from elsewhere; in a run of ours they are defects.
-
-    Args:
-        folders: of the runs.
-        is_own: returns whether one of them was made here.
-
-    Raises:
-        UserError: one of the runs was made elsewhere, or moved since, and its content cannot be read.
-    """
+    """Turn errors of reading into a UserError if a run was made elsewhere; in a run of ours they are defects."""
     try:
         yield
     except _CONTENT as error:

@@ -1,8 +1,5 @@
 """Record of one sample: the row that the store holds and from which everything else is made.
 
-record = Record.from_dict(json.loads(line))
-row, details, line = build_row(record, number=1, finished_at="2026-11-22T08:00:00+00:00")
-
 The second half is the form on the disk: rows of the database, and lines of `records.jsonl`.
 """
 
@@ -201,9 +198,8 @@ PAID = (  # fields of `Usage` that a request is charged for
     *("lm_calls", "input_tokens", "cached_input_tokens", "output_tokens"),
     *("known_cost_usd", "unknown_cost_calls"),
 )
-
-
 _DETAILS = ("state", "trajectory")  # the last fields of a record
+Row = tuple[Any, ...]  # of the store: columns in the order of its table
 
 
 def _json(value: dict[str, object]) -> str:
@@ -217,9 +213,6 @@ def _json(value: dict[str, object]) -> str:
 def join_line(data: str, details: str) -> str:
     """Return the whole record as one line of JSON; nothing is parsed for it."""
     return f"{data[:-1]}, {details[1:]}"
-
-
-Row = tuple[Any, ...]  # of the store: columns in the order of its table
 
 
 def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, str]:
@@ -245,5 +238,4 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return the text that `escape` was given."""
     return str(json.loads(f'"{text}"'))

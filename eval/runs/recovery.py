@@ -25,11 +25,7 @@ def read_keys(folder: Path) -> set[_Key]:
 def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
     """Fill a new database, with empty tables, from the copies in the run's folder and with what only the old one has.
 
-    Returns:
-        Number of rows; None if nothing at all is left of the run.
-
-    Raises:
-        sqlite3.Error: the new one cannot be written.
+    Return the number of rows; None if nothing at all is left of the run.
     """
     target.execute("BEGIN")
     with suppress(OSError, *NO_JSON), (folder / FACTS).open("rb") as file:
@@ -56,7 +52,6 @@ def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Co
 
 
 def _copy_tables(damaged: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Copy what can be read of all tables but those of the rows, as far as the new database has it not."""
     for table in _OTHERS:
         with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
             for values in damaged.execute(f"SELECT * FROM {table}"):

@@ -121,11 +121,7 @@ class RunDatabase:
                 self._write_meta(HOLDER, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
 
     def _connect(self) -> None:
-        """Open the file as it is, and make its tables if it is new.
-
-        Raises:
-            DamagedError: it is gone, is empty although its folder has copies of what it held, or is no run's database.
-        """
+        """Open the file as it is, and make its tables if it is new."""
         has_copies = any((self.path.parent / name).is_file() for name in (FACTS, RECORDS))
         with self._access("opened"):
             if has_copies and not self.path.is_file():
@@ -145,12 +141,10 @@ class RunDatabase:
                 raise DamagedError(f"{self.path} is no database of a run: {error}") from error
             if version == 0 and has_copies:
                 raise DamagedError(f"{self.path} is empty")
+            if self.read_only and version == 0:
+                raise EmptyStoreError(f"{self.path} holds nothing yet; the run ended before it began, start a new one")
             if self.read_only:
                 database.execute("PRAGMA query_only = 1")
-                if version == 0:
-                    raise EmptyStoreError(
-                        f"{self.path} holds nothing yet; the run ended before it began, start a new one"
-                    )
                 return
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
@@ -168,11 +162,7 @@ class RunDatabase:
         return _connect_to(address)
 
     def _check(self) -> None:
-        """Check that all of the file can be read.
-
-        Raises:
-            DamagedError: it cannot.
-        """
+        """Check that all of the file can be read; DamagedError: it cannot."""
         self._is_checked = True
         (result,) = self._fetch("PRAGMA quick_check(1)")[0]
         if result == "ok" and (unreadable := self._fetch(_UNREADABLE)):
@@ -211,11 +201,7 @@ class RunDatabase:
         return sum(line.endswith(b"\n") for line in read_lines(self.path.parent))
 
     def _restore(self, reason: str) -> None:
-        """Go on with a new database that holds all that is left; the damaged one is kept under another name.
-
-        Raises:
-            StoreError: nothing is left, or the disk refuses the new one.
-        """
+        """Go on with a new database that holds all that is left; the damaged one is kept under another name."""
         from eval.runs.recovery import rebuild
 
         self.is_restored = self._is_checked = True
@@ -250,7 +236,7 @@ class RunDatabase:
 
     @contextmanager
     def _access(self, what: str) -> Iterator[None]:
-        """Serialise access, and raise errors of the disk and of SQLite as a StoreError with a sentence."""
+        """Serialise access, and raise errors of the disk and of SQLite as a StoreError."""
         try:
             with self._turns:
                 yield
@@ -320,8 +306,7 @@ class RunDatabase:
             for (value,) in self._fetch(query, key):
                 json.loads(value)
                 return str(value)
-        found = self._all(query, key)
-        return str(found[0][0]) if found else None
+        return next((str(value) for (value,) in self._all(query, key)), None)
 
     def _all(self, query: str, *values: SqlValue) -> list[Row]:
         self._check_once()
@@ -345,7 +330,7 @@ class RunDatabase:
         return self._database
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and release the lock. Closing twice is harmless."""
+        """Fold the write-ahead log into the file and release the lock."""
         with self._access("closed"):
             self._close()
 
@@ -389,9 +374,6 @@ def _set_aside(path: Path) -> None:
 
     The log goes first: SQLite would apply it to whatever has the database's name. A process that is killed in between
     leaves a database without log, which is made again in the same way.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     path.with_name(path.name + "-shm").unlink(missing_ok=True)
     for name in (path.name + "-wal", path.name):

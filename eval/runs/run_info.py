@@ -1,10 +1,5 @@
 """Everything known of a run before its first sample, and what its sessions add: typed, versioned, one JSON value each.
 
-    info = RunInfo(run_id="1f3a…", system="gaia", model="gpt-4o-mini", config={…})
-    store.write_info(info)
-    store.read_info().system            # "gaia"
-    store.read_state().wall_seconds     # 12.5
-
 Reports, comparisons, resuming and MLflow read these fields and nothing else of a run but its records. A tuning run is
 described in the same way; what its phases have found is in the store as well (`RunStore.read_result`).
 """
@@ -142,10 +137,6 @@ class RunInfo:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """
-        Raises:
-            ValueError: it was written by another version of this program, or by none.
-        """
         data = parse_versioned(text, cls)
         kinds = (("task", TaskInfo), ("sweep", SweepJob), ("tuning_use", TuningUse), ("tuning", TuningTask))
         for name, kind in kinds:
@@ -193,20 +184,12 @@ class RunState:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """
-        Raises:
-            ValueError: it was written by another version of this program.
-        """
         data = parse_versioned(text, cls)
         return cls(**{**data, "sessions": [SessionInfo(**each) for each in data["sessions"]]})
 
 
 def parse_versioned(text: str, kind: "type[DataclassInstance]") -> Config:
-    """Return the fields of a JSON object that holds a `kind` of this version.
-
-    Raises:
-        ValueError: it is no such object, or was written by another version of this program.
-    """
+    """Return the fields of a JSON object that holds a `kind` of this version; ValueError: it is no such object."""
     data = json.loads(text)
     if not isinstance(data, dict):
         raise ValueError(f"{kind.__name__} expected, not {type(data).__name__}")
@@ -228,11 +211,7 @@ def dump_config(config: Mapping[str, object]) -> str:
 def describe_task(
     samples: Iterable[Sample], scorer: object, revision: str | None, labels: Sequence[str] = ()
 ) -> TaskInfo:
-    """Return the digests of a task: all samples, and the scorer's configuration as the run's own has it.
-
-    Raises:
-        UserError: an attachment cannot be read.
-    """
+    """Return the digests of a task: all samples, and the scorer's configuration as the run's own has it."""
     kept = list(samples)
     try:
         files = {each.id: sha256 for each in kept if (sha256 := compute_file_digest(each)) is not None}
@@ -263,21 +242,19 @@ def find_tuning_use(
 
     `sets` has more than one if the run was resumed with others, `before` is the run as earlier sessions left it.
     """
-    sets = list(sets)
     edited = dict(before.tuning_use.edited) if before and before.tuning_use else {}
+    names, found = [], None
     for each in sets:
         if TUNED_ON_FILE in each.edited:
             edited[digest(each)] = each.name
         elif TUNED_ON_FILE in each.provenance.get("checksums", {}):
             edited.pop(digest(each), None)  # restored; of a copy without provenance nothing can be said
-    marks = {each.id: compute_fingerprint(each.question, files.get(each.id)) for each in questions}
-    names, found = [], None
-    for each in sets:
         if each.tuned_on is not None:
             names.append(each.name)
             found = each.tuned_on | found
     if found is None and not edited:
         return None
+    marks = {each.id: compute_fingerprint(each.question, files.get(each.id)) for each in questions}
     names, found = names or list(edited.values()), found or TunedOn(frozenset(), frozenset())
     learnt_from = [id for id, mark in marks.items() if mark in found.learnt_from]
     picked_by = [id for id, mark in marks.items() if mark in found.picked_by - found.learnt_from]

@@ -75,9 +75,6 @@ def check_files(path: Path) -> None:
     """Check that the database and the files that SQLite reads with it are ordinary files.
 
     A journal that names another file is refused: SQLite removes that file when it rolls the journal back.
-
-    Raises:
-        ForeignDatabaseError: one is not.
     """
     for name in (path.name, *(f"{path.name}{ending}" for ending in _SIDE_FILES)):
         try:
@@ -91,11 +88,7 @@ def check_files(path: Path) -> None:
 
 
 def check_schema(database: sqlite3.Connection, schema: str) -> None:
-    """Check that the database has exactly the tables of `schema`, and that no value is larger than a run's.
-
-    Raises:
-        ForeignDatabaseError: it has others, or views, triggers or virtual tables.
-    """
+    """Check that the database has exactly the tables of `schema`, and let no value be larger than a run's."""
     database.execute("PRAGMA trusted_schema = 0")
     database.execute("PRAGMA cell_size_check = 1")
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)

@@ -4,8 +4,6 @@ Everything else of a run (answer files, tables, MLflow) is made from it and can 
 number may read meanwhile. A row whose `write` has returned survives the death of the process and of the machine.
 
     with RunStore(folder / "run.db") as store:             # locked until closed
-        store.write_plan(samples)
-        store.write_info(RunInfo(run_id="1f3a…"))
         store.write(record)
         store.read_last_attempts()                                       # {("q1", 1): (1, None)}
     RunStore(folder / "run.db", read_only=True)            # also while another process writes
@@ -64,8 +62,7 @@ class RunStore(RunDatabase):
     ) -> None:
         """Open the store as `RunDatabase` does; to be read, also that of a tuning run's candidate.
 
-        Raises:
-            UserError: a candidate's answers are not to be read.
+        UserError: a candidate's answers are not to be read.
         """
         self.redact, folder = redact, path.parent
         if not (read_only and is_side(folder)):
@@ -82,14 +79,9 @@ class RunStore(RunDatabase):
             raise
 
     def write(self, record: Record, forget: bool = False) -> None:
-        """Add one row; it is on the disk when this returns.
+        """Add one row; it is on the disk when this returns. StoreError: the row exists already, or the disk refuses it.
 
-        Args:
-            record: of an answer.
-            forget: remove the replies and payments of the sample (`eval.runs.call_log`) with it.
-
-        Raises:
-            StoreError: the row exists already, or the disk refuses it.
+        `forget`: remove the replies and payments of the sample (`eval.runs.call_log`) with it.
         """
         with self._turns:
             with self._transaction():
@@ -103,8 +95,7 @@ class RunStore(RunDatabase):
     def records(self, without_trajectory: bool = False) -> Iterator[Record]:
         """Return all rows in the order they were written, a few in memory at a time, with those written meanwhile.
 
-        Args:
-            without_trajectory: leave `trajectory` and `state` empty: they are most of a record, and slow to read.
+        `without_trajectory` leaves `trajectory` and `state` empty: they are most of a record, and slow to read.
         """
         if without_trajectory:
             return (record for _, record in self.records_after(0))
@@ -112,12 +103,10 @@ class RunStore(RunDatabase):
 
     def records_after(self, row: int) -> Iterator[tuple[int, Record]]:
         """Yield number and record of each row after `row`, without trajectory and state: for a reader that follows."""
-        last_row = row
-        while page := self._all(
-            "SELECT row, data FROM records WHERE row > ? ORDER BY row LIMIT ?", last_row, _PAGE_ROWS
-        ):
-            for last_row, data in page:
-                yield last_row, self._parse(data)
+        query = f"SELECT row, data FROM records WHERE row > ? ORDER BY row LIMIT {_PAGE_ROWS}"
+        while page := self._all(query, row):
+            for row, data in page:
+                yield row, self._parse(data)
 
     def _parse(self, line: str) -> Record:
         try:
@@ -135,16 +124,14 @@ class RunStore(RunDatabase):
     def lines_after(self, row: int) -> Iterator[tuple[int, str]]:
         """Yield the same with the row's number, from the row after `row` on: for an exporter that follows the run."""
         query = "SELECT row, records.data, details.data FROM records JOIN details USING(row) WHERE row > ?"
-        last_row = row
-        while found := self._all(f"{query} ORDER BY row LIMIT 1", last_row):  # one at a time: it may have 20 MB
-            last_row, *parts = found[0]
-            yield last_row, join_line(*parts)
+        while found := self._all(f"{query} ORDER BY row LIMIT 1", row):  # one at a time: it may have 20 MB
+            row, *parts = found[0]
+            yield row, join_line(*parts)
 
     def final_records(self, variant: str = "") -> Iterator[Record]:
         """Yield the last attempt at each (sample, epoch), in the order of the plan; without trajectory and state.
 
-        Args:
-            variant: of a tuning run, the SHA-256 of the prompts whose answers are wanted.
+        `variant`: of a tuning run, the SHA-256 of the prompts whose answers are wanted.
         """
         finals = self._all(
             "SELECT row, max(attempt) FROM records LEFT JOIN questions ON id = sample_id WHERE variant = ? "
@@ -177,11 +164,7 @@ class RunStore(RunDatabase):
         return str(found[0][0]) if found else None
 
     def write_plan(self, questions: Iterable[Sample | PlannedQuestion], replace: bool = False) -> None:
-        """Write the samples that the run is to answer; `replace`: those of an earlier plan (run.allow_config_change).
-
-        Raises:
-            StoreError: it has been planned already, an id occurs twice, or the disk refuses it.
-        """
+        """Write the samples that the run is to answer; `replace`: in place of others (run.allow_config_change)."""
         planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
         rows = [(escape(each.id), json.dumps(to_jsonable(asdict(each)))) for each in planned]
         with self._write_facts():
@@ -189,8 +172,7 @@ class RunStore(RunDatabase):
                 self._execute("DELETE FROM questions")
             if self._execute("SELECT 1 FROM questions LIMIT 1").fetchone():
                 raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")
-            for row in rows:
-                self._execute("INSERT INTO questions(id, data) VALUES(?, ?)", *row)
+            self._get_connection().executemany("INSERT INTO questions(id, data) VALUES(?, ?)", rows)
 
     def read_plan(self) -> list[PlannedQuestion]:
         """Return the samples of the run in the dataset's order; each is to be answered `RunInfo.epochs` times."""
@@ -204,11 +186,7 @@ class RunStore(RunDatabase):
         return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
 
     def read_info(self) -> RunInfo:
-        """Return what is known of the run; an empty RunInfo if it never began.
-
-        Raises:
-            StoreError: another version of this program wrote it, or the store cannot be read.
-        """
+        """Return what is known of the run; an empty RunInfo if it never began."""
         return self._read_json(INFO, RunInfo)
 
     def write_info(self, info: RunInfo) -> None:
@@ -216,11 +194,7 @@ class RunStore(RunDatabase):
             self._write_meta(INFO, info.to_json())
 
     def read_state(self) -> RunState:
-        """Return the course of the run so far.
-
-        Raises:
-            StoreError: another version of this program wrote it, or the store cannot be read.
-        """
+        """Return the course of the run so far."""
         return self._read_json(STATE, RunState)
 
     def write_state(self, state: RunState) -> None:
@@ -256,10 +230,7 @@ class RunStore(RunDatabase):
         return {key.removeprefix(begin): json.loads(value) for key, value in rows}
 
     def write_results(self, results: Mapping[str, object]) -> None:
-        """Write what a phase has found, without secrets, all of it or nothing, in place of earlier values.
-
-        None: nothing yet.
-        """
+        """Write what a phase has found, without secrets, all of it or nothing, in place of earlier values."""
         with self._write_facts():
             for name, content in results.items():
                 found = redact_value(to_jsonable(content), self.redact)
@@ -293,22 +264,17 @@ def check_free(folder: Path) -> None:
     Raises:
         UserError: there is a run, which cannot be mixed with another, or something else, which may be overwritten.
     """
-    database = folder / DATABASE
-    if not database.exists() and not (folder / FACTS).exists():
-        check_empty(folder)
+    database, info, has_begun = folder / DATABASE, RunInfo(), False
+    if is_there := database.exists() or (folder / FACTS).exists():
+        try:
+            with RunStore(database, read_only=True) as store:
+                info = store.read_info()
+                has_begun = info.has_begun or bool(store.read_last_attempts())
+        except StoreError as error:  # an empty one is such as on a disk that was full from the beginning
+            has_begun = not isinstance(error, EmptyStoreError)
+    if not has_begun:
+        check_empty(folder, leftovers=is_there)
         return
-    info = RunInfo()
-    try:
-        with RunStore(database, read_only=True) as store:
-            info = store.read_info()
-            if not info.has_begun and not store.read_last_attempts():
-                check_empty(folder, leftovers=True)
-                return
-    except EmptyStoreError:  # such as on a disk that was full from the beginning
-        check_empty(folder, leftovers=True)
-        return
-    except StoreError:
-        pass
     if info.rescored_from:
         raise UserError(f"run.dir={folder} already holds a run, one that was scored again; name a new folder.")
     raise UserError(f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder.")
@@ -316,11 +282,7 @@ def check_free(folder: Path) -> None:
 
 @contextmanager
 def open_run(folder: Path) -> Iterator[RunStore]:
-    """Open the store of a run to be read.
-
-    Raises:
-        UserError: it cannot be opened, or not be read inside of the block.
-    """
+    """Open the store of a run to be read; UserError: it cannot be opened, or not be read inside of the block."""
     try:
         with RunStore(folder / DATABASE, read_only=True) as store:
             yield store
@@ -329,10 +291,6 @@ def open_run(folder: Path) -> Iterator[RunStore]:
 
 
 def read_run_info(folder: Path) -> RunInfo:
-    """Return what is known of the run in a folder; an empty RunInfo if it never began.
-
-    Raises:
-        UserError: the run's store cannot be read.
-    """
+    """Return what is known of the run in a folder, as `open_run` reads it; an empty RunInfo if it never began."""
     with open_run(folder) as store:
         return store.read_info()
