@@ -1,13 +1,10 @@
 """Logs of a run: JSON lines in `logs/`.
 
-They say what a session is made of, when each answer begins and ends, what happens in between, and the memory it takes.
-
-    with RunLogs(folder, redact=config.secrets(), settings=config.log) as logs:
-        logs.entry_point.info("run started", questions=66)
-        log_parts(logs.entry_point, info.system, info.config, prompts, program)
-        answers = AnswerLog(logs, stop.stop_now)
-        listen = answers.begin(thread_id, sample_key)      # of the sample's trace
-        answers.finish(record)
+with RunLogs(folder, config.secrets(), config.log) as logs:
+    logs.entry_point.info("run started", questions=66)
+    answers = AnswerLog(logs, stop.stop_now)
+    listen = answers.begin(thread_id, sample_key)      # of the sample's trace
+    answers.finish(record)
 """
 
 import json
@@ -38,8 +35,6 @@ DIGEST_CHARS = 12  # of the prompts of a trial, in its lines
 
 
 class LogSink(Protocol):
-    """Destination of a log's lines."""
-
     def write(self, text: str) -> None: ...
 
     def close(self) -> None: ...
@@ -56,18 +51,13 @@ class LogFile:
         self._is_closed = False
 
     def write(self, text: str) -> None:
-        """Add lines; nothing once the file is closed, since a cancelled answer may end a little later.
-
-        Raises:
-            OSError: the disk refuses them.
-        """
+        """Add lines; nothing once the file is closed, since a cancelled answer may end a little later."""
         rest = text.encode()
         with self._lock:
             while rest and not self._is_closed:
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def close(self) -> None:
-        """Close the file. Closing twice is harmless."""
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -91,7 +81,7 @@ class Log:
     ) -> None:
         self.sink, self._shows = sink, settings.terminal
         self._fields = {"component": component, "run_id": run_id, "correlation_id": run_id}
-        self._redact_text = build_redactor(tuple(sort_secrets([*secrets])))
+        self._redact = build_redactor(tuple(sort_secrets([*secrets])))
         self._least = _LEVELS[settings.level.lower()]
 
     def debug(self, event: str, **fields: object) -> None:
@@ -125,26 +115,15 @@ class Log:
         self.sink.close()
 
     def _shorten(self, name: str, value: object) -> object:
+        """Replace secrets, then cut: half a secret would no longer be found."""
         if type(value) in _AS_THEY_ARE:
             return value
         if isinstance(value, BaseException):
             value = format_stack(value)
-        value = self._redact(value if isinstance(value, str) else to_jsonable(value))
         if isinstance(value, str):
-            return _cut(value, _MAX_STACK_CHARS if name in _STACKS else MAX_FIELD_CHARS)
-        if isinstance(value, dict | list) and len(text := json.dumps(value)) > MAX_FIELD_CHARS:
-            return _cut(text, MAX_FIELD_CHARS)
-        return value
-
-    def _redact(self, value: object) -> object:
-        """Replace secrets, before anything is cut: half a secret would no longer be found."""
-        if isinstance(value, dict):
-            return {self._redact(key): self._redact(element) for key, element in value.items()}
-        if isinstance(value, list):
-            return [self._redact(element) for element in value]
-        if isinstance(value, str):
-            return self._redact_text(value)
-        return value
+            return _cut(self._redact(value), _MAX_STACK_CHARS if name in _STACKS else MAX_FIELD_CHARS)
+        text = self._redact(json.dumps(to_jsonable(value)))
+        return _cut(text, MAX_FIELD_CHARS) if len(text) > MAX_FIELD_CHARS else json.loads(text)
 
 
 def _cut(text: str, max_chars: int) -> str:
@@ -167,11 +146,7 @@ class RunLogs:
         settings: LogSettings | None = None,
         open_sink: Callable[[Path], LogSink] = LogFile,
     ) -> None:
-        """Open the files of the run's folder; `secrets` are written as `***` wherever they occur in a line.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """Open the files of the run's folder; `secrets` are written as `***` wherever they occur in a line."""
         logs = folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         self._logs = {
@@ -195,17 +170,14 @@ class RunLogs:
         """Add lines that a worker has made to one of the logs."""
         self._logs[name].sink.write(text)
 
-    def close(self) -> None:
-        for log in self._logs.values():
-            log.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception):
             self.entry_point.error("application failed", error=str(error), exception=error)
-        self.close()
+        for log in self._logs.values():
+            log.close()
 
 
 @dataclass(frozen=True)
@@ -223,12 +195,10 @@ class AnswerLog:
             self.stop(f"the run's logs cannot be written ({error}): check that the disk has room")
 
     def note(self, event: str, **fields: object) -> None:
-        """Log an event of the session."""
         with self._stop_at_error():
             self.logs.entry_point.info(event, **fields)
 
     def write(self, name: str, text: str) -> None:
-        """Add lines that a worker has made to one of the logs."""
         with self._stop_at_error():
             self.logs.write(name, text)
 
@@ -246,22 +216,15 @@ class AnswerLog:
 
     def finish(self, record: Record, **labels: str) -> None:
         """Log the end of an answer, with everything that explains an error."""
-        failure: dict[str, object] = {}
+        names = _name_sample(record.sample_id, record.epoch, record.attempt)
+        fields: dict[str, object] = {"correlation_id": record.thread_id, **names, **labels}
+        fields |= {"seconds": round(record.wall_seconds, 3), "error": record.error}
         if record.error is not None:
             details = asdict(record.error_details) if record.error_details else {}
-            failure = {f"error_{name}" if name == "type" else name: value for name, value in details.items() if value}
-            failure |= {"error_class": record.error_class, "error_component": record.error_component}
-        entry_point = self.logs.entry_point
+            fields |= {f"error_{name}" if name == "type" else name: value for name, value in details.items() if value}
+            fields |= {"error_class": record.error_class, "error_component": record.error_component}
         with self._stop_at_error():
-            (entry_point.error if failure else entry_point.info)(
-                "question finished",
-                correlation_id=record.thread_id,
-                **_name_sample(record.sample_id, record.epoch, record.attempt),
-                **labels,
-                seconds=round(record.wall_seconds, 3),
-                error=record.error,
-                **failure,
-            )
+            self.logs.entry_point.write("info" if record.error is None else "error", "question finished", fields)
 
 
 def _name_sample(sample_id: str, epoch: int, attempt: int) -> dict[str, str | int]:
@@ -269,7 +232,7 @@ def _name_sample(sample_id: str, epoch: int, attempt: int) -> dict[str, str | in
 
 
 def log_parts(log: Log, system: str, config: Mapping[str, Any], prompts: PromptSet | None, program: Program) -> None:
-    """Log what a session is made of; each part of its configuration, without secrets, is a line of level `debug`."""
+    """Log what a session is made of; its configuration has no secrets."""
     parts = {name: value for name, value in config.items() if isinstance(value, Mapping)}
     chosen = {name: part["name"] for name, part in parts.items() if isinstance(part.get("name"), str)}
     log.info("application started")
