@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 from dotenv import load_dotenv
 from omegaconf import OmegaConf
@@ -41,7 +42,7 @@ EXPORTER_SECONDS = 60.0  # for an exporter to send its last batch and end
 
 
 def run_sync(kind: ExportKind, arguments: list[str], usage: str) -> int:
-    """Run the command `sync.py RUN [tracking=…]`; return the exit code."""
+    """Run the command; return the exit code."""
     name, overrides = _read_arguments(kind, arguments, usage)
     load_dotenv(PROJECT_ROOT / ".env")
     try:
@@ -56,8 +57,8 @@ def _read_arguments(kind: ExportKind, arguments: list[str], usage: str) -> tuple
     """Return the name of a run, and the options of tracking."""
     description = f"Send to MLflow what is missing there of {kind.noun}, and count what is there."
     parser = UserErrorParser(usage=usage, description=description)
-    place = f"outputs/{kind.outputs}"
-    parser.add_argument("words", nargs="*", metavar="RUN", help=f"latest, a name under {place}, or a run's folder")
+    listed = f"latest, a name under outputs/{kind.outputs}, or a run's folder"
+    parser.add_argument("words", nargs="*", metavar="RUN", help=listed)
     words = parser.parse_args(arguments).words
     overrides = [word for word in words if "=" in word]
     if other := next((name for name in map(read_option_name, overrides) if not name.startswith("tracking")), None):
@@ -71,9 +72,7 @@ def _read_arguments(kind: ExportKind, arguments: list[str], usage: str) -> tuple
 def send_labels(folders: Sequence[Path], gold: Path) -> None:
     """Send the labels on runs that are in MLflow, as feedback; a failure is a warning with the command that repeats it.
 
-    Args:
-        folders: of runs that were scored again by the labels.
-        gold: folder of the labels, or a file of it; runs of another one are left out.
+    `gold`: folder of the labels, or a file of it; runs of another one are left out.
     """
     load_dotenv(PROJECT_ROOT / ".env")
     place = (gold if gold.is_dir() else gold.parent).resolve()
@@ -111,31 +110,22 @@ def sync_run(kind: ExportKind, folder: Path, overrides: Sequence[str]) -> int:
 
 
 def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
-    """Return the run's own tracking settings, changed by the overrides.
-
-    Raises:
-        UserError: it says nothing of MLflow, or was made elsewhere: its address may be anybody's.
-    """
+    """Return the run's own tracking settings, changed by the overrides."""
     if any(override.startswith("tracking=") for override in overrides):
-        chosen = compose_config(overrides).tracking
-    elif is_side(folder):
-        raise UserError(
-            f"{folder.name} is a side of a tuning run's sealed test and does not say where it belongs; give "
-            "tracking=local, or tracking=server."
-        )
-    elif not is_own_folder(folder):
-        raise UserError(
-            f"{folder.name} was made elsewhere, or moved since, so the address in it is not used; give "
-            "tracking=local, or tracking=server."
-        )
-    else:
-        if not (own := read_run_info(folder).part("tracking")):
-            raise UserError(f"{folder.name} does not say where it belongs; give tracking=local, or tracking=server.")
-        if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
-            return NoTracking()
-        chosen = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist(list(overrides))).tracking
-    settings: Tracking | NoTracking = build_part(chosen, "tracking")
-    return settings
+        return cast(Tracking | NoTracking, build_part(compose_config(overrides).tracking, "tracking"))
+    why, own = "", dict[str, object]()
+    if is_side(folder):
+        why = "is a side of a tuning run's sealed test and does not say where it belongs"
+    elif not is_own_folder(folder):  # its address may be anybody's
+        why = "was made elsewhere, or moved since, so the address in it is not used"
+    elif not (own := read_run_info(folder).part("tracking")):
+        why = "does not say where it belongs"
+    if why:
+        raise UserError(f"{folder.name} {why}; give tracking=local, or tracking=server.")
+    if str(own.get("_target_")).endswith(f".{NoTracking.__name__}"):
+        return NoTracking()
+    changed = OmegaConf.merge({"tracking": own}, OmegaConf.from_dotlist([*overrides])).tracking
+    return cast(Tracking, build_part(changed, "tracking"))
 
 
 def _read_secrets(kind: ExportKind, folder: Path) -> Sequence[str]:
@@ -150,11 +140,7 @@ def _read_secrets(kind: ExportKind, folder: Path) -> Sequence[str]:
 
 @contextmanager
 def _lock_run(folder: Path) -> Iterator[None]:
-    """Keep other processes from sending the run meanwhile.
-
-    Raises:
-        UserError: the run goes on, another process is sending it, or its folder cannot be written.
-    """
+    """Keep other processes from sending the run meanwhile."""
     if is_in_use(folder / DATABASE):
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
     lock = RunLock(folder / STATE)
