@@ -1,12 +1,10 @@
 """The one way to print a line, and texts from models and datasets made harmless: no character controls a terminal.
 
-    print_line("stopped: the server said \\x1b[2J", error=True)     # stopped: the server said \\u001b[2J
-    shorten_line("a\\n b\\x1b[31m", 60)                              # "a b\\u001b[31m"
-
 Tables and colours are printed by `eval.execution.console.Console`, which cleans what it prints by the same rule. The
 linter refuses every other way.
 """
 
+import functools
 import re
 import sys
 
@@ -21,14 +19,10 @@ def print_line(text: str = "", error: bool = False) -> None:
     print(escape_controls(lines), file=sys.stderr if error else sys.stdout, flush=True)
 
 
-_WARNINGS: set[str] = set()
-
-
+@functools.cache
 def print_warning(text: str) -> None:
     """Print a warning on standard error, the same one only once."""
-    if text not in _WARNINGS:
-        _WARNINGS.add(text)
-        print_line(f"warning: {text}", error=True)
+    print_line(f"warning: {text}", error=True)
 
 
 def escape_controls(text: str) -> str:

@@ -14,10 +14,9 @@ _MAX_DEPTH = 40  # of containers
 
 
 def replace_surrogates(value: T) -> T:
-    """Return a copy of the value with every string in it encodable, through dictionaries, lists and tuples.
+    """Return a copy of the value in which `?` replaces half surrogate pairs, as a truncated escape leaves them.
 
-    Half of a surrogate pair, as a truncated escape leaves it, is replaced by `?`. No provider, database or file takes
-    such text; DSPy refuses a whole request for one such character.
+    No provider, database or file takes such text; DSPy refuses a whole request for one such character.
     """
     replaced: object = value
     if isinstance(value, str):
@@ -46,21 +45,17 @@ def is_web_address(url: str) -> bool:
     """Return whether it is a web address with a host and without a user, a query or a fragment."""
     try:
         parts = urlsplit(url)
-        return (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-            and not (parts.username or parts.password or parts.query or parts.fragment)
-        )
+        is_host = bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+    is_more = parts.username or parts.password or parts.query or parts.fragment
+    return parts.scheme in ("http", "https") and is_host and not is_more
 
 
 def to_jsonable(value: object, depth: int = 0) -> Any:
-    """Return the value as what JSON can hold, whatever a system left in its state; never raises for its type.
+    """Return the value as what JSON can hold: models as objects, sets as sorted lists, the rest as `repr`.
 
-    Pydantic models and dataclasses become objects, sets become sorted lists, paths their bare name (an absolute path
-    would put this machine into the record), dates and times ISO 8601, and what remains its `repr`.
+    Of a path only the name is kept: an absolute one would put this machine into the record.
     """
     if value is None or isinstance(value, bool | int | str):
         return value

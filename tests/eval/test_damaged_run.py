@@ -43,7 +43,7 @@ def test_a_damaged_row_is_reported_and_asked_again_and_nothing_else_is(
     err = capsys.readouterr().err
     assert "made again from records.jsonl with 5 answers; run.resume asks again what is missing" in err
     assert "Traceback" not in err
-    terminal._WARNINGS.clear()  # each is printed once by a process, and this one is two commands
+    terminal.print_warning.cache_clear()  # each is printed once by a process, and this one is two commands
     resumed = eval_command(f"run.resume={whole.folder}")
     assert resumed.code == whole.code
     assert "with 5 answers" in resumed.err and "run.db.damaged" in resumed.err
@@ -60,9 +60,8 @@ def test_a_lost_database_is_reported_and_the_run_compared_reported_and_resumed_a
     lost, copy = whole.folder, tmp_path / "copy"
     shutil.copytree(lost, copy)
     (lost / "run.db").unlink()
-    printed = terminal._WARNINGS  # each is printed once by a process, and this one is two commands
     for command in (lambda: report([str(lost)]), lambda: compare([str(copy), str(lost)])):
-        printed.clear()
+        terminal.print_warning.cache_clear()  # each is printed once by a process, and this one is two commands
         run_cli(command)
         err = capsys.readouterr().err
         assert "run.db is gone: made again from records.jsonl with 6 answers" in err

@@ -1,9 +1,4 @@
-"""Files that their owner alone may read, written in one step.
-
-with write_atomically(folder / "summary.json") as file:
-    file.write(text)
-find_state_folder()       # ~/.local/state/mas-harness
-"""
+"""Files that their owner alone may read, written in one step, and the folder for those of all runs."""
 
 import os
 from collections.abc import Iterator

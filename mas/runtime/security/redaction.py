@@ -9,7 +9,7 @@ import base64
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -41,30 +41,19 @@ def build_redactor(secrets: tuple[str, ...]) -> Redact:
 @functools.lru_cache(maxsize=64)
 def encode_secret(secret: str) -> dict[str, str]:
     """Return the forms of a secret that differ, by name; the secret itself is the first."""
-    found: dict[str, str] = {}
-    for name, form in _encode(secret):
-        if form not in found.values() and (len(form) >= _MIN_CHARS or not found) and form:
-            found[name] = form
-    return found
-
-
-def _encode(secret: str) -> Iterator[tuple[str, str]]:
-    yield "plain", secret
+    forms, data = {"plain": secret}, secret.encode("utf-8", "surrogatepass")
     for name, ascii_only in (("json", True), ("json_unicode", False)):
-        escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-        yield name, escaped
-        yield f"{name}_slashes", escaped.replace("/", "\\/")
-        yield f"{name}_twice", json.dumps(escaped)[1:-1]
-    data = secret.encode("utf-8", "surrogatepass")
+        escaped = forms[name] = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        forms |= {f"{name}_slashes": escaped.replace("/", "\\/"), f"{name}_twice": json.dumps(escaped)[1:-1]}
     quoted = {"percent": quote(data, safe=""), "percent_path": quote(data), "percent_form": quote_plus(data)}
     quoted["percent_all"] = "".join(f"%{byte:02X}" for byte in data)
     for name, form in quoted.items():
-        yield name, form
-        yield f"{name}_lower", re.sub("%..", lambda found: found[0].lower(), form)
+        forms |= {name: form, f"{name}_lower": re.sub("%..", lambda found: found[0].lower(), form)}
     for offset in range(3):
         core = _encode_base64(data, offset)
-        yield f"base64_{offset}", core
-        yield f"base64_url_{offset}", core.replace("+", "-").replace("/", "_")
+        forms |= {f"base64_{offset}": core, f"base64_url_{offset}": core.replace("+", "-").replace("/", "_")}
+    names = {form: name for name, form in reversed(forms.items()) if len(form) >= _MIN_CHARS or form == secret}
+    return {name: form for name, form in forms.items() if form and names.get(form) == name}
 
 
 def _encode_base64(data: bytes, offset: int) -> str:
@@ -73,7 +62,7 @@ def _encode_base64(data: bytes, offset: int) -> str:
     return digits[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
 
 
-def sort_secrets(secrets: Sequence[str]) -> list[str]:
+def sort_secrets(secrets: Iterable[str]) -> list[str]:
     """Return the secrets without empty and equal ones, longest first."""
     return sorted(filter(None, set(secrets)), key=len, reverse=True)
 
