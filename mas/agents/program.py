@@ -16,7 +16,7 @@ import dspy
 
 from mas.agents.spec import AgentSpec, Toolboxes
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.trace import current_thread_id, current_trace
+from mas.runtime.trace import current_trace
 from mas.tools.attachments import use_attachments
 
 State = Mapping[str, object]  # final state of a question; goes into its record
@@ -52,8 +52,9 @@ class AgentProgram(dspy.Module):
         """
         path = Path(file) if file else None
         with use_attachments([path] if path else []):
-            state = await self.answer_inputs(question, path, current_thread_id() or uuid.uuid4().hex, inputs or {})
-        answer, trace = state["final_answer"], current_trace()
+            trace = current_trace()
+            state = await self.answer_inputs(question, path, trace.thread_id or uuid.uuid4().hex, inputs or {})
+        answer = state["final_answer"]
         trace.state, trace.answer = dict(state), str(answer)
         return dspy.Prediction(final_answer=answer, final_reasoning_trace=state["final_reasoning_trace"], state=state)
 

@@ -68,24 +68,24 @@ class Trace:
         return time.monotonic() - self._started
 
     def is_within(self, span: Span, kind: Kind) -> bool:
-        while span.kind != kind and span.parent is not None:
-            span = self.spans[span.parent]
-        return span.kind == kind
+        return self._find_span(span, kind) is not None
 
     def find_agent(self, span: Span | None) -> str | None:
         """Return the agent that the span belongs to; None: it is outside of the agents' work."""
-        while span is not None and span.kind != "agent":
+        agent = self._find_span(span, "agent")
+        return agent.name if agent else None
+
+    def _find_span(self, span: Span | None, kind: Kind) -> Span | None:
+        """Return the span itself or the nearest one above it that is of the kind."""
+        while span is not None and span.kind != kind:
             span = None if span.parent is None else self.spans[span.parent]
-        return span.name if span else None
+        return span
 
     def log(self, level: Level, event: str, span: Span | None, /, **fields: object) -> None:
         """Pass an event on to the listener, with the step and the agent that it belongs to."""
         if self._listener:
-            place = {
-                "component": span and span.kind != "question" and span.name,
-                "agent": self.find_agent(span),
-                "step": self.step,
-            }
+            component = span and span.kind != "question" and span.name
+            place = {"component": component, "agent": self.find_agent(span), "step": self.step}
             self._listener(level, event, {name: value for name, value in place.items() if value} | fields)
 
     def observe(self, span: Span) -> None:
@@ -100,12 +100,22 @@ _span: ContextVar[Span | None] = ContextVar("span", default=None)
 @contextmanager
 def record_trace(trace: Trace) -> Iterator[Trace]:
     """Record every span opened in this context, and in tasks started from it, in `trace`."""
-    trace_token, span_token = _trace.set(trace), _span.set(None)
+    token = _trace.set(trace)
     try:
-        yield trace
+        with use_span(None):
+            yield trace
     finally:
-        _trace.reset(trace_token)
-        _span.reset(span_token)
+        _trace.reset(token)
+
+
+@contextmanager
+def use_span(parent: Span | None) -> Iterator[None]:
+    """Put the spans opened inside the block below `parent`, also if it has ended."""
+    token = _span.set(parent)
+    try:
+        yield
+    finally:
+        _span.reset(token)
 
 
 @contextmanager
@@ -128,29 +138,19 @@ def span(kind: Kind, name: str, inputs: Mapping[str, object] | None = None, **at
         trace.spans.append(current)
         trace.log("info", f"{kind} started", current, **({"arguments": current.inputs} if kind == "tool" else {}))
         trace.observe(current)
-    token, failure = _span.set(current), None
+    failure = None
     try:
-        yield current
+        with use_span(current):
+            yield current
     except BaseException as error:
         current.error, failure = f"{type(error).__name__}: {error}", error
         raise
     finally:
-        _span.reset(token)
         if trace:
             current.end_seconds = trace.seconds
             _log_end(trace, current, failure)
             trace.observe(current)
         failure = None  # it holds this frame, which holds it
-
-
-@contextmanager
-def use_span(parent: Span) -> Iterator[None]:
-    """Put the spans opened inside the block below `parent`, also if it has ended."""
-    token = _span.set(parent)
-    try:
-        yield
-    finally:
-        _span.reset(token)
 
 
 def _log_end(trace: Trace, ended: Span, failure: BaseException | None) -> None:
@@ -166,12 +166,6 @@ def _log_end(trace: Trace, ended: Span, failure: BaseException | None) -> None:
         vars(failure)[_LOGGED] = True
         fields["stack"] = format_stack(failure)
     trace.log("error", f"{ended.kind} failed", ended, **fields)
-
-
-def current_thread_id() -> str | None:
-    """Return the correlation id of the sample being recorded, if one is."""
-    trace = _trace.get()
-    return trace.thread_id if trace else None
 
 
 def current_trace() -> Trace:

@@ -30,10 +30,10 @@ def program(folder: Path, source: str, name: str = "answer", model: Any = None, 
 
 def test_a_function_runs_in_a_thread_of_its_own_context(tmp_path: Path) -> None:
     source = (
-        "import threading\nfrom mas.runtime.trace import current_thread_id, span\n"
+        "import threading\nfrom mas.runtime.trace import current_trace, span\n"
         "def answer(question, file):\n"
         "    with span('tool', 'lookup'):\n"
-        "        return {'answer': threading.current_thread().name, 'reasoning': current_thread_id(), 'n': 1}\n"
+        "        return {'answer': threading.current_thread().name, 'reasoning': current_trace().thread_id, 'n': 1}\n"
     )
     agent = program(tmp_path, source)
     with record_trace(Trace("thread-1")) as trace:
