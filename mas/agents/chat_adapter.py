@@ -5,7 +5,7 @@ Here an example with a history is rendered as the real conversation is; each of 
 `mas.prompt_sets.EXAMPLE`. Other examples are DSPy's own, but one without an attachment is not labelled incomplete.
 
 A reply that cannot be read is asked for once more, as JSON; the server is given the schema of the fields unless it is
-known to refuse one (`model.output`). A picture or sound is put next to the name of its file where the conversation
+known to refuse one. A picture or sound is put next to the name of its file where the conversation
 first names it, never in an example.
 
     with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)): …
@@ -15,15 +15,13 @@ first names it, never in an example.
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import dspy
 import pydantic
 from dspy.utils.exceptions import AdapterParseError, LMInvalidRequestError, LMUnsupportedFeatureError
 
-from mas.llm import CHAT, JSON_SCHEMA
 from mas.prompt_sets import EXAMPLE
 from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
 from mas.runtime.trace import NEARLY_RIGHT, SCHEMA_REFUSED, event
@@ -107,8 +105,6 @@ class _Formatting:
 class ChatAdapter(_Formatting, dspy.ChatAdapter):
     """Adapter of all our programs. Its system message is DSPy's, character for character."""
 
-    takes_schema: ClassVar[bool] = True
-
     def __init__(
         self,
         *,
@@ -119,21 +115,6 @@ class ChatAdapter(_Formatting, dspy.ChatAdapter):
         super().__init__(use_native_function_calling=use_native_function_calling)
         self.files, self.plain_demos = files or {}, plain_demos
 
-    def __call__(self, lm: dspy.BaseLM, *args: object, **kwargs: object) -> Any:
-        if self._asks_by_schema(lm):
-            with suppress(AdapterParseError):  # of a server that ignores the schema; it is asked again below
-                return self._make_json_adapter_fallback()(lm, *args, **kwargs)
-        return super().__call__(lm, *args, **kwargs)
-
-    async def acall(self, lm: dspy.BaseLM, *args: object, **kwargs: object) -> Any:
-        if self._asks_by_schema(lm):
-            with suppress(AdapterParseError):
-                return await self._make_json_adapter_fallback().acall(lm, *args, **kwargs)
-        return await super().acall(lm, *args, **kwargs)
-
-    def _asks_by_schema(self, lm: dspy.BaseLM) -> bool:
-        return self.takes_schema and _output_of(lm) == JSON_SCHEMA
-
     def format_system_message(self, signature: Signature) -> str:
         return _format_system_message(signature)  # type: ignore[arg-type]
 
@@ -142,7 +123,7 @@ class ChatAdapter(_Formatting, dspy.ChatAdapter):
 
 
 class JSONAdapter(_Formatting, dspy.JSONAdapter):
-    """Adapter that asks for JSON: after a reply that could not be read, or always (`model.output=json_schema`)."""
+    """Adapter that asks for JSON: after a reply that could not be read."""
 
     def __init__(self, first: ChatAdapter) -> None:
         super().__init__(use_native_function_calling=first.use_native_function_calling)
@@ -153,24 +134,20 @@ class JSONAdapter(_Formatting, dspy.JSONAdapter):
             super()._prepare_response_format(lm, lm_kwargs, signature)
 
     def __call__(self, lm: dspy.BaseLM, lm_kwargs: Options, *args: object, **kwargs: object) -> Any:
-        output = _output_of(lm)
+        had_schema = getattr(lm, "takes_schema", False)
         try:
             return super().__call__(lm, dict(lm_kwargs), *args, **kwargs)
         except _REFUSALS as error:
-            _give_up_schema(lm, output, error)
+            _give_up_schema(lm, had_schema, error)
         return super().__call__(lm, lm_kwargs, *args, **kwargs)
 
     async def acall(self, lm: dspy.BaseLM, lm_kwargs: Options, *args: object, **kwargs: object) -> Any:
-        output = _output_of(lm)
+        had_schema = getattr(lm, "takes_schema", False)
         try:
             return await super().acall(lm, dict(lm_kwargs), *args, **kwargs)
         except _REFUSALS as error:
-            _give_up_schema(lm, output, error)
+            _give_up_schema(lm, had_schema, error)
         return await super().acall(lm, lm_kwargs, *args, **kwargs)
-
-
-def _output_of(lm: dspy.BaseLM) -> str:
-    return getattr(lm, "output", CHAT)
 
 
 @functools.lru_cache(_MAX_SIGNATURES)
@@ -193,11 +170,13 @@ def _is_open(schema: object) -> bool:
     return (is_object and not named) or any(map(_is_open, schema.values()))
 
 
-def _give_up_schema(lm: dspy.BaseLM, output: str, error: LMInvalidRequestError | LMUnsupportedFeatureError) -> None:
+def _give_up_schema(
+    lm: dspy.BaseLM, had_schema: bool, error: LMInvalidRequestError | LMUnsupportedFeatureError
+) -> None:
     """Let the LM send no schema any more, if the request had one and the error is about it; else raise the error."""
-    if output == CHAT or not any(word in error.message.lower() for word in ("response_format", "schema", "grammar")):
+    if not had_schema or not any(word in error.message.lower() for word in ("response_format", "schema", "grammar")):
         raise error
-    lm.output = CHAT
+    lm.takes_schema = False
     event(SCHEMA_REFUSED, reason=error.message)
 
 

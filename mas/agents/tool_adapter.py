@@ -51,8 +51,6 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 class ToolAdapter(ChatAdapter):
     """Adapter of one request to an agent with tools; its signature has the fields `tools` and `tool_calls`."""
 
-    takes_schema = False  # Qwen2.5-Coder 1.5B called the right tool in 9 of 12 requests with a schema, in 12 without
-
     def __init__(
         self, tools: Tools, *, native: bool, files: Mapping[str, Parts] | None = None, unreadable: str = ""
     ) -> None:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-AUTO, CHAT, JSON_SCHEMA = OUTPUTS = ("auto", "chat", "json_schema")  # form of a reply: `model.output`
+AUTO = "auto"
 # DSPy's own rule (`dspy.clients.lm._is_openai_reasoning_model`), so that mistakes are reported before DSPy is loaded.
 _REASONING_NAMES = re.compile(
     r"(?:o[1345](?:-(?:mini|nano|pro))?(?:-\d{4}-\d{2}-\d{2})?|gpt-5(?:\.\d+)*(?!-chat)(?:-.*)?)"
@@ -15,7 +15,6 @@ _REASONING_NAMES = re.compile(
 class CallSettings:
     """Settings of a profile that all calls of its LMs share."""
 
-    output: str = AUTO  # form of a reply: chat | json_schema | auto: by a schema when it is asked for again
     takes_images: bool = False  # attachments go to agents with tools; false: a request with an image is never sent
     takes_audio: bool = False
     context_tokens: int | None = None  # context length: prompt and reply together; null: unknown

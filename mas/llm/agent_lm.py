@@ -16,7 +16,6 @@ from dspy.utils.exceptions import (
     LMUnexpectedError,
 )
 
-from mas.llm import CHAT
 from mas.llm.engine import AgentEngine, CallPolicy, Engine
 from mas.runtime.event_loop import may_block, model_call, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
@@ -32,7 +31,6 @@ _REMEDIES = (  # word in the refusal of a request → option; the first one coun
     ("audio", "model.takes_audio=false"),
     ("tool", "model.native_tools=false"),
     ("function", "model.native_tools=false"),
-    ("response_format", "model.output=chat"),
 )
 _SERVER_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # the server will refuse every further request
 
@@ -48,8 +46,8 @@ class AgentLM(dspy.LM):
         blocking = SimpleNamespace(complete=self._agent_engine.complete_blocking)
         engines = {"engine": blocking, "async_engine": self._agent_engine}
         super().__init__(model, **engines, **settings | {"num_retries": 0})
-        own = policy.settings
-        self.output, self.takes_images, self.takes_audio = own.output, own.takes_images, own.takes_audio
+        self.takes_images, self.takes_audio = policy.settings.takes_images, policy.settings.takes_audio
+        self.takes_schema = True  # for the fields of a reply; false once the server has refused one
 
     @property
     def supports_function_calling(self) -> bool:
@@ -57,11 +55,11 @@ class AgentLM(dspy.LM):
 
     @property
     def supports_response_schema(self) -> bool:
-        return self.output != CHAT
+        return self.takes_schema
 
     @property
     def supported_params(self) -> set[str]:
-        return {"response_format"} if self.supports_response_schema else set()
+        return {"response_format"} if self.takes_schema else set()
 
     def __call__(self, *args: object, **kwargs: object) -> list[object]:
         """Run `acall` and wait for it. On the agents' own loop, which must not block: one plain attempt."""

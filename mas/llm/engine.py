@@ -47,7 +47,7 @@ from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureE
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_random_exponential
 
-from mas.llm import JSON_SCHEMA, BackoffTooLongError, CallSettings
+from mas.llm import BackoffTooLongError, CallSettings
 from mas.llm.prices import FREE, Price
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict
@@ -158,8 +158,7 @@ class _Call:
 
     def open_span(self, **attributes: object) -> AbstractContextManager[Span]:
         """Open the span of the current attempt; `retry` also marks DSPy's second request for a readable reply."""
-        asks_again = self.settings.output != JSON_SCHEMA and _ASKS_FOR_JSON in str(self.content.get("system"))
-        if self.count > 1 or asks_again:
+        if self.count > 1 or _ASKS_FOR_JSON in str(self.content.get("system")):
             attributes["retry"] = True
         attributes |= {"attempt": self.count, "waited_seconds": round(time.monotonic() - self.idle_since, 4)}
         return span("lm", self.request.model, inputs=self.inputs, **attributes)

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm import AUTO, OUTPUTS, CallSettings, Traffic, is_reasoning_model, name_max_tokens
+from mas.llm import AUTO, CallSettings, Traffic, is_reasoning_model, name_max_tokens
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.llm.profiles.reachable import check_reachable
@@ -101,8 +101,6 @@ class OpenAIChatModel(CallSettings):
         self._rate_limiters: dict[Server, RateLimiter] = {}
 
     def check(self) -> None:
-        if self.output not in OUTPUTS:
-            raise UserError(f"model.output={self.output} is not known; choose one of: {', '.join(OUTPUTS)}.")
         if self.native_tools != AUTO and not isinstance(self.native_tools, bool):
             raise UserError(f"model.native_tools={self.native_tools} is unknown; expected true, false or auto.")
         self._check_ranges()

@@ -1,4 +1,4 @@
-"""`model.output`: when a server is asked for a reply by a JSON schema, and what follows where it refuses one."""
+"""When a server is asked for a reply by a JSON schema, and what follows where it refuses one."""
 
 import json
 from typing import Any
@@ -10,7 +10,6 @@ from dspy.utils.exceptions import AdapterParseError
 from mas.agents.chat_adapter import ChatAdapter
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.api.catalogue import ApiCallPlan
 from tests.servers.chat_reply import complete
@@ -23,7 +22,7 @@ REFUSAL = {"message": "Invalid parameter: 'response_format' of type 'json_schema
 class Server(ScriptedLlm):
     """Its model answers in no form unless it is asked for JSON."""
 
-    refuses_schema = ignores_schema = False
+    refuses_schema = False
 
     def answer(self, asked: Asked) -> Answer:
         body = json.loads(asked.body)
@@ -31,10 +30,6 @@ class Server(ScriptedLlm):
         if self.refuses_schema and "response_format" in body:
             return answer_json({"error": REFUSAL}, 400)
         wants_json = "JSON object" in body["messages"][-1]["content"]
-        if self.ignores_schema:
-            return answer_json(
-                complete("I cannot." if wants_json else "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]")
-            )
         return answer_json(complete('{"answer": 42}' if wants_json else "It is 42, I think."))
 
     @property
@@ -45,8 +40,8 @@ class Server(ScriptedLlm):
         return [each is not None for each in formats]
 
 
-def ask(server: Server, output: str, *, times: int = 1, blocking: bool = False) -> None:
-    lm = OpenAIChatModel(name="m", base_url=server.base_url, output=output).create_lm(AgentModel())
+def ask(server: Server, *, times: int = 1, blocking: bool = False) -> None:
+    lm = OpenAIChatModel(name="m", base_url=server.base_url).create_lm(AgentModel())
     predict = dspy.Predict("question -> answer: int")
     with dspy.context(lm=lm, adapter=ChatAdapter()):
         for number in range(times):
@@ -56,25 +51,18 @@ def ask(server: Server, output: str, *, times: int = 1, blocking: bool = False) 
 
 
 @pytest.mark.parametrize("blocking", [False, True])
-@pytest.mark.parametrize(
-    ("output", "schemas"), [("auto", [False, True]), ("chat", [False, False]), ("json_schema", [True])]
-)
-def test_a_schema_is_sent_as_the_option_says(output: str, schemas: list[bool], blocking: bool) -> None:
+def test_a_schema_is_sent_when_a_reply_cannot_be_read(blocking: bool) -> None:
     with running(Server()) as server:
-        ask(server, output, blocking=blocking)
-    assert server.schemas == schemas
+        ask(server, blocking=blocking)
+    assert server.schemas == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("output", "schemas"),
-    [("auto", [False, True, False, False, False]), ("json_schema", [True, False, False, False])],
-)
-def test_a_server_that_refuses_a_schema_is_sent_none_any_more(output: str, schemas: list[bool]) -> None:
+def test_a_server_that_refuses_a_schema_is_sent_none_any_more() -> None:
     server = Server()
     server.refuses_schema = True
     with running(server):
-        ask(server, output, times=2)
-    assert server.schemas == schemas
+        ask(server, times=2)
+    assert server.schemas == [False, True, False, False, False]
 
 
 @pytest.mark.parametrize("annotation", [dict[str, int], list[dict[str, int]], ApiCallPlan])
@@ -82,20 +70,7 @@ def test_an_output_with_keys_of_its_own_is_asked_for_without_a_schema(annotation
     """A strict schema would let it have none of them."""
     signature = dspy.Signature("question -> answer").with_updated_fields("answer", type_=annotation)
     with running(Server()) as server:
-        lm = OpenAIChatModel(name="m", base_url=server.base_url, output="json_schema").create_lm(AgentModel())
+        lm = OpenAIChatModel(name="m", base_url=server.base_url).create_lm(AgentModel())
         with dspy.context(lm=lm, adapter=ChatAdapter()), pytest.raises(AdapterParseError):
             dspy.Predict(signature)(question="Which?")
     assert server.schemas and not any(server.schemas)
-
-
-def test_a_server_that_ignores_the_schema_is_asked_again() -> None:
-    server = Server()
-    server.ignores_schema = True
-    with running(server):
-        ask(server, "json_schema")
-    assert server.schemas == [True, False]
-
-
-def test_an_unknown_output_is_refused() -> None:
-    with pytest.raises(UserError, match=r"model\.output=xml is not known; choose one of: auto, chat, json_schema"):
-        OpenAIChatModel(name="m", base_url="http://127.0.0.1:1/v1", output="xml").check()
