@@ -1,8 +1,5 @@
 """Cost of a reply, and one pass over its parts: thinking, arguments of tool calls, and whether it is an answer.
 
-payment = record_cost(response, price, context, current)            # current.attributes["cost_usd"] = …
-reply = validate_reply(response, settings, current)                     # or a TruncatedReplyError, which is not raised
-
 Ollama drops the beginning of a prompt that is longer than its context. The only trace is its count of tokens: messages
 of more than 2,000 characters count as truncated if it is less than one token per 8 characters (English has about 4; a
 run of one repeated character counts once), or if the prompt fills the whole context.
@@ -31,29 +28,22 @@ UNREADABLE_ARGUMENTS = "partial_json"  # DSPy's name for the text of arguments t
 
 
 def record_cost(response: Response, price: Price | None, context: SampleContext, current: Span) -> Payment:
-    """Record tokens, cost and finish reason on the span and the context, also of a reply that is not valid.
-
-    Returns:
-        The payment for the reply, due unless it was replayed.
-    """
+    """Record tokens, cost and finish reason on the span and the context; return the payment for the reply."""
     usage = response.usage
     counts = (usage.input_tokens or 0, usage.cache_read_tokens or 0, usage.output_tokens or 0)
     is_counted = usage.input_tokens is not None or usage.output_tokens is not None
     cost_usd = price.cost_usd(*counts) if price is not None and (is_counted or price.is_free) else None
     payment = Payment(*counts, cost_usd)
-    recorded = {name: value for name, value in vars(payment).items() if name != "refused"}
-    current.attributes |= {"finish_reason": response.finish_reason, **recorded}
+    current.attributes |= {"finish_reason": response.finish_reason, **vars(payment)}
+    del current.attributes["refused"]
     context.record_reply(payment.input_tokens + payment.output_tokens, cost_usd)
     return payment
 
 
 def validate_reply(response: Response, settings: CallSettings, current: Span) -> Response | LMError:
-    """Return the reply without its thinking, which is recorded on the span with the rest.
+    """Return the reply without its thinking, which is recorded on the span with the rest; an error if it is no answer.
 
-    Returns:
-        An error in its place if it is no answer: TruncatedReplyError: it stopped at the token limit, which DSPy alone
-        would parse as an answer, or is too long; RefusedReplyError: the provider withheld it, or the model refused;
-        TruncatedPromptError: the model read only a part of the prompt; EmptyReplyError: no text and no tool call.
+    DSPy alone would parse a reply that stopped at the token limit.
     """
     model = response.model
     parts = tuple(repaired for part in response.message.parts for repaired in _repair(part, current))
@@ -120,10 +110,7 @@ def _split_thinking(text: str) -> tuple[str, str]:
 
 
 def _repair(part: Part, current: Span) -> Iterator[Part]:
-    """Yield the part in valid Unicode, thinking apart from the text that is parsed, arguments of a call as an object.
-
-    No later prompt, log or database row could hold a lone surrogate.
-    """
+    """Yield the part in valid Unicode, thinking apart from the text that is parsed, arguments as an object."""
     if isinstance(part, TextPart):
         thinking, text = _split_thinking(replace_surrogates(part.text))
         if thinking:

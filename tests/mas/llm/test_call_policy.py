@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from eval.execution.failure import describe_failure
+from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
@@ -46,3 +47,10 @@ def test_a_reply_to_a_part_of_the_prompt_is_no_answer(prompt_tokens: int, profil
     (span,) = trace.spans
     assert span.attributes["input_tokens"] == prompt_tokens, "what was paid for is on record"
     assert describe_failure(raised.value, trace).kind == "context_overflow"
+
+
+def test_the_cost_of_a_reply_without_a_count_is_unknown_and_not_nothing() -> None:
+    trace = Trace("thread")
+    with record_trace(trace):
+        ask(WORDS, None, prices={"qwen3": Price(1.0, 2.0)})
+    assert trace.spans[0].attributes["cost_usd"] is None
