@@ -40,14 +40,8 @@ class GgufModel(LlamaCppModel):
     context_tokens: int | None = field(default=16384, kw_only=True)  # of each slot
 
     def check(self) -> None:
-        """Check the file and start the server, which loads the model.
-
-        Raises:
-            UserError: xllamacpp is missing, the file is missing or is no GGUF file, or the server does not start.
-        """
+        """Check the file and start the server, which loads the model; UserError: that is not possible."""
         self._check_ranges()
-        if self.context_tokens is None:
-            raise UserError("model.context_tokens=null is not possible with model=gguf; expected at least 1.")
         if importlib.util.find_spec("xllamacpp") is None:
             raise UserError("model=gguf needs the package xllamacpp; install it with: pip install -e '.[local]'")
         self.base_url = self._start()
@@ -59,11 +53,8 @@ class GgufModel(LlamaCppModel):
         return super().create_lm(agent)
 
     def _name_server(self, server: Server) -> str:
-        """Return the file and its size instead of the address, whose port is another one in a resumed run."""
-        if server.base_url != self.base_url:
-            return super()._name_server(server)
-        path = Path(self.path).expanduser().resolve() if self.path else None
-        return f"gguf:{path or self.hf}:{path.stat().st_size if path and path.is_file() else 0}"
+        """Return the file instead of the address, whose port is another one in a resumed run."""
+        return f"gguf:{self.path or self.hf}" if server.base_url == self.base_url else super()._name_server(server)
 
     def _start(self) -> str:
         if (self.path is None) == (self.hf is None):
@@ -85,21 +76,18 @@ def _download(name: str) -> Path:
 
     repository, _, file = name.partition(":")
     try:
-        if not (repository and file):
-            raise ValueError("expected REPOSITORY:FILE, such as owner/model-GGUF:model.gguf")
         return Path(hf_hub_download(repository, file))
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"model.hf={name} cannot be downloaded: {reason}; check it, or give model.path.") from error
+        raise UserError(
+            f"model.hf={name} cannot be downloaded: {reason}; expected REPOSITORY:FILE, such as "
+            "owner/model-GGUF:model.gguf, or give model.path."
+        ) from error
 
 
 @functools.cache
 def start_server(path: Path, slots: int, context_tokens: int) -> str:
-    """Return the address of a server of the model, which is started if none runs yet; the context is that of a slot.
-
-    Raises:
-        UserError: the server did not start; the message has the end of its log.
-    """
+    """Return the address of a server of the model, which is started if none runs yet; the context is that of a slot."""
     command = [sys.executable, "-m", __name__, str(path), str(slots), str(context_tokens)]
     pipe, environment = subprocess.PIPE, build_child_environment("PYTHONPATH")
     with tempfile.TemporaryFile("w+", errors="replace") as log:

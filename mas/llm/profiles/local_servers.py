@@ -13,14 +13,17 @@ from mas.runtime.errors import UserError
 
 
 @dataclass
-class LocalModel(OpenAIChatModel):
-    """Profile of a server on one's own machine, which is asked about itself before a run."""
+class VllmModel(OpenAIChatModel):
+    """Profile whose fields are the keys of `conf/model/vllm.yaml`; the base of all profiles of local servers."""
 
-    server: ClassVar[str]
-    context_setting: ClassVar[str]  # of the server, with `{}` for the tokens of all its slots
-    _slots = 1
+    server: ClassVar[str] = "vLLM"
+    usual_url: ClassVar[str | None] = "http://127.0.0.1:8000/v1"
+    context_setting: ClassVar[str] = "--max-model-len {}"  # of the server, with the tokens of all its slots
+    page: ClassVar[str] = "/v1/models"  # that lists the models,
+    key: ClassVar[str] = "max_model_len"  # with their context length under this key
     native_tools: bool | str = AUTO
     max_connections: int = 4
+    _slots = 1
 
     def check(self) -> None:
         super().check()
@@ -35,28 +38,15 @@ class LocalModel(OpenAIChatModel):
 
     def _find_context(self, name: str) -> object:
         """Return the context length of a model, after a check that the server has it; no number: unknown."""
-        raise NotImplementedError
-
-    def describe_server(self) -> list[str]:
-        at_once = f"up to {self.max_connections} requests and questions at once (model.max_connections)"
-        return ["; ".join([at_once, *super().describe_server()])]
-
-
-@dataclass
-class VllmModel(LocalModel):
-    """Profile whose fields are the keys of `conf/model/vllm.yaml`."""
-
-    server, usual_url = "vLLM", "http://127.0.0.1:8000/v1"
-    context_setting = "--max-model-len {}"
-    page: ClassVar[str] = "/v1/models"  # that lists the models,
-    key: ClassVar[str] = "max_model_len"  # with their context length under this key
-
-    def _find_context(self, name: str) -> object:
         served = {model.get("id"): model.get(self.key) for model in list_objects(self.query(self.page), "data")}
         if name not in served:
             there = ", ".join(map(str, served)) or "none"
             raise UserError(f"{self.server} serves no model {name}; model.name must be one of: {there}.")
         return served[name]
+
+    def describe_server(self) -> list[str]:
+        at_once = f"up to {self.max_connections} requests and questions at once (model.max_connections)"
+        return ["; ".join([at_once, *super().describe_server()])]
 
 
 @dataclass
@@ -77,7 +67,7 @@ class LmStudioModel(VllmModel):
 
 
 @dataclass
-class OllamaModel(LocalModel):
+class OllamaModel(VllmModel):
     """Profile whose fields are the keys of `conf/model/ollama.yaml`.
 
     Ollama's `/v1` ignores a context length in a request, has a short one by default, and truncates longer prompts
@@ -96,24 +86,23 @@ class OllamaModel(LocalModel):
         for key, capability in (("native_tools", "tools"), ("takes_images", "vision")):
             if isinstance(capabilities, list) and getattr(self, key) is True and capability not in capabilities:
                 raise UserError(f"Ollama says that {name} cannot do {capability}; set model.{key}=false.")
-        for _ in range(0 if self.context_tokens is None else 2):
-            for running in list_objects(self.query("/api/ps"), "models"):
-                if running.get("name") in (name, f"{name}:latest"):
-                    return running.get("context_length")
-            self.query("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
-        return None
+        if self.context_tokens is None:
+            return None
+        self.query("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
+        running = {each.get("name"): each for each in list_objects(self.query("/api/ps"), "models")}
+        return (running.get(name) or running.get(f"{name}:latest") or {}).get("context_length")
 
 
 @dataclass
-class LlamaCppModel(LocalModel):
+class LlamaCppModel(VllmModel):
     """Profile whose fields are the keys of `conf/model/llamacpp.yaml`.
 
     The server answers as many requests at once as it has slots; more would wait there, and their time would run out.
     """
 
     server = "llama.cpp"
-    context_setting = "--ctx-size {}"
     usual_url: ClassVar[str | None] = "http://127.0.0.1:8080/v1"
+    context_setting = "--ctx-size {}"
 
     def check(self) -> None:
         super().check()
