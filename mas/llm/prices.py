@@ -2,8 +2,6 @@
 
 A snapshot (`gpt-4o-mini-2024-07-18`) costs the same as its family (`gpt-4o-mini`) unless it has an entry of its own.
 The cost of a model that neither knows is unknown, never 0. Nothing is fetched: the list is as old as the package.
-
-    find_price("gpt-4o-mini-2024-07-18", {"gpt-4o-mini": Price(0.15, 0.6)}).cost_usd(1000, 0, 100)     # 0.00021
 """
 
 import functools
@@ -44,7 +42,7 @@ class ListedPrice(Price):
     provider: str = ""
 
     def cost_usd(self, input_tokens: int, cached_input_tokens: int, output_tokens: int) -> float:
-        from genai_prices import Usage, calc_price
+        from genai_prices import Usage, calc_price  # takes a quarter of a second
 
         cached = min(cached_input_tokens, input_tokens)
         usage = Usage(input_tokens=input_tokens, cache_read_tokens=cached, output_tokens=output_tokens)
@@ -62,7 +60,6 @@ def find_price(name: str, prices: Mapping[str, Price], provider: str | None = No
 
 @functools.cache
 def find_listed_price(name: str, provider: str) -> Price | None:
-    """Return the price in the list; its import takes a quarter of a second."""
     price = ListedPrice(0.0, 0.0, None, name, provider)
     try:
         own, output, cached = (price.cost_usd(*tokens) * TOKENS for tokens in ((1, 0, 0), (0, 0, 1), (1, 1, 0)))

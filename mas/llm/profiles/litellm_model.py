@@ -1,13 +1,9 @@
 """Models of any provider that LiteLLM knows: `conf/model/litellm.yaml`.
 
-LiteLLM takes seconds to load and about 100 MB of memory, so it is imported with the first request and for this profile
-alone. DSPy's engine over it is wrapped like any other.
-
-    LiteLLMModel("anthropic/claude-sonnet-4-5").create_lm(AgentModel())      # with the key in ANTHROPIC_API_KEY
+LiteLLM takes seconds to load and about 100 MB of memory, so it is imported with the first request.
 """
 
 import functools
-import importlib.util
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -42,14 +38,12 @@ class LiteLLMModel(OpenAIChatModel):
             raise UserError("model.takes_audio=true is not possible with LiteLLM yet; set it to false.")
         if not isinstance(self.native_tools, bool):
             raise UserError(f"model.native_tools={self.native_tools} is unknown; expected true or false.")
-        if importlib.util.find_spec("litellm") is None:
-            raise UserError("model=litellm needs the package litellm; install it with: pip install litellm.")
         super().check()
         for agent in ("", *self.agents):  # LiteLLM's own check of the keys would take the seconds of its import
             server, name = self.get_server(agent), self._resolve_settings(AgentModel(agent=agent)).name or self.name
             variables = _list_key_variables(name)
-            is_known = name.partition("/")[0] in USUAL_KEYS and not (server.api_key_env or server.base_url)
-            if is_known and not any(map(os.environ.get, variables)):
+            has_own = server.api_key_env or server.base_url or name.partition("/")[0] not in USUAL_KEYS
+            if not (has_own or any(map(os.environ.get, variables))):
                 raise UserError(
                     f"model.name={name} needs the environment variable {' or '.join(variables)}; set it (or put it "
                     "into .env), or name another with model.api_key_env."

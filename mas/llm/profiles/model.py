@@ -1,10 +1,7 @@
 """Contract of a model profile (`conf/model/`): one profile per run, one `dspy.LM` per agent.
 
-The module of a profile imports nothing heavy, so that a missing key is reported before DSPy is loaded.
-
-    AgentModel("gpt-4o", agent="planner")      # the planner uses gpt-4o, whatever the profile says
-
-An agent may have a server of its own. Address and key belong together: a profile's key is sent to no other address.
+The module of a profile imports nothing heavy, so that a missing key is reported before DSPy is loaded. An agent may
+have a server of its own. Address and key belong together: a profile's key is sent to no other address.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,7 +1,4 @@
-"""Check that a server listens at an address, before anything is spent.
-
-check_reachable("http://127.0.0.1:8000/v1", "model.base_url", "model server", "http://127.0.0.1:8000/v1")
-"""
+"""Check that a server listens at an address, before anything is spent."""
 
 import socket
 from urllib.parse import urlsplit
@@ -14,10 +11,8 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 def check_reachable(url: str, key: str, server: str, example: str) -> None:
     """Check an address by opening a connection and closing it again; nothing is sent.
 
-    The message names the option `key` that the address was given with, the expected `server` and an `example`.
-
-    Raises:
-        UserError: it is no URL, or nothing listens there. The message repeats no user name or password.
+    UserError: it is no URL, or nothing listens there. The message names the option `key` that the address was given
+    with, the expected `server` and an `example`; it repeats no user name or password.
     """
     try:
         parts = urlsplit(url)
