@@ -52,8 +52,8 @@ LASTING: Expected = {
     "drip": ("infrastructure", ALL),
     "reset": ("infrastructure", ALL),
     "cut": ("infrastructure", ALL),
-    "html": ("infrastructure", ONCE_MORE),
-    "bad_json": ("infrastructure", ALL),  # cut off: a fault of the way, not of the reply
+    "html": ("infrastructure", ALL),
+    "bad_json": ("infrastructure", ALL),
     "error_in_200": ("infrastructure", ALL),
     "no_choices": ("malformed", ONCE_MORE),
     "null_choices": ("malformed", ONCE_MORE),

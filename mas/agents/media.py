@@ -21,7 +21,6 @@ from pathlib import Path
 import dspy
 
 from mas.agents.chat_adapter import Parts
-from mas.runtime.event_loop import model_call
 from mas.tools.attachments import list_attachments
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import detect_kind
@@ -67,8 +66,8 @@ async def read_media(lm: dspy.BaseLM) -> dict[str, Media]:
     files = list_attachments()
     if not files or not (pictures or sounds):
         return {}
-    with model_call():  # megabytes to be read: not on the event loop, nor behind tools that wait in its threads
-        found = await asyncio.to_thread(lambda: {name: _read_file(path) for name, path in files.items()})
+    # Megabytes to be read: not on the event loop.
+    found = await asyncio.to_thread(lambda: {name: _read_file(path) for name, path in files.items()})
     return {name: media for name, media in found.items() if media and (pictures if media.is_picture else sounds)}
 
 

@@ -47,11 +47,3 @@ class Traffic:
     in_flight: int
     waiting: int  # for their turn
     pace: float | None  # requests per second; None: nothing was refused yet
-
-
-class BackoffTooLongError(Exception):
-    """The server asked for a pause that lasts longer than the request can wait."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"nothing may be sent for {seconds:.0f} s")
-        self.seconds = seconds

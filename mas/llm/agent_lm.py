@@ -12,40 +12,31 @@ from dspy.utils.exceptions import (
     LMConfigurationError,
     LMError,
     LMInvalidRequestError,
-    LMProviderError,
+    LMTransportError,
     LMUnexpectedError,
 )
 
 from mas.llm.engine import AgentEngine, CallPolicy, Engine
-from mas.runtime.event_loop import may_block, model_call, run_blocking
+from mas.runtime.event_loop import await_on_loop, is_on_loop, run_blocking
 from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.text import replace_surrogates
 
 MAX_SERVER_CHARS = 500  # of a refusal's own words, so that the remedy after them is not cut off
 _LM15_GUIDANCE = "\n\n  "  # begins lm15's own advice, which names nothing that users of the harness have
-_REMEDIES = (  # word in the refusal of a request → option; the first one counts
-    ("temperature", "model.temperature=null, or the agent's own"),
-    ("max_completion_tokens", "model.max_tokens=null and 'model.extra_body={max_completion_tokens: N}'"),
-    ("max_tokens", "model.max_tokens to what the server takes"),
-    ("image", "model.takes_images=false"),
-    ("audio", "model.takes_audio=false"),
-    ("tool", "model.native_tools=false"),
-    ("function", "model.native_tools=false"),
-)
 _SERVER_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # the server will refuse every further request
 
 
 class AgentLM(dspy.LM):
     """`dspy.LM` over our engines, whose retries replace DSPy's.
 
-    DSPy assumes that a model with a custom engine has no function calling; here the profile decides.
+    DSPy assumes that a model with a custom engine has no function calling; here the profile decides. All calls are made
+    on the background loop, which has the connections and the rate limiters.
     """
 
     def __init__(self, model: str, engine: Engine, policy: CallPolicy, **settings: object) -> None:
-        self._agent_engine = AgentEngine(engine, policy)
-        blocking = SimpleNamespace(complete=self._agent_engine.complete_blocking)
-        engines = {"engine": blocking, "async_engine": self._agent_engine}
-        super().__init__(model, **engines, **settings | {"num_retries": 0})
+        self._agent_engine = asynchronous = AgentEngine(engine, policy)
+        blocking = SimpleNamespace(complete=lambda request: run_blocking(asynchronous.complete(request)))
+        super().__init__(model, engine=blocking, async_engine=asynchronous, **settings | {"num_retries": 0})
         self.takes_images, self.takes_audio = policy.settings.takes_images, policy.settings.takes_audio
         self.takes_schema = True  # for the fields of a reply; false once the server has refused one
 
@@ -62,23 +53,22 @@ class AgentLM(dspy.LM):
         return {"response_format"} if self.takes_schema else set()
 
     def __call__(self, *args: object, **kwargs: object) -> list[object]:
-        """Run `acall` and wait for it. On the agents' own loop, which must not block: one plain attempt."""
-        if may_block() and dspy.settings.send_stream is None:  # a stream belongs to the loop that opened it
-            return run_blocking(self._acall_within_deadline(*args, **kwargs))
-        with self._prepare_call(kwargs):
-            result: list[object] = super().__call__(*args, **kwargs)
-        return result
-
-    async def _acall_within_deadline(self, *args: object, **kwargs: object) -> list[object]:
-        context = current_context()
-        async with nullcontext() if context is None else context.within_deadline():
-            return await self.acall(*args, **kwargs)
+        """Run `acall` and wait for it; RuntimeError on the background loop itself."""
+        return run_blocking(self._ask(*args, **kwargs))
 
     async def acall(self, *args: object, **kwargs: object) -> list[object]:
         """Ask the model, with retries; LimitReachedError: a limit of the sample or the run was reached."""
-        with self._prepare_call(kwargs), model_call():
+        if not is_on_loop():
+            return await await_on_loop(self._ask(*args, **kwargs))
+        with self._prepare_call(kwargs):
             result: list[object] = await super().acall(*args, **kwargs)
         return result
+
+    async def _ask(self, *args: object, **kwargs: object) -> list[object]:
+        """Ask for a caller outside of the loop, which the end of its sample does not cancel."""
+        context = current_context()
+        async with nullcontext() if context is None else context.within_deadline():
+            return await self.acall(*args, **kwargs)
 
     @contextmanager
     def _prepare_call(self, kwargs: dict[str, object]) -> Iterator[None]:
@@ -106,19 +96,15 @@ class AgentLM(dspy.LM):
 
 def _find_remedy(error: LMError, policy: CallPolicy) -> str | None:
     """Return what to correct in the configuration, if the server's refusal can be its mistake."""
-    branch = policy.branch
     if isinstance(error, LMAuthError):
         if policy.key_variable:
-            return f"check the key in {policy.key_variable} ({branch}.api_key_env)"
-        return f"the server wants a key: name the environment variable that holds it with {branch}.api_key_env"
-    if isinstance(error, ContextWindowExceededError) or not isinstance(error, LMProviderError):
+            return f"check the key in {policy.key_variable} (model.api_key_env)"
+        return "the server wants a key: name the environment variable that holds it with model.api_key_env"
+    if isinstance(error, LMTransportError) and error.status == 200:  # a web page, for instance
+        return "check model.base_url, to which /chat/completions is added"
+    if isinstance(error, ContextWindowExceededError) or not isinstance(error, LMInvalidRequestError):
         return None
-    if type(error) is LMProviderError and error.status == 200:  # a web page, for instance
-        return f"check {branch}.base_url, to which /chat/completions is added"
     if error.status == 404:
-        return f"check {branch}.name={(error.model or '').partition('/')[2]} and {branch}.base_url"
-    if isinstance(error, LMInvalidRequestError):
-        words = error.message.lower()
-        known = [f"set {option}" for word, option in _REMEDIES if word in words]
-        return known[0] if known else "check model.name, model.temperature, model.max_tokens, model.native_tools"
-    return None
+        return f"check model.name={(error.model or '').partition('/')[2]} and model.base_url"
+    fields = "model.temperature, model.max_tokens, model.native_tools, model.takes_images"
+    return f"check {fields}; further fields are sent with model.extra_body"

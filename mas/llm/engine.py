@@ -2,33 +2,27 @@
 
     call log, shared cache → [ limits of sample and run → rate limiter → span → server → cost → validation → call log ]
 
-The part in brackets is one attempt and one span. Outside a run nothing is limited and nothing is stored. The deadline
-of a call bounds the time that its attempts spend sending and receiving, together; waiting is not counted.
+The part in brackets is one attempt and one span. Outside a run nothing is limited and nothing is stored.
 
-This is the only retry layer; those of DSPy, LiteLLM and the HTTP client are off. The wait is uniform between 0 and a
-bound that doubles ("full jitter"), unless the server names one with `Retry-After`. A failure is final at once if the
-wait would outlast the call or its sample. Faults (no or half a reply, a server error) are limited by `num_retries`. A
-refusal (429, 503, 529) is not a fault, since waiting solves it: a call may be refused four times as often. An attempt
-that takes far longer than the replies before it is cut off and repeated: most hung requests are answered at once when
-they are sent again.
+This is the only retry layer. The wait before a retry is random, up to a bound that doubles, or the server's
+`Retry-After`; a failure is final at once if the wait would outlast the call or its sample. A refusal (429, 503, 529) is
+not a fault, since waiting solves it. An attempt that takes far longer than the replies before it is cut off and
+repeated: most hung requests are answered at once when they are sent again.
 
-The key of a stored reply covers everything that it depends on: the endpoint, the request with its media, the epoch, and
-the number of times the sample has sent that same request before (a critic that is asked the same twice gets two
-replies). In the call log the attempt is part of the key as well, so a repeated attempt draws new replies. Stored is the
-server's reply before validation, so that a truncated reply is reported as truncated again; failures are not stored.
+The key of a stored reply covers the endpoint, the request with its media, the epoch, and the number of times the sample
+has sent that same request before (a critic that is asked the same twice gets two replies); in the call log also the
+attempt at the sample. Stored is the server's reply before validation; failures are not stored.
 """
 
 import asyncio
 import dataclasses
-import functools
 import hashlib
 import json
 import math
-import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Collection
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -47,7 +41,7 @@ from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureE
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_random_exponential
 
-from mas.llm import BackoffTooLongError, CallSettings
+from mas.llm import CallSettings
 from mas.llm.prices import FREE, Price
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict
@@ -59,7 +53,6 @@ if TYPE_CHECKING:
     from mas.llm.rate_limiter import RateLimiter, RequestPermit
 
 Source = Literal["replayed", "cached"]  # "replayed": from the call log, paid by this run; "cached": paid by another run
-MEDIA_KINDS = ("image", "audio", "video", "document", "binary")
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
 MAX_WAIT_SECONDS = 60.0  # unless the server asks for a longer one
@@ -93,7 +86,6 @@ class CallPolicy:
     url: str = ""  # endpoint, part of the key of stored replies; "offline": the simulated model
     native_tools: bool = True
     key_variable: str | None = None  # environment variable with the key, for messages
-    branch: str = "model"  # of the configuration that names the server, for messages
     price: Price | None = None  # None: unknown
     rate_limiter: "RateLimiter | None" = None  # shared by all LMs of a profile; None: any number of requests at once
     settings: CallSettings = field(default_factory=CallSettings)
@@ -108,15 +100,8 @@ class CallPolicy:
                 raise LMUnsupportedFeatureError(message, model=request.model, features=[kind])
 
 
-class AttemptTimeoutError(ServerTimeoutError):
-    """An attempt was cut off because it took far longer than other replies; the call goes on."""
-
-
 def learn_timeout(reply_seconds: Collection[float]) -> float:
-    """Return the seconds after which an attempt has probably hung; infinite while too little is known.
-
-    `reply_seconds` are those of earlier attempts; one that was cut off counts with the time until then.
-    """
+    """Return the seconds after which an attempt has probably hung; infinite while too little is known."""
     if len(reply_seconds) < MIN_REPLIES:
         return math.inf
     slow_seconds = sorted(reply_seconds)[math.ceil(SLOW_SHARE * len(reply_seconds)) - 1]
@@ -140,12 +125,8 @@ class _Call:
     worked_seconds: float = 0.0  # sending and receiving
     idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
 
-    @property
-    def settings(self) -> CallSettings:
-        return self.policy.settings
-
     def find_places(self) -> None:
-        """Find where a reply is stored. Without call log and cache nothing is computed."""
+        """Find where a reply is stored."""
         context, sample = self.context, self.context.key
         if context.call_log is None and context.shared_cache is None:
             return
@@ -164,87 +145,65 @@ class _Call:
         return span("lm", self.request.model, inputs=self.inputs, **attributes)
 
     async def acquire_permit(self) -> "AbstractContextManager[RequestPermit | None]":
-        """Wait for the rate limiter's permit; None without a rate limiter."""
         if (limiter := self.policy.rate_limiter) is None:
             return nullcontext()
         reply_tokens = min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
         with self.context.pause_working_time():
-            try:
-                tokens = len(str(self.inputs)) // CHARS_PER_TOKEN + reply_tokens
-                return await limiter.acquire(tokens, self.get_seconds_left)
-            except BackoffTooLongError as error:
-                message = f"{error}: the server has asked for a pause that is longer than this call may last"
-                raise RateLimitError(message, retry_after=error.seconds) from error
+            return await limiter.acquire(len(str(self.inputs)) // CHARS_PER_TOKEN + reply_tokens)
 
-    def get_seconds_left(self) -> float:
-        """Return the time left to the call or to its sample, whichever is less."""
-        return min(self.settings.call_deadline_seconds - self.worked_seconds, self.context.seconds_left)
+    async def send(self, engine: Engine) -> Response:
+        """Send the request, and cut it off at the timeout of an attempt or at the call's deadline.
 
-    @asynccontextmanager
-    async def limit_work(self) -> AsyncIterator[None]:
-        """Count the block, one attempt, as work, and cancel it at its timeout or at the call's deadline.
-
-        The timeout is that of the settings, or the learnt one; the last attempt has none (AttemptTimeoutError,
-        LMTimeoutError).
+        The timeout is that of the settings, or the learnt one; the last attempt has none.
         """
-        began, deadline_seconds = time.monotonic(), self.settings.call_deadline_seconds
-        seconds, left = self.settings.attempt_timeout_seconds, deadline_seconds - self.worked_seconds
-        seconds = learn_timeout(self.reply_seconds) if seconds is None else seconds
-        is_last = self.faults >= self.settings.num_retries or seconds >= left
+        began, settings = time.monotonic(), self.policy.settings
+        left = settings.call_deadline_seconds - self.worked_seconds
+        seconds = settings.attempt_timeout_seconds or learn_timeout(self.reply_seconds)
+        is_last = self.faults >= settings.num_retries or seconds >= left
         try:
             async with asyncio.timeout(left if is_last else seconds) as timeout:
-                yield
+                response = await engine.complete(self.request)
             self.reply_seconds.append(time.monotonic() - began)
         except TimeoutError as error:
             if not timeout.expired():
                 raise
             if is_last:
-                message = f"no complete reply within {deadline_seconds:g} s (model.call_deadline_seconds)"
-                raise LMTimeoutError(message) from error
+                limit = f"{settings.call_deadline_seconds:g} s (model.call_deadline_seconds)"
+                raise LMTimeoutError(f"no complete reply within {limit}") from error
             self.reply_seconds.append(time.monotonic() - began)
-            raise AttemptTimeoutError(
-                f"no complete reply within {seconds:.3g} s to attempt {self.count} of a call that may take "
-                f"{deadline_seconds:g} s (model.call_deadline_seconds)"
-            ) from error
+            raise ServerTimeoutError(f"no complete reply within {seconds:.3g} s to attempt {self.count}") from error
         finally:
-            self.worked_seconds += time.monotonic() - began
+            self.idle_since = time.monotonic()
+            self.worked_seconds += self.idle_since - began
+        return response
 
-    def build_retry_policy(self) -> AsyncRetrying:
-        """Return the retries: called with a function and its arguments, they raise its last failure."""
-        jitter = wait_random_exponential(multiplier=self.settings.retry_base_seconds, max=MAX_WAIT_SECONDS)
-
-        def wait(state: RetryCallState) -> float:
-            assert state.outcome is not None
-            retry_after: float | None = getattr(state.outcome.exception(), "retry_after", None)
-            return jitter(state) if retry_after is None else retry_after
-
-        retry = retry_if_exception(self._is_transient)
-        return AsyncRetrying(sleep=self._sleep, wait=wait, stop=self._is_last, retry=retry, reraise=True)
-
-    async def _sleep(self, seconds: float) -> None:
-        with self.context.pause_working_time():
-            await asyncio.sleep(seconds)
-
-    def _is_transient(self, error: BaseException) -> bool:
+    def is_transient(self, error: BaseException) -> bool:
         """Count a failure, and return whether the request may be sent again; after a reply without meaning, once."""
         is_refusal = isinstance(error, RateLimitError) or (isinstance(error, ServerError) and error.status in REFUSED)
-        is_meaningless = isinstance(error, EmptyReplyError) or type(error) is ProviderError  # no JSON, or nothing
+        is_meaningless = isinstance(error, EmptyReplyError) or type(error) is ProviderError
         is_transient = is_refusal or isinstance(error, SERVER_FAULTS) or (is_meaningless and self.faults == 0)
         self.refusals += is_refusal
         self.faults += not is_refusal
         return is_transient
 
-    def _is_last(self, state: RetryCallState) -> bool:
-        num_retries = self.settings.num_retries
-        if self.faults > num_retries or self.refusals > REFUSALS_PER_RETRY * num_retries:
+    def choose_wait(self, state: RetryCallState) -> float:
+        retry_after: float | None = getattr(state.outcome and state.outcome.exception(), "retry_after", None)
+        jitter = wait_random_exponential(multiplier=self.policy.settings.retry_base_seconds, max=MAX_WAIT_SECONDS)
+        return jitter(state) if retry_after is None else retry_after
+
+    def is_last(self, state: RetryCallState) -> bool:
+        settings = self.policy.settings
+        if self.faults > settings.num_retries or self.refusals > REFUSALS_PER_RETRY * settings.num_retries:
             return True
-        return state.upcoming_sleep >= self.get_seconds_left()
+        left = min(settings.call_deadline_seconds - self.worked_seconds, self.context.seconds_left)
+        return state.upcoming_sleep >= left
+
+    async def sleep(self, seconds: float) -> None:
+        with self.context.pause_working_time():
+            await asyncio.sleep(seconds)
 
     def find_aborted_cost(self, error: BaseException, current: Span) -> Payment | None:
-        """Return the cost of an attempt that failed: none if it was never sent or refused, else unknown.
-
-        A server error is a refusal, too: providers bill replies. 408 and 504 are not.
-        """
+        """Return the cost of a failed attempt: unknown unless it was never sent, or refused (408 and 504 are not)."""
         if isinstance(error, _NEVER_SENT):
             return None
         is_answered = isinstance(error, ProviderError) and type(error) is not ProviderError
@@ -256,7 +215,7 @@ class _Call:
 
     def finish(self, response: Response, current: Span) -> Response:
         """Return the validated reply; the server's own is stored, unless it is empty and may be drawn again."""
-        reply = validate_reply(response, self.settings, current)
+        reply = validate_reply(response, self.policy.settings, current)
         if self.places and not isinstance(reply, EmptyReplyError):
             text = json.dumps(response_to_dict(response))
             for _, replies, key in self.places:
@@ -267,7 +226,7 @@ class _Call:
 
 
 class AgentEngine:
-    """Asynchronous engine around another one, and its synchronous counterpart. Copies share the connections."""
+    """Asynchronous engine around another one. Copies share the connections."""
 
     def __init__(self, inner: Engine, policy: CallPolicy) -> None:
         self.inner, self.policy = inner, policy
@@ -278,37 +237,24 @@ class AgentEngine:
 
         Raises:
             LimitReachedError: a limit of the sample or the run was reached.
-            LM15Error: the request failed, after its retries.
-            LMTimeoutError: there was no complete reply in time.
-            TruncatedReplyError, RefusedReplyError, EmptyReplyError, TruncatedPromptError: the reply is not valid.
+            LM15Error, LMTimeoutError: the request failed, after its retries.
+            LMError: the reply is not valid (`mas.runtime.lm_errors`).
         """
-        call = self._open_call(request)
-        call.find_places()
-        for source, replies, key in call.places:
-            if (text := replies.get(key)) is not None:
-                return self._replay(call, response_from_dict(json.loads(text)), source)
-        response: Response = await call.build_retry_policy()(self._attempt, call)
-        return response
-
-    def complete_blocking(self, request: Request) -> Response:
-        """Send the request once, on a loop of its own, without rate limiter, retries, call log and cache."""
-
-        async def send() -> Response:
-            call = self._open_call(request)
-            call.count, call.faults = 1, self.policy.settings.num_retries
-            call.context.reserve_lm_call()
-            return await self._send(call, None)
-
-        return asyncio.run_coroutine_threadsafe(send(), _start_side_loop()).result()
-
-    def _open_call(self, request: Request) -> _Call:
-        if self.policy.settings.extra_body:
-            extensions = {**(request.config.extensions or {}), **self.policy.settings.extra_body}
+        if extra := self.policy.settings.extra_body:
+            extensions = {**(request.config.extensions or {}), **extra}
             request = dataclasses.replace(request, config=dataclasses.replace(request.config, extensions=extensions))
         content = request_to_dict(request)
         inputs = {key: _omit_media(value) for key, value in content.items() if key != "model"}
         context = current_context() or SampleContext(SampleKey(""))
-        return _Call(self.policy, context, request, content, inputs, self.reply_seconds)
+        call = _Call(self.policy, context, request, content, inputs, self.reply_seconds)
+        call.find_places()
+        for source, replies, key in call.places:
+            if (text := replies.get(key)) is not None:
+                return self._replay(call, response_from_dict(json.loads(text)), source)
+        retry = retry_if_exception(call.is_transient)
+        retries = AsyncRetrying(retry=retry, wait=call.choose_wait, stop=call.is_last, sleep=call.sleep, reraise=True)
+        response: Response = await retries(self._attempt, call)
+        return response
 
     def _replay(self, call: _Call, response: Response, source: Source) -> Response:
         """Count and validate a stored reply as if it came from the server."""
@@ -320,60 +266,37 @@ class AgentEngine:
             return call.finish(response, current)
 
     async def _attempt(self, call: _Call) -> Response:
-        """Wait for a turn, and send the request. It is reserved in the run's budget before, and settled once."""
+        """Wait for a turn and send the request. It is reserved in the run's budget before, and settled once.
+
+        The cost is settled before the reply is stored: if the process dies in between, the request is sent and paid
+        again, and both are counted.
+        """
         call.count += 1
-        await call.context.await_budget()
-        call.context.reserve_lm_call()
+        await call.context.reserve_lm_call()
+        budget = call.context.budget
         try:
             permit = await call.acquire_permit()
         except BaseException:
-            call.context.budget.settle(None)
+            budget.settle(None)
             raise
-        try:
-            with permit as turn:
-                return await self._send(call, turn)
-        finally:
-            call.idle_since = time.monotonic()
-
-    async def _send(self, call: _Call, permit: "RequestPermit | None") -> Response:
-        """Send the request, which is reserved. Its cost is settled before the reply is stored: if the process dies in
-        between, it is sent and paid again, and both are counted."""
-        budget = call.context.budget
-        with call.open_span() as current:
+        with permit as turn, call.open_span() as current:
             try:
                 self.policy.check_inputs(call.request)
-                async with call.limit_work():
-                    response = await self.inner.complete(call.request)
+                response = await call.send(self.inner)
             except BaseException as error:
                 budget.settle(call.find_aborted_cost(error, current))
-                _record_outcome(permit, error)
+                if turn is not None and isinstance(error, RateLimitError):
+                    turn.record_rate_limit(error.retry_after)
+                elif turn is not None and isinstance(error, SERVER_FAULTS):
+                    turn.record_server_error()
                 raise
-            _record_outcome(permit)
+            if turn is not None:
+                turn.record_success()
             budget.settle(record_cost(response, self.policy.price, call.context, current))
             return call.finish(response, current)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "AgentEngine":
         return self
-
-
-@functools.cache
-def _start_side_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop in a thread of its own, the same for all calls, which thus share their connections."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="synchronous model calls", daemon=True).start()
-    return loop
-
-
-def _record_outcome(permit: "RequestPermit | None", error: BaseException | None = None) -> None:
-    """Report how a request ended to the rate limiter; one that was cut off says nothing about the server's rate."""
-    if permit is None or isinstance(error, AttemptTimeoutError):
-        return
-    if error is None:
-        permit.record_success()
-    elif isinstance(error, RateLimitError):
-        permit.record_rate_limit(error.retry_after)
-    elif isinstance(error, SERVER_FAULTS):
-        permit.record_server_error()
 
 
 def _omit_media(value: object) -> object:
@@ -382,7 +305,7 @@ def _omit_media(value: object) -> object:
         return [_omit_media(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if value.get("type") in MEDIA_KINDS and isinstance(data := value.get("data"), str):
+    if "media_type" in value and isinstance(data := value.get("data"), str):
         return {**value, "data": f"[{len(data)} characters of base64]"}
     return {key: _omit_media(item) for key, item in value.items()}
 

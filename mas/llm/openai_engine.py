@@ -3,13 +3,11 @@
 DSPy's `lm15` writes the body of a request and reads that of a reply. Errors are more exact than the client's: a prompt
 that is too long, whatever words the server has for it; a refusal inside a reply of status 200; a reply that broke off.
 
-    engine = create_chat_engine("http://127.0.0.1:8000/v1", None, 4, 900.0)
-    response = await engine.complete(request)
+    response = await create_chat_engine("http://127.0.0.1:8000/v1", None).complete(request)
 
 The module takes half a second to import, so it is for models that need it.
 """
 
-import asyncio
 import dataclasses
 import functools
 import json
@@ -17,7 +15,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 import httpx2
 import openai
@@ -29,7 +26,6 @@ from dspy.lm15 import (
     LM15Error,
     OpenAIChatCompat,
     OpenAIChatLM,
-    ProviderError,
     RateLimitError,
     Request,
     Response,
@@ -37,7 +33,6 @@ from dspy.lm15 import (
     TransportError,
     response_from_openai_chat,
 )
-from dspy.lm15 import TimeoutError as ServerTimeoutError
 
 from mas.llm import name_max_tokens
 from mas.llm.engine import NeverSentError
@@ -60,15 +55,8 @@ _OVERFLOW = re.compile(
     r"|prompt exceeds max|input length should be|max size: \d+ tokens",
     re.IGNORECASE,
 )
-_TOO_MANY_REQUESTS = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
+_BUSY = re.compile(r"rate.?limit|too many requests|overloaded", re.IGNORECASE)
 _STATUS = re.compile("[45][0-9]{2}")
-_STATUS_OF_CODE = {  # what routers call an error in a reply of the status 200
-    **dict.fromkeys(("invalid_api_key", "authentication_error"), 401),
-    "insufficient_quota": 402,
-    **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error"), 429),
-    **dict.fromkeys(("context_length_exceeded", "invalid_request_error"), 400),
-    **dict.fromkeys(("overloaded_error", "overloaded"), 503),
-}
 _RESET = re.compile(r"([\d.]+)(ms|s|m|h)")  # the parts of a time such as `6m0s`
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 # Why a reply ended, in the words of OpenAI, Anthropic, Gemini, Cohere, TGI and Mistral.
@@ -80,12 +68,10 @@ _ENDS = {
 
 
 class ChatEngine:
-    """`/chat/completions` of one server. Each event loop has a client, and thus connections, of its own."""
+    """`/chat/completions` of one server. The connections belong to the event loop of the first request."""
 
-    def __init__(self, base_url: str, api_key: str | None, max_connections: int, deadline_seconds: float) -> None:
+    def __init__(self, base_url: str, api_key: str | None) -> None:
         self._base_url, self._api_key = base_url, api_key
-        self._max_connections, self._deadline_seconds = max_connections, deadline_seconds
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = WeakKeyDictionary()
 
     async def complete(self, request: Request) -> Response:
         """Return the server's reply.
@@ -98,31 +84,24 @@ class ChatEngine:
         body = _encode(request, _CODECS[name_max_tokens(self._base_url, request.model)])
         options: Any = {} if self._api_key else {"headers": {"Authorization": openai.Omit()}}
         try:
-            client = self._get_client()
-            raw = await client.post("/chat/completions", body=body, cast_to=httpx2.Response, options=options)
+            raw = await self._client.post("/chat/completions", body=body, cast_to=httpx2.Response, options=options)
         except openai.APIStatusError as error:
             raise _build_error(error.response, error.response.status_code, error.response.content) from None
         except openai.APIConnectionError as error:
-            kind = ServerTimeoutError if isinstance(error, openai.APITimeoutError) else TransportError
-            if isinstance(error.__cause__, _NO_CONNECTION):
-                kind = NeverSentError
+            kind = NeverSentError if isinstance(error.__cause__, _NO_CONNECTION) else TransportError
             raise kind(f"{error} ({error.__cause__!r})" if error.__cause__ else str(error)) from error.__cause__
         return _read_response(raw, request)
 
-    def _get_client(self) -> openai.AsyncOpenAI:
-        loop = asyncio.get_running_loop()
-        if loop in self._clients:
-            return self._clients[loop]
-        n, seconds = self._max_connections, self._deadline_seconds
-        client = self._clients[loop] = openai.AsyncOpenAI(
+    @functools.cached_property
+    def _client(self) -> openai.AsyncOpenAI:
+        client = openai.AsyncOpenAI(
             api_key=self._api_key or "none",
             base_url=self._base_url,
             max_retries=0,
-            # A redirected request would reach a server that nobody has named.
-            http_client=openai.DefaultAsyncHttpxClient(
-                limits=httpx2.Limits(max_connections=n, max_keepalive_connections=n),
-                timeout=httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
-                follow_redirects=False,
+            http_client=openai.DefaultAsyncHttpxClient(  # limits and times are those of the rate limiter and the call
+                limits=httpx2.Limits(),
+                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+                follow_redirects=False,  # to a server that nobody has named
                 verify=not self._base_url.lower().startswith("http:"),  # certificates take 40 ms to load
             ),
         )
@@ -165,15 +144,11 @@ def _read_response(raw: httpx2.Response, request: Request) -> Response:
     """
     try:
         body = json.loads(raw.content)
-    except RecursionError as error:
-        raise ServerError("the server's reply is nested too deeply to be read") from error
-    except ValueError as error:  # a page of HTML is whole; half a reply has lost its end on the way
+        if not isinstance(body, dict):
+            raise ValueError("no object")
+    except (ValueError, RecursionError) as error:  # a web page, or a part of a reply
         start = raw.content[:200].decode(errors="replace")
-        if isinstance(error, UnicodeDecodeError) or start.lstrip()[:1] in ("", "{", "["):
-            raise TransportError(f"the reply broke off ({error}): {start!r}", status=raw.status_code) from error
-        raise ProviderError(f"the reply is no JSON ({error}): {start!r}", status=raw.status_code) from error
-    if not isinstance(body, dict):
-        raise ProviderError(f"the reply is no JSON object: {str(body)[:200]!r}", status=raw.status_code)
+        raise TransportError(f"the reply is no JSON ({error}): {start!r}", status=raw.status_code) from error
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     refusal = body.get("error") or choice.get("error")
@@ -192,18 +167,16 @@ def _read_response(raw: httpx2.Response, request: Request) -> Response:
 
 
 def _build_refusal(raw: httpx2.Response, given: Mapping[str, Any]) -> LM15Error:
-    """Return the error that a response of status 200 holds, as if it had the status that its words stand for."""
+    """Return the error in a response of status 200, as if it had the status that its words stand for."""
     message = str(given.get("message") or given.get("detail") or given.get("msg") or dict(given))
-    codes = [given[name] for name in ("code", "status", "type") if given.get(name) is not None]
-    named = (int(code) if _STATUS.fullmatch(str(code)) else _STATUS_OF_CODE.get(str(code), 0) for code in codes)
-    other = 429 if _TOO_MANY_REQUESTS.search(message) else 500
-    shown = {"error": {"message": message, "code": codes[0] if codes else None}}
-    return _build_error(raw, next(filter(None, named), other), json.dumps(shown).encode())
+    codes = [str(given.get(name)) for name in ("code", "status", "type")]
+    other = 429 if _BUSY.search(" ".join([message, *codes])) else 500
+    status = next((int(code) for code in codes if _STATUS.fullmatch(code)), other)
+    return _build_error(raw, status, json.dumps({"error": {**given, "message": message}}).encode())
 
 
 def _build_error(raw: httpx2.Response, status: int, body: bytes) -> LM15Error:
-    """Return the error of a response: a ContextLengthError also where the server says only in words that the context
-    is too short (vLLM, llama.cpp, Ollama), and a refusal with the time at which its limit is reset."""
+    """Return the error of a response; a server may say only in words that the context is too short."""
     response = HttpResponse(status, raw.reason_phrase, list(raw.headers.items()), body, provider="openai-chat")
     error = _CODECS["max_tokens"]._http_error(response)
     if isinstance(error, RateLimitError) and error.retry_after is None:
@@ -214,7 +187,7 @@ def _build_error(raw: httpx2.Response, status: int, body: bytes) -> LM15Error:
 
 
 def _read_reset(headers: Mapping[str, Sequence[str]]) -> float | None:
-    """Return the seconds until the limits that `x-ratelimit-*` calls used up are reset; None if it calls none so."""
+    """Return the seconds until the limits that `x-ratelimit-*` calls used up are reset, if there are any."""
     seconds = 0.0
     for kind in ("requests", "tokens"):
         if "0" in headers.get(f"x-ratelimit-remaining-{kind}", ()):

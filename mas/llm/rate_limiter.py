@@ -6,21 +6,16 @@ means that the pace is above the server's limit, or it is chance, and the same s
 that tell them apart (cut, background, growth, closed) are in docs/explanation/rate-limits.md, with figures from
 `tests/bench/limiter_simulation.py`. Requests count in the order of sending; refusals of those sent before the last
 decision belong to that decision.
-
-    with await RateLimiter(max_concurrency=64).acquire(tokens=900) as permit:
-        await client.post(...)
-        permit.record_success()
 """
 
 import asyncio
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
 from aiolimiter import AsyncLimiter
 
-from mas.llm import BackoffTooLongError, Traffic
+from mas.llm import Traffic
 
 BURST_SECONDS = 0.1  # of a declared rate
 OPENING_PER_SECOND = 500.0  # pace before anything is known
@@ -43,10 +38,7 @@ MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
 
 @dataclass(frozen=True)
 class RequestPermit:
-    """Permission to send one request within the `with` block, and a place in the order of sending.
-
-    The outcome, if there is any, is recorded there once. Rates are measured between two places.
-    """
+    """Permission to send a request within the `with` block, and a place in the order of sending, to measure rates."""
 
     limiter: "RateLimiter"
     number: int  # in the order of sending
@@ -69,7 +61,8 @@ class RequestPermit:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.limiter.end_request()
+        self.limiter.in_flight -= 1
+        self.limiter.ended.set()
 
     def count_accepted(self, later: "RequestPermit") -> int:
         return (later.number - self.number) - (later.refused - self.refused)
@@ -80,7 +73,7 @@ class RequestPermit:
 
 
 class RateLimiter:
-    """One per endpoint. Bound to the event loop of its first request, and to a new one once that loop is closed."""
+    """One per endpoint, used on one event loop."""
 
     def __init__(
         self,
@@ -90,13 +83,13 @@ class RateLimiter:
         n_sharing: int = 1,
     ) -> None:
         """`n_sharing`: limiters, each with this share of the server's limits."""
-        self._rates = (requests_per_minute, tokens_per_minute)
+        self._buckets = [_create_bucket(rate) for rate in (requests_per_minute, tokens_per_minute)]
+        self._turn, self.ended = asyncio.Lock(), asyncio.Event()
         self._max_tokens = n_sharing * (tokens_per_minute or 0.0)  # of a request: no server takes more
         self.max_concurrency = max_concurrency
         self.in_flight = self.answered = self.failed = self.refused = self._waiting = 0
         self.pace = OPENING_PER_SECOND
         self.hold_until = 0.0  # end of the present pause
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._next = self._grow_at = 0.0
         self._number = self._judged = self._decided_at = 0  # newest request: sent, refused, sent before a decision
         self._is_held = self._is_probed = self._is_blank = False  # blank: nothing had passed at the last decision
@@ -113,37 +106,19 @@ class RateLimiter:
         return Traffic(self.answered, self.refused, self.failed, self.in_flight, self._waiting, pace)
 
     def now(self) -> float:
-        """Return monotonic seconds."""
-        assert self._loop is not None
-        return self._loop.time()
+        return asyncio.get_running_loop().time()
 
-    async def acquire(self, tokens: int, get_patience: Callable[[], float] = lambda: math.inf) -> RequestPermit:
-        """Wait for a turn; the request is in flight until the end of the permit's block.
-
-        Args:
-            tokens: an estimate of prompt and reply together.
-            get_patience: returns the seconds of a pause that the request can still wait for.
-
-        Raises:
-            BackoffTooLongError: the server has asked for a longer pause, now or while the request waits.
-            RuntimeError: used from a second event loop while the first is open.
-        """
-        self._bind()
-        self._check_pause(get_patience())
+    async def acquire(self, tokens: int) -> RequestPermit:
+        """Wait for a turn, for a request of about so many tokens, prompt and reply together."""
         self._waiting += 1
         try:
             async with self._turn:  # first come, first served, and safe to cancel
-                self._check_pause(get_patience())  # before the declared rate is used
                 await self._wait_for_declared_rate(tokens)
-                await self._wait_for_capacity(get_patience)
+                await self._wait_for_capacity()
                 self.in_flight += 1
                 return self._record_send(self.now())
         finally:
             self._waiting -= 1
-
-    def _check_pause(self, patience_seconds: float) -> None:
-        if (pause := self.hold_until - self.now()) > max(0.0, patience_seconds):
-            raise BackoffTooLongError(pause)
 
     async def _wait_for_declared_rate(self, tokens: int) -> None:
         for bucket, amount in zip(self._buckets, (1.0, min(float(tokens), self._max_tokens)), strict=True):
@@ -152,32 +127,16 @@ class RateLimiter:
                 await bucket.acquire(part)
                 amount -= part
 
-    async def _wait_for_capacity(self, get_patience: Callable[[], float]) -> None:
+    async def _wait_for_capacity(self) -> None:
         """Wait, at the head of the queue, until the pace and the limit of requests in flight let a request pass."""
         while True:
             if (wait := max(self.hold_until, self._next) - self.now()) > 0:
-                self._check_pause(get_patience())
                 await asyncio.sleep(wait)
             elif self.in_flight < self.max_concurrency:
                 return
             else:
-                self._ended.clear()
-                await self._ended.wait()
-
-    def end_request(self) -> None:
-        """Count a request as no longer in flight; called by its permit."""
-        self.in_flight -= 1
-        self._ended.set()
-
-    def _bind(self) -> None:
-        loop = asyncio.get_running_loop()
-        if loop is self._loop:
-            return
-        if self._loop is not None and not self._loop.is_closed():
-            raise RuntimeError("a RateLimiter belongs to one event loop, and that of its first request is still open")
-        self._loop, self.in_flight, self._waiting = loop, 0, 0
-        self._turn, self._ended = asyncio.Lock(), asyncio.Event()
-        self._buckets = [_create_bucket(rate) for rate in self._rates]
+                self.ended.clear()
+                await self.ended.wait()
 
     @property
     def background(self) -> float:
@@ -209,7 +168,6 @@ class RateLimiter:
         return self._mark(now, self._is_held)
 
     def record_rate_limit(self, sent: RequestPermit, retry_after_seconds: float | None) -> None:
-        """Record a refused request (429); called by its permit."""
         now = self.now()
         accepted = max(0, sent.number - self._judged - 1)  # since the last refusal
         self._judged = max(self._judged, sent.number)

@@ -1,75 +1,53 @@
 """One event loop for the whole process, on a thread of its own.
 
-HTTP connections, tool sessions and deadlines belong to the loop they were made on. Synchronous callers from any number
-of threads hand their coroutines to this one.
-
-Those threads may be all those of the loop's own pool, where agents and tools run. A model call needs a thread, too, and
-would wait for them for ever; so model calls have a second pool, in which nothing waits for the loop.
+HTTP connections, rate limiters, tool sessions and deadlines belong to the loop they were made on. Synchronous callers
+from any number of threads, and coroutines on other loops, hand their coroutines to this one.
 """
 
 import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
 _STARTING = threading.Lock()  # functools.cache alone makes several when the first callers come at once
-MAX_BLOCKING_CALLS = 64  # tools that wait in a thread must not keep the model client waiting for one
-LOOP_THREAD, POOL_THREADS, MODEL_CALL_THREADS = "mas-loop", "mas-blocking", "mas-model"
-_IN_MODEL_CALL: ContextVar[bool] = ContextVar("in_model_call", default=False)
-
-
-class _Threads(ThreadPoolExecutor):
-    """Pool of threads that may wait for the loop, and a second pool for the work of model calls."""
-
-    def __init__(self) -> None:
-        super().__init__(MAX_BLOCKING_CALLS, thread_name_prefix=POOL_THREADS)
-        self._of_model_calls = ThreadPoolExecutor(MAX_BLOCKING_CALLS, thread_name_prefix=MODEL_CALL_THREADS)
-
-    def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
-        if _IN_MODEL_CALL.get():
-            return self._of_model_calls.submit(fn, *args, **kwargs)
-        return super().submit(fn, *args, **kwargs)
-
-
-@contextlib.contextmanager
-def model_call() -> Iterator[None]:
-    """Let the block, a model call on the loop, use threads of the second pool."""
-    token = _IN_MODEL_CALL.set(True)
-    try:
-        yield
-    finally:
-        _IN_MODEL_CALL.reset(token)
+LOOP_THREAD = "mas-loop"
+MAX_THREADS = 2_000  # started as needed: agents and tools that wait in one for a model must leave it another
 
 
 @functools.cache
 def background_loop() -> asyncio.AbstractEventLoop:
     """Return the loop; the first call starts its thread."""
     loop = asyncio.new_event_loop()
-    loop.set_default_executor(_Threads())
+    loop.set_default_executor(ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="mas-blocking"))
     threading.Thread(target=_run, args=(loop,), name=LOOP_THREAD, daemon=True).start()
     return loop
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop for ever.
-
-    `SystemExit` and `KeyboardInterrupt` of a task pass through the loop itself: the waiting caller gets them, and the
-    other tasks go on.
-    """
     while True:
+        # Of a task, they pass through the loop itself: the waiting caller gets them, and the other tasks go on.
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
             return
 
 
-def may_block() -> bool:
-    """Return False on the loop, and in a thread that a model call on the loop waits for."""
-    return not threading.current_thread().name.startswith((LOOP_THREAD, MODEL_CALL_THREADS))
+def is_on_loop() -> bool:
+    """Return whether the caller runs on the background loop."""
+    return threading.current_thread().name == LOOP_THREAD
+
+
+def _submit(coroutine: Coroutine[object, None, T]) -> Future[T]:
+    with _STARTING:
+        return asyncio.run_coroutine_threadsafe(coroutine, background_loop())
+
+
+async def await_on_loop(coroutine: Coroutine[object, None, T]) -> T:
+    """Await the coroutine on the background loop, from another loop; a cancellation ends it there, too."""
+    return await asyncio.wrap_future(_submit(coroutine))
 
 
 def run_blocking(coroutine: Coroutine[object, None, T]) -> T:
@@ -78,12 +56,10 @@ def run_blocking(coroutine: Coroutine[object, None, T]) -> T:
     Raises:
         RuntimeError: called on the background loop itself, which would block for ever.
     """
-    with _STARTING:
-        loop = background_loop()
-    if threading.current_thread().name == LOOP_THREAD:
+    if is_on_loop():
         coroutine.close()
-        raise RuntimeError("a blocking call on the agents' event loop: use asyncio.to_thread(function, …)")
-    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        raise RuntimeError("a blocking call on the agents' event loop: await the call, or use asyncio.to_thread")
+    future = _submit(coroutine)
     try:
         return future.result()
     except BaseException:

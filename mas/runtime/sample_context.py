@@ -2,10 +2,6 @@
 
 A context variable holds one SampleContext per (sample, epoch, attempt). The model client and the tools read it with
 `current_context()`; outside a run there is none, and nothing is limited.
-
-    with use_context(SampleContext(SampleKey("q1"), SampleLimits(lm_calls=20))) as context:
-        await program.acall(question="…", file=None)
-    context.usage.cost_usd                   # 0.0013
 """
 
 import asyncio
@@ -18,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, wraps
+from functools import cache
 from typing import Any, Protocol
 
 
@@ -44,13 +40,7 @@ class SampleLimits:
 
 
 _START_TIME = "start time"  # key in the call log
-_UNITS = {
-    "lm_calls": "calls to language models",
-    "tool_calls": "tool calls",
-    "cost_usd": "US dollars",
-    "tokens": "tokens",
-}
-_POOLS = "concurrent.futures.thread"  # whose threads outlive the work that started them, and run that of others
+_UNITS = {"lm_calls": "calls to language models", "tool_calls": "tool calls", "cost_usd": "US dollars"}
 
 
 class LimitReachedError(Exception):
@@ -82,15 +72,8 @@ class RunBudget(Protocol):
         """Record the cost of a reserved request, exactly once; None if it was never sent."""
 
 
-class Unlimited:
+class _Unlimited(RunBudget):
     """Budget that allows every request and records none."""
-
-    def reserve(self) -> None: ...
-
-    def settle(self, payment: Payment | None) -> None: ...
-
-
-UNLIMITED = Unlimited()
 
 
 class ReplyLog(Protocol):
@@ -135,7 +118,7 @@ class SampleContext:
 
     key: SampleKey
     limits: SampleLimits = field(default_factory=SampleLimits)
-    budget: RunBudget = UNLIMITED
+    budget: RunBudget = field(default_factory=_Unlimited)
     call_log: ReplyLog | None = None  # replies that earlier sessions of the run have paid for: replayed, not paid again
     shared_cache: ReplyLog | None = None  # across runs; only with cache.lm=shared
     tool_log: ToolResults | None = None  # earlier results of tools marked `mas.tools.read_only`
@@ -160,20 +143,13 @@ class SampleContext:
         self._check("lm_calls", "tokens", "cost_usd")
         self.usage.lm_calls += 1
 
-    def reserve_lm_call(self) -> None:
+    async def reserve_lm_call(self) -> None:
         """Count one request that will be sent, and reserve it in the run's budget; raises as `count_lm_call`."""
-        self.count_lm_call()
         try:
+            if self.ask_budget is not None:
+                await self.ask_budget()
+            self.count_lm_call()
             self.budget.reserve()
-        except LimitReachedError as error:
-            raise self._note_limit(error.limit, str(error)) from error
-
-    async def await_budget(self) -> None:
-        """Wait until the process that has the run's budget, if it is another one, has reserved a request."""
-        if self.ask_budget is None:
-            return
-        try:
-            await self.ask_budget()
         except LimitReachedError as error:
             raise self._note_limit(error.limit, str(error)) from error
 
@@ -188,10 +164,9 @@ class SampleContext:
         self.usage.tool_calls += 1
 
     def read_start_time(self) -> datetime:
-        """Return the time at which the sample was begun, in UTC: the first reading.
+        """Return the time at which the sample was begun, in UTC, as the first reading had it.
 
-        A prompt that holds the time must hold the same one when an interrupted sample continues, or none of its replies
-        would be found again.
+        It is in the prompts: with another time no reply of an interrupted sample would be found again.
         """
         if self._started_at is None:
             kept = self.call_log.get(_START_TIME) if self.call_log is not None else None
@@ -206,10 +181,7 @@ class SampleContext:
         return self.deadline - time.monotonic()
 
     def close(self) -> None:
-        """Release the tools' state and end all work for this sample, such as a thread that its agent left running.
-
-        Must be called on the event loop of its calls, after its record is complete.
-        """
+        """Release the tools' state and end all work for this sample; on the loop of its calls, after its record."""
         self._is_closed = True
         while self.on_close:
             self.on_close.pop()()
@@ -285,7 +257,7 @@ class SampleContext:
         for limit in limits:
             allowed = getattr(self.limits, limit)
             if allowed is not None and getattr(self.usage, limit) >= allowed:
-                message = f"the question has used its {allowed:g} {_UNITS[limit]} (limits.{limit})"
+                message = f"the question has used its {allowed:g} {_UNITS.get(limit, limit)} (limits.{limit})"
                 raise self._note_limit(limit, message)
 
     def _note_end(self) -> LimitReachedError:
@@ -321,26 +293,22 @@ def current_context() -> SampleContext | None:
 def _carry_contexts() -> None:
     """Let threads, and the work of thread pools, have the context of the code that started them within a sample.
 
-    Python gives a new thread an empty context, and the work of a pool the context of whichever thread runs it. A model
-    call there had no limit and was counted nowhere: of `dspy.Parallel`, `Module.batch`, or a program's own pools.
-    Outside of a sample nothing changes.
+    Python gives a new thread an empty context, and the work of a pool the context of the thread that runs it. A model
+    call there (`dspy.Parallel`, `Module.batch`, a program's own pool) had no limit and was counted nowhere.
     """
     submit, start = ThreadPoolExecutor.submit, threading.Thread.start
 
-    @wraps(submit)  # type: ignore[arg-type]
-    def submit_in_context(
-        self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Future[Any]:
-        if current_context() is not None:
-            return submit(self, copy_context().run, fn, *args, **kwargs)
-        return submit(self, fn, *args, **kwargs)
+    def submit_in_context(pool: ThreadPoolExecutor, *call: Any, **kwargs: Any) -> Future[Any]:
+        runs_in = () if current_context() is None else (copy_context().run,)
+        return submit(pool, *runs_in, *call, **kwargs)
 
-    @wraps(start)
-    def start_in_context(self: threading.Thread) -> None:
-        target = getattr(self, "_target", None)
-        if current_context() is not None and getattr(target, "__module__", None) != _POOLS:
-            context, run = copy_context(), self.run
-            self.run = lambda: context.run(run)  # type: ignore[method-assign]
-        start(self)
+    def start_in_context(thread: threading.Thread) -> None:
+        # A pool's threads outlive the work that started them, and run that of others.
+        is_of_pool = getattr(getattr(thread, "_target", None), "__module__", None) == "concurrent.futures.thread"
+        if current_context() is not None and not is_of_pool:
+            context, run = copy_context(), thread.run
+            thread.run = lambda: context.run(run)  # type: ignore[method-assign]
+        start(thread)
 
-    ThreadPoolExecutor.submit, threading.Thread.start = submit_in_context, start_in_context  # type: ignore[method-assign,assignment]
+    ThreadPoolExecutor.submit = submit_in_context  # type: ignore[method-assign,assignment]
+    threading.Thread.start = start_in_context  # type: ignore[method-assign,assignment]

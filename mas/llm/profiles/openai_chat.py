@@ -1,7 +1,5 @@
 """Models behind an OpenAI-compatible chat endpoint, over OpenAI's own client; the base of all profiles of real models.
 
-    OpenAIChatModel(name="gpt-4o-mini", api_key_env="OPENAI_API_KEY").create_lm(AgentModel(temperature=0.7))
-
 Name, temperature and `max_tokens` of an agent's model come from the first setting that is not null: that of
 `system.agents.<agent>`, of `model.agents.<agent>`, of `model`. Its server is that of `model.agents.<agent>`, or that of
 the profile. Each server has a rate limiter of its own.
@@ -30,14 +28,16 @@ if TYPE_CHECKING:
 DEFAULT_TEMPERATURE = 0.0
 REFLECTION_TEMPERATURE = 1.0  # for varied proposals; also the only one that reasoning models accept
 MIN_REASONING_TOKENS = 16_000  # that DSPy demands of `max_tokens`
-ABOVE_0 = math.ulp(0.0)
+_ABOVE_0 = (math.ulp(0.0), math.inf, "more than 0")
+_FROM_0 = (0, math.inf, "at least 0")
+_FROM_1 = (1, math.inf, "at least 1")
 RANGES = {  # lowest and highest value
-    **dict.fromkeys(("call_deadline_seconds", "attempt_timeout_seconds"), (ABOVE_0, math.inf)),
-    **dict.fromkeys(("requests_per_minute", "tokens_per_minute"), (ABOVE_0, math.inf)),
-    **dict.fromkeys(("num_retries", "retry_base_seconds"), (0, math.inf)),
-    **dict.fromkeys((f"{kind}_usd_per_million" for kind in ("input", "output", "cached_input")), (0, math.inf)),
-    **dict.fromkeys(("max_connections", "max_tokens", "context_tokens", "slots"), (1, math.inf)),
-    "temperature": (0, 2),
+    **dict.fromkeys(("call_deadline_seconds", "attempt_timeout_seconds"), _ABOVE_0),
+    **dict.fromkeys(("requests_per_minute", "tokens_per_minute"), _ABOVE_0),
+    **dict.fromkeys(("num_retries", "retry_base_seconds"), _FROM_0),
+    **dict.fromkeys((f"{kind}_usd_per_million" for kind in ("input", "output", "cached_input")), _FROM_0),
+    **dict.fromkeys(("max_connections", "max_tokens", "context_tokens", "slots"), _FROM_1),
+    "temperature": (0, 2, "0 to 2"),
 }
 OPENAI_URL = "https://api.openai.com/v1"
 QUICK_SECONDS = 10.0  # for every query but those that the model answers, which may take as long as a call
@@ -76,11 +76,7 @@ class Server:
 
 @dataclass
 class OpenAIChatModel(CallSettings):
-    """Profile whose fields are the keys of `conf/calls/standard.yaml` and `conf/model/openai_compatible.yaml`.
-
-    With `native_tools="auto"` the model is asked to call a tool. Many small models write the call into their text, and
-    many servers know no calls: such a model is offered its tools in the prompt.
-    """
+    """Profile whose fields are the keys of `conf/calls/standard.yaml` and `conf/model/openai_compatible.yaml`."""
 
     name: str  # as the server knows it
     base_url: str | None = None  # up to and with /v1; null: the provider's own
@@ -121,13 +117,10 @@ class OpenAIChatModel(CallSettings):
         branches |= {f"model.prices.{name}": price for name, price in self.prices.items()}
         branches |= {f"model.agents.{agent}": entry for agent, entry in self.agents.items()}
         for branch, part in branches.items():
-            for key, value in vars(part).items():
-                lowest, highest = RANGES.get(key, (-math.inf, math.inf))
-                if key not in RANGES or value is None or lowest <= value <= highest:
-                    continue
-                expected = "more than 0" if lowest == ABOVE_0 else f"at least {lowest:g}"
-                expected = f"{lowest:g} to {highest:g}" if highest < math.inf else expected
-                raise UserError(f"{branch}.{key}={value} is out of range; expected {expected}.")
+            for key, (lowest, highest, expected) in RANGES.items():
+                value = vars(part).get(key)
+                if value is not None and not lowest <= value <= highest:
+                    raise UserError(f"{branch}.{key}={value} is out of range; expected {expected}.")
 
     def secrets(self) -> list[str]:
         keys = {server.read_key() or "" for server in self.list_servers().values()}
@@ -139,20 +132,16 @@ class OpenAIChatModel(CallSettings):
 
         own, server = self._resolve_settings(agent), self.get_server(agent.agent)
         name = own.name or self.name
-        entry = self.agents.get(agent.agent, AgentOverride())
         policy = CallPolicy(
             url=self._name_server(server),
             key_variable=server.api_key_env,
-            branch=f"model.agents.{agent.agent}" if entry.base_url or entry.api_key_env else "model",
             price=self.find_price(name),
             rate_limiter=self.get_rate_limiter(server),
             native_tools=self.calls_natively(),
             settings=self,
         )
-        engine = self._create_engine(server)
-        return AgentLM(
-            self._dspy_name(name), engine, policy, temperature=own.temperature, max_tokens=own.max_tokens, cache=False
-        )
+        sent = {"temperature": own.temperature, "max_tokens": own.max_tokens}
+        return AgentLM(self._dspy_name(name), self._create_engine(server), policy, cache=False, **sent)
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # null: the server accepts none
@@ -161,7 +150,6 @@ class OpenAIChatModel(CallSettings):
         return self.create_lm(AgentModel(name, temperature, REFLECTION))
 
     def calls_natively(self) -> bool:
-        """Return whether tools are offered over the wire."""
         return self._probe_result if self.native_tools == AUTO else bool(self.native_tools)
 
     def describe_server(self) -> list[str]:
@@ -174,7 +162,6 @@ class OpenAIChatModel(CallSettings):
         return sorted(name for name in {*self.names, *more_names} if self.find_price(name) is None)
 
     def find_price(self, name: str) -> Price | None:
-        """Return the price of a model; None if it is unknown."""
         return find_price(name, self.prices, self.price_list)
 
     def list_traffic(self) -> list[Traffic]:
@@ -185,8 +172,7 @@ class OpenAIChatModel(CallSettings):
         if server not in self._rate_limiters:
             rate = self.rate if server == self.get_server("") else RateSettings()
             limits = (self.max_connections, rate.requests_per_minute, rate.tokens_per_minute)
-            limiter = RateLimiter(*limits, self.n_sharing)
-            self._rate_limiters[server] = limiter
+            self._rate_limiters[server] = RateLimiter(*limits, self.n_sharing)
         return self._rate_limiters[server]
 
     def get_server(self, agent: str) -> Server:
@@ -202,7 +188,6 @@ class OpenAIChatModel(CallSettings):
 
     @property
     def names(self) -> list[str]:
-        """All models that the profile names."""
         return sorted({self.name, *(entry.name for entry in self.agents.values() if entry.name)})
 
     def list_local_names(self, agents: Collection[str]) -> list[str]:
@@ -248,11 +233,8 @@ class OpenAIChatModel(CallSettings):
     ) -> dict[str, object] | None:
         """Return the JSON object at a path of the server, asked with its key; None for an HTTP error in `negative`.
 
-        `/v1` in the path stands for the base URL, as given. With a body it is a POST. No redirect is followed, since
-        the key is for this server alone.
-
-        Raises:
-            UserError: the server answered with another error, or there was no usable answer in time.
+        `/v1` in the path is the base URL, as given. With a body it is a POST. No redirect is followed, since the key is
+        for this server alone. UserError: another error, or no usable answer in time.
         """
         import httpx
 
@@ -266,8 +248,6 @@ class OpenAIChatModel(CallSettings):
             if response.status_code in negative:
                 return None
             answer = response.raise_for_status().json()
-            if not isinstance(answer, dict):
-                raise ValueError("it is no JSON object")
         except httpx.HTTPStatusError as error:
             message = f"the model server refused {url} with HTTP {response.status_code}; see its log for the reason."
             raise UserError(message) from error
@@ -275,25 +255,21 @@ class OpenAIChatModel(CallSettings):
             raise UserError(
                 f"the model server gave no usable answer at {url} ({error}); see whether model.base_url is right."
             ) from error
-        return answer
+        return answer if isinstance(answer, dict) else {}
 
     def _name_server(self, server: Server) -> str:
-        """Return the server's part of the key of stored replies: its address."""
         return server.base_url or type(self).__name__
 
     def _dspy_name(self, name: str) -> str:
-        """Return DSPy's name of the model: `<provider>/<name>`."""
         return f"openai/{name}"
 
     def _create_engine(self, server: Server) -> "Engine":
-        """Return the engine of a server, the same for equal settings, so that LMs share connections."""
         from mas.llm.openai_engine import create_chat_engine
 
-        url, n, seconds = server.base_url or "", self.max_connections, self.call_deadline_seconds
-        return create_chat_engine(url, server.read_key(), n, seconds)
+        return create_chat_engine(server.base_url or "", server.read_key())
 
 
 def list_objects(answer: dict[str, object] | None, key: str) -> list[dict[str, object]]:
-    """Return the objects in a list of a server's answer; none if it has no such list."""
+    """Return the objects in a list of a server's answer."""
     items = (answer or {}).get(key)
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

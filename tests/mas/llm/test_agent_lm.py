@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,7 @@ REQUEST = "answer_request -> final_answer, final_reasoning_trace"
 
 
 NO_SUCH = "The model `any` does not exist"
+FIELDS = "model.native_tools, model.takes_images; further fields are sent with model.extra_body"
 
 
 @pytest.mark.parametrize(
@@ -34,11 +36,8 @@ NO_SUCH = "The model `any` does not exist"
         (403, "not allowed", "not allowed; check the key in SOME_KEY (model.api_key_env)"),
         (404, NO_SUCH, f"{NO_SUCH}; check model.name=any and model.base_url"),
         (404, "page not found", "page not found; check model.name=any and model.base_url"),
-        (400, "temperature must be 1", "temperature must be 1; set model.temperature=null, or the agent's own"),
-        (400, "Use 'max_completion_tokens'", " and 'model.extra_body={max_completion_tokens: N}'"),
-        (422, "tools: extra field", "tools: extra field; set model.native_tools=false"),
-        (400, "no", "no; check model.name, model.temperature, model.max_tokens, model.native_tools"),
-        (400, "x" * 5_000, "x; check model.name, model.temperature, model.max_tokens, model.native_tools"),
+        (400, "temperature must be 1", FIELDS),
+        (422, "x" * 5_000, FIELDS),
     ],
 )
 def test_a_refusal_names_the_variable_or_the_option_that_may_be_wrong(
@@ -88,14 +87,25 @@ def test_the_deadline_ends_a_call_that_takes_too_long() -> None:
     assert model.requests == []
 
 
-def test_a_synchronous_call_never_waits_where_waiting_would_block_the_loop() -> None:
-    lm = lm_of(ScriptedModel(answering(), native_tools=False))
+def test_a_synchronous_call_on_the_loop_which_would_block_it_is_refused() -> None:
+    lm = lm_of(ScriptedModel(answering()))
 
     async def on_the_loop() -> Any:
-        with dspy.context(lm=lm):
-            return dspy.Predict(REQUEST)(answer_request="How many?").final_answer
+        return lm("hi")
 
-    assert run_blocking(on_the_loop()) == "42"
+    with pytest.raises(RuntimeError, match="await"):
+        run_blocking(on_the_loop())
+
+
+def test_a_call_on_another_loop_shares_connections_and_limits_with_the_others() -> None:
+    def ask_on_a_loop_of_its_own(number: int) -> Any:
+        return asyncio.run(lm.acall(f"hi {number}"))
+
+    context = SampleContext(SampleKey("q"))
+    with serving(complete_with("hello")) as server, ThreadPoolExecutor(8) as threads, use_context(context):
+        lm = OpenAIChatModel("any", base_url=server.base_url, max_connections=2).create_lm(AgentModel())
+        assert list(threads.map(ask_on_a_loop_of_its_own, range(8))) == [["hello"]] * 8
+        assert context.usage.lm_calls == len(server.requests) == 8
 
 
 def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:

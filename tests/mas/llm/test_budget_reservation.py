@@ -116,7 +116,7 @@ class Kept(dict[str, str]):
         self[key] = reply
 
 
-@pytest.mark.parametrize("ask", ["awaited", "in a thread", "on the loop"])
+@pytest.mark.parametrize("ask", ["awaited", "in a thread"])
 def test_a_refusal_of_the_run_leaves_dspy_as_itself_and_nothing_is_sent(ask: str) -> None:
     ledger = Ledger(requests=0)
     context = ledger.question()
@@ -124,13 +124,9 @@ def test_a_refusal_of_the_run_leaves_dspy_as_itself_and_nothing_is_sent(ask: str
         lm = lm_at(server.base_url)
         predict = dspy.Predict("question -> answer")
 
-        async def on_the_loop() -> Any:
-            return predict(question="?")
-
         asking = {
             "awaited": lambda: run_blocking(predict.acall(question="?")),
             "in a thread": lambda: predict(question="?"),
-            "on the loop": lambda: run_blocking(on_the_loop()),
         }[ask]
         with use_context(context), dspy.context(lm=lm), pytest.raises(LimitReachedError, match="its 0 req") as raised:
             asking()
