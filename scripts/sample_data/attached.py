@@ -9,7 +9,7 @@ import json
 from random import Random
 
 from eval.benchmarks.toy_set import Drawn, Family, draw_names, shuffle
-from scripts.sample_data.tables import csv_bytes, xlsx_bytes
+from scripts.sample_data.office import csv_bytes, xlsx_bytes
 
 MONTHS = ("January", "February", "March", "April", "May", "June")
 GOODS = ("crates", "barrels", "lanterns", "bricks", "blankets", "candles", "ropes", "kettles")

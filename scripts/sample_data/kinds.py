@@ -12,9 +12,8 @@ from random import Random
 from eval.benchmarks.toy_set import Drawn, Family, draw_names, shuffle
 from scripts.sample_data.attached import GOODS, MONTHS, letter
 from scripts.sample_data.media import picture_bytes
-from scripts.sample_data.office import Page, docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
+from scripts.sample_data.office import Page, csv_bytes, docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
 from scripts.sample_data.old_excel import xls_bytes
-from scripts.sample_data.tables import Rows
 
 TRADERS = 6
 
@@ -28,10 +27,6 @@ def _shipped(rng: Random) -> tuple[str, str, str, list[list[object]]]:
     return asked, str(row[month + 1]), goods, [["trader", *MONTHS], *table]
 
 
-def _text(rows: Rows, separator: str) -> str:
-    return "".join(separator.join(str(cell) for cell in row) + "\n" for row in rows)
-
-
 def markdown_table(rng: Random, difficulty: int) -> Drawn:
     asked, answer, goods, (header, *rows) = _shipped(rng)
     rule: list[object] = ["---"] * len(header)
@@ -42,7 +37,7 @@ def markdown_table(rng: Random, difficulty: int) -> Drawn:
 
 def tab_separated(rng: Random, difficulty: int) -> Drawn:
     asked, answer, _, table = _shipped(rng)
-    return Drawn(f"In the attached file, {asked}", answer, 1, ".tsv", _text(table, "\t").encode())
+    return Drawn(f"In the attached file, {asked}", answer, 1, ".tsv", csv_bytes(table, "\t"))
 
 
 def json_lines(rng: Random, difficulty: int) -> Drawn:
@@ -166,13 +161,14 @@ def book_chapter(rng: Random, difficulty: int) -> Drawn:
 def archived_table(rng: Random, difficulty: int) -> Drawn:
     asked, answer, goods, table = _shipped(rng)
     other = _shipped(rng)[3]
+    readme = f"The folder `{goods}` has this year's table, the folder `old` last year's.\n"
     members = {
-        "readme.txt": f"The folder `{goods}` has this year's table, the folder `old` last year's.\n",
-        f"{goods}/shipped.csv": _text(table, ","),
-        "old/shipped.csv": _text(other, ","),
+        "readme.txt": readme.encode(),
+        f"{goods}/shipped.csv": csv_bytes(table),
+        "old/shipped.csv": csv_bytes(other),
     }
     question = f"According to the table `{goods}/shipped.csv` in the attached archive, {asked}"
-    return Drawn(question, answer, 1, ".zip", zip_bytes({name: text.encode() for name, text in members.items()}))
+    return Drawn(question, answer, 1, ".zip", zip_bytes(members))
 
 
 def _sign(form: str, suffix: str) -> Family:

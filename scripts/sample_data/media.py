@@ -6,6 +6,7 @@ picture_bytes("PNG", ["The boat to Velmor", "leaves from pier 412."])
 import io
 import math
 import struct
+import wave
 from collections.abc import Sequence
 from random import Random
 
@@ -38,9 +39,11 @@ def wav_bytes(tones_hz: Sequence[float], seconds_each: float = 0.25, hertz: int 
     samples = bytes(
         round(128 + 100 * math.sin(2 * math.pi * tone * place / hertz)) for tone in tones_hz for place in range(count)
     )
-    form = struct.pack("<HHIIHH", 1, 1, hertz, hertz, 1, 8)
-    chunks = b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(samples)) + samples
-    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+    written = io.BytesIO()
+    with wave.open(written, "wb") as sound:
+        sound.setparams((1, 1, hertz, count, "NONE", ""))
+        sound.writeframes(samples)
+    return written.getvalue()
 
 
 # MPEG 2 layer III, 8 kbit/s, 24,000 Hz, one channel; a frame without data in it is silence

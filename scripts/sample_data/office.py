@@ -1,20 +1,26 @@
-"""The bytes of small Word, PowerPoint, PDF and e-book files and of archives, the same ones for the same content.
+"""The bytes of small CSV, Excel, Word, PowerPoint, PDF and e-book files and of archives, the same for the same content.
 
+csv_bytes([["trader", "May"], ["Velmor", 412]])       # b"trader,May\\nVelmor,412\\n"
 pdf_bytes([["Page one"], [["trader", "May"], ["Velmor", "412"]]])
 """
 
+import csv
 import io
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from scripts.sample_data.tables import ZIP_DATE
-
-Paragraphs = Sequence[str]
-Table = Sequence[Sequence[object]]
+Rows = Sequence[Sequence[object]]
 Page = Sequence[str | Sequence[object]]  # lines, or the rows of a table
+_DATE = (2020, 1, 1, 0, 0, 0)
 _MOMENT = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+def csv_bytes(rows: Rows, delimiter: str = ",") -> bytes:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 def zip_bytes(members: Mapping[str, bytes], stored: str = "") -> bytes:
@@ -22,23 +28,45 @@ def zip_bytes(members: Mapping[str, bytes], stored: str = "") -> bytes:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
         for name, content in members.items():
-            packing = zipfile.ZIP_STORED if name == stored else zipfile.ZIP_DEFLATED
-            info = zipfile.ZipInfo(name, ZIP_DATE)
+            info = zipfile.ZipInfo(name, _DATE)
             info.external_attr = 0o644 << 16
-            archive.writestr(info, content, packing)
+            archive.writestr(info, content, zipfile.ZIP_STORED if name == stored else zipfile.ZIP_DEFLATED)
     return written.getvalue()
 
 
-def _repacked(written: io.BytesIO) -> bytes:
-    """A package again without the moment of writing."""
-    with zipfile.ZipFile(written) as source:
-        members = {name: source.read(name) for name in source.namelist()}
+def _read_package(written: io.BytesIO) -> dict[str, bytes]:
+    """Return the members of an office file without the moment of writing."""
+    with zipfile.ZipFile(written) as package:
+        members = {name: package.read(name) for name in package.namelist()}
     core = "docProps/core.xml"
-    members[core] = _MOMENT.sub(b"2020-01-01T00:00:00Z", members[core])
-    return zip_bytes(members)
+    return {**members, core: _MOMENT.sub(b"2020-01-01T00:00:00Z", members[core])}
 
 
-def docx_bytes(paragraphs: Paragraphs, table: Table = ()) -> bytes:
+def xlsx_bytes(sheets: Mapping[str, Rows]) -> bytes:
+    """Return a workbook with one sheet for each key."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.remove(book.worksheets[0])
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(list(row))
+    written = io.BytesIO()
+    book.save(written)
+    return without_times(written)
+
+
+def without_times(written: io.BytesIO) -> bytes:
+    """Return a workbook without the moment of writing, which openpyxl puts into properties and zip entries."""
+    again = io.BytesIO()
+    with zipfile.ZipFile(again, "w") as target:
+        for name, content in _read_package(written).items():
+            target.writestr(zipfile.ZipInfo(name, _DATE), content)
+    return again.getvalue()
+
+
+def docx_bytes(paragraphs: Sequence[str], table: Rows = ()) -> bytes:
     import docx
 
     document = docx.Document()
@@ -51,7 +79,7 @@ def docx_bytes(paragraphs: Paragraphs, table: Table = ()) -> bytes:
                 grid.cell(row, column).text = str(value)
     written = io.BytesIO()
     document.save(written)
-    return _repacked(written)
+    return zip_bytes(_read_package(written))
 
 
 def pptx_bytes(slides: Sequence[tuple[str, str, str]]) -> bytes:
@@ -66,10 +94,10 @@ def pptx_bytes(slides: Sequence[tuple[str, str, str]]) -> bytes:
         slide.notes_slide.notes_text_frame.text = notes
     written = io.BytesIO()
     presentation.save(written)
-    return _repacked(written)
+    return zip_bytes(_read_package(written))
 
 
-def epub_bytes(title: str, chapters: Sequence[tuple[str, Paragraphs]]) -> bytes:
+def epub_bytes(title: str, chapters: Sequence[tuple[str, Sequence[str]]]) -> bytes:
     """Each chapter's heading and paragraphs."""
     container = (
         '<container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'

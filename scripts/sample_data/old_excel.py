@@ -8,7 +8,7 @@ Source: [MS-XLS] (records) and [MS-CFB] (the container around them), as much of 
 import struct
 from collections.abc import Mapping, Sequence
 
-from scripts.sample_data.tables import Rows
+from scripts.sample_data.office import Rows
 
 _SECTOR = 512
 _FREE, _END, _FAT = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD
