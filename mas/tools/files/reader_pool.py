@@ -9,7 +9,6 @@ memory, time and the size of files, and ends with its input.
 
 import asyncio
 import atexit
-import contextlib
 import ctypes
 import importlib
 import json
@@ -18,9 +17,8 @@ import resource
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from mas.runtime.event_loop import background_loop, run_blocking
@@ -39,64 +37,61 @@ NICENESS = 5  # the run's own loop goes first
 _CONNECTING = frozenset(("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"))
 _PR_SET_PDEATHSIG = 1
 
-Arguments = Mapping[str, object]  # values for JSON, with the `name` that messages give the bytes
 Facts = dict[str, Any]  # values for JSON
-Task = Callable[[bytes, Mapping[str, Any]], Facts]
 _processes: set[Process] = set()
 _idle: list[Process] = []
 _places = asyncio.Semaphore(WORKERS)
-_parsers = ThreadPoolExecutor(WORKERS, "reader")  # all threads of the loop may be tools that wait for a file
 
 
-def call_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
+def call_reader(task: str, data: bytes, arguments: Mapping[str, object]) -> Facts:
     """Return the answer of a task (`module:function`), done in another process before the question's deadline.
+
+    Args:
+        arguments: values for JSON, with the `name` that messages give the bytes.
 
     Raises:
         ToolError: the bytes cannot be read, or the task took too much time or memory.
     """
-    return run_blocking(_read(task, data, arguments))
+    return _parse(run_blocking(_request(task, data, arguments)))
 
 
-async def await_reader(task: str, data: bytes, arguments: Arguments) -> Facts:
+async def await_reader(task: str, data: bytes, arguments: Mapping[str, object]) -> Facts:
     """Return what `call_reader` does; a cancellation, such as that of a deadline, ends the process."""
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_read(task, data, arguments), background_loop()))
+    reply = asyncio.run_coroutine_threadsafe(_request(task, data, arguments), background_loop())
+    return await asyncio.to_thread(_parse, await asyncio.wrap_future(reply))
 
 
-async def _read(task: str, data: bytes, arguments: Arguments) -> Facts:
-    name, context, has_begun, reply = arguments.get("name", "The input"), current_context(), False, b""
-    head = json.dumps({"task": task, "size": len(data), "arguments": arguments}).encode("ascii")
-    with suppress(TimeoutError):
-        async with asyncio.timeout(min(MAX_SECONDS, context.seconds_left if context else MAX_SECONDS)) as timeout:
-            with context.end_with(timeout) if context else contextlib.nullcontext():
-                async with _places:
-                    has_begun = True
-                    reply = await _ask((head, b"\n", data))
-    if not has_begun:
-        raise ToolError(f"{name} is not read: other files took all the time; try again later.")
-    if not reply:
-        raise ToolError(f"{name} took more time or memory than a file may, and is not read; go on without it.")
-    answer = await asyncio.get_running_loop().run_in_executor(_parsers, json.loads, reply)
+def _parse(reply: bytes) -> Facts:
+    answer = json.loads(reply)
     if "facts" not in answer:
         raise ToolError(str(answer.get("error"))[:MAX_ERROR_CHARS])
     return dict(answer["facts"])
 
 
-async def _ask(request: tuple[bytes, ...]) -> bytes:
-    """Return the reply of a process; nothing if it ended without one. A process that has not replied is killed."""
-    process, reply = _idle.pop() if _idle else await _start_process(), b""
+async def _request(task: str, data: bytes, arguments: Mapping[str, object]) -> bytes:
+    """Return the reply of a process, which is killed if it has not replied in time."""
+    name, context, process, reply = arguments.get("name", "The input"), current_context(), None, b""
+    head = json.dumps({"task": task, "size": len(data), "arguments": arguments}).encode("ascii")
+    seconds = min(MAX_SECONDS, context.seconds_left) if context else MAX_SECONDS
     try:
-        assert process.stdin and process.stdout
-        process.stdin.writelines(request)
-        await process.stdin.drain()
-        reply = await process.stdout.readline()
-    except (OSError, ValueError):  # it has ended; or its reply is too long
+        async with asyncio.timeout(seconds) as timeout:
+            with context.end_with(timeout) if context else nullcontext():
+                async with _places:
+                    process = _idle.pop() if _idle else await _start_process()
+                    assert process.stdin and process.stdout
+                    process.stdin.writelines((head, b"\n", data))
+                    await process.stdin.drain()
+                    reply = await process.stdout.readline()
+    except (TimeoutError, OSError, ValueError):  # it has ended; or its reply is too long
         pass
     finally:
-        if reply.endswith(b"\n"):
-            _idle.append(process)
-        else:
-            reply = b""
-            _kill(process)
+        is_whole = reply.endswith(b"\n")
+        if process:
+            _idle.append(process) if is_whole else _kill(process)
+    if process is None:
+        raise ToolError(f"{name} is not read: other files took all the time; try again later.")
+    if not is_whole:
+        raise ToolError(f"{name} took more time or memory than a file may, and is not read; go on without it.")
     return reply
 
 
@@ -125,14 +120,12 @@ def _kill(process: Process) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@atexit.register
 def stop_workers() -> None:
-    """Stop the processes; done when this process ends, too."""
+    """Stop the processes."""
     _idle.clear()
     for process in list(_processes):
         _kill(process)
-
-
-atexit.register(stop_workers)
 
 
 def main() -> None:
@@ -145,12 +138,11 @@ def main() -> None:
     os.dup2(nothing, 1)  # what a library prints
     sys.addaudithook(_refuse_connections)
     os.nice(NICENESS)
-    _limit("RLIMIT_AS", MAX_MEMORY_BYTES)
-    _limit("RLIMIT_FSIZE", MAX_FILE_BYTES)
-    _limit("RLIMIT_CORE", 0)
+    for kind, value in (("AS", MAX_MEMORY_BYTES), ("FSIZE", MAX_FILE_BYTES), ("CORE", 0)):
+        _limit(kind, value)
     for line in iter(requests.readline, b""):
         request, used = json.loads(line), os.times()
-        _limit("RLIMIT_CPU", int(used.user + used.system) + MAX_CPU_SECONDS)
+        _limit("CPU", int(used.user + used.system) + MAX_CPU_SECONDS)
         reply = _answer(request, requests.read(request["size"]))
         replies.write(json.dumps(reply).encode("ascii") + b"\n")
         replies.flush()
@@ -159,8 +151,7 @@ def main() -> None:
 def _answer(request: Facts, data: bytes) -> Facts:
     module, _, function = request["task"].partition(":")
     try:
-        run: Task = getattr(importlib.import_module(module), function)
-        return {"facts": run(data, request["arguments"])}
+        return {"facts": getattr(importlib.import_module(module), function)(data, request["arguments"])}
     except ToolError as error:
         return {"error": str(error)}
     except MemoryError:  # ends the process without a reply
@@ -176,8 +167,8 @@ def _refuse_connections(event: str, _: tuple[object, ...]) -> None:
 
 
 def _limit(name: str, value: int) -> None:
-    with suppress(AttributeError, ValueError, OSError):
-        kind = getattr(resource, name)
+    with suppress(AttributeError, ValueError, OSError):  # macOS does not have all of them
+        kind = getattr(resource, f"RLIMIT_{name}")
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
 
 
