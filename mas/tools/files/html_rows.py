@@ -5,7 +5,7 @@ read_rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></t
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 READ_LINES = "mas.tools.files.html_rows:read_lines"
@@ -23,11 +23,14 @@ _LINKS = ".//ol[contains(@class, 'references')]//a[contains(@class, 'external')]
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REFERENCE = re.compile(r"&#([xX][0-9a-fA-F]{1,8}|[0-9]{1,9});?")
 _HEADING_LINE = re.compile(r"(#{1,6}) ")
-_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
-_BLOCKS = _HEADINGS | {
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_BLOCKS = (
+    *_HEADINGS,
     *("p", "blockquote", "pre", "figure", "figcaption", "dt", "dd", "address", "li", "caption", "div", "section"),
-    *("article", "body", "html", "center", "main", "details", "ul", "ol", "dl", "table"),
-}
+    *("article", "body", "html", "center", "main", "details", "ul", "ol", "dl", "table", "td", "th"),
+)
+# Characters for private use: a heading's "#", a space that stays, and the end of a list's mark, joined to what follows.
+_HASH, _SPACE, _JOIN = "\ue000", "\ue001", "\ue002"
 
 
 def read_rows(html: str, gone: str = _GONE, links: str = _LINKS) -> list[str]:
@@ -48,8 +51,17 @@ def read_rows(html: str, gone: str = _GONE, links: str = _LINKS) -> list[str]:
     for element in root.xpath(gone):
         if element.getparent() is not None:
             element.drop_tree()
-    _mark_text(root, links)
-    return [row for row in _walk(root, 0) if row]
+    for formula in root.xpath(".//*[contains(@class, 'mwe-math-element')]"):
+        written = formula.xpath(".//@alttext | .//img/@alt")
+        formula.clear(keep_tail=True)
+        formula.text = written[0] if written else ""
+    for link in root.xpath(links):
+        link.tail = f" <{link.get('href') or link.get('alt')}>{link.tail or ''}"
+    _mark_lines(root)
+    text = re.sub(f"{_JOIN}\\s*", "", root.text_content())
+    rows = (_flatten(line).replace(_SPACE, " ").rstrip() for line in text.split("\n"))
+    # A comment of a program begins as a heading does, and is indented.
+    return [(f" {row}" if _HEADING_LINE.match(row) else row).replace(_HASH, "#") for row in rows if row]
 
 
 def read_lines(data: bytes, _: object) -> dict[str, Any]:
@@ -85,122 +97,68 @@ def list_headings(lines: list[str]) -> list[str]:
     return [line.lstrip("# ") for line in lines if _HEADING_LINE.match(line)]
 
 
-def _mark_text(root: Any, links: str) -> None:
-    """Write into the text what it would lose: line breaks, formulas, and the addresses of links."""
-    for element in root.xpath(".//*[contains(@class, 'mwe-math-element')]"):
-        formulas = element.xpath(".//@alttext | .//img/@alt")
-        tail = element.tail
-        element.clear()
-        element.text, element.tail = (formulas[0] if formulas else ""), tail
-    for element in root.iter("br"):
-        element.tail = "\n" + (element.tail or "")
-    for element in root.xpath("(.//td | .//th)//*[self::li or self::p or self::div or self::td or self::th]"):
-        element.text, element.tail = "\n" + (element.text or ""), "\n" + (element.tail or "")
-    for element in root.xpath(links):
-        element.tail = f" <{element.get('href') or element.get('alt')}>{element.tail or ''}"
+def _mark_lines(root: Any) -> None:
+    """Write line breaks, rows of tables, and the marks of headings and lists into the text."""
+    for element in root.iter("br", *_BLOCKS):
+        element.text, element.tail = f"\n{element.text or ''}", f"\n{element.tail or ''}"
+    for table in root.xpath(".//table[not(ancestor::table)]"):
+        _set_lines(table, _read_table(table))
+    for code in list(root.iter("pre")):
+        _set_lines(code, code.text_content().expandtabs().split("\n"))
+    for term in list(root.iter("dt")):
+        _set_lines(term, [f"{_flatten(term.text_content())}:"])
+    for heading in list(root.iter(*_HEADINGS)):
+        _set_lines(heading, [f"{_HASH * int(heading.tag[1])} {_flatten(heading.text_content())}"])
+    for items in root.iter("ul", "ol"):
+        indent = _SPACE * 2 * sum(1 for _ in items.iterancestors("ul", "ol"))
+        for number, item in enumerate(items.iterchildren("li"), start=1):
+            item.text = f"\n{indent}{f'{number}.' if items.tag == 'ol' else '-'} {_JOIN}{item.text or ''}"
 
 
-def _walk(element: Any, depth: int) -> Iterator[str]:
-    if depth > 60:  # deeper than any page for people
-        yield from _split_text(element.text_content())
-        return
-    loose = element.text or ""  # text and inline elements between two blocks
-    for child in element:
-        tag = child.tag if isinstance(child.tag, str) else ""
-        if tag in _BLOCKS:
-            yield from _split_text(loose)
-            loose = ""
-            yield from _read_block(child, tag, depth + 1)
-        elif tag:
-            loose += child.text_content()
-        loose += child.tail or ""
-    yield from _split_text(loose)
-
-
-def _read_block(element: Any, tag: str, depth: int) -> Iterator[str]:
-    if tag in _HEADINGS:
-        yield f"{'#' * int(tag[1])} {_flatten(element.text_content())}"
-    elif tag == "table":
-        yield from _read_table(element)
-    elif tag in ("ul", "ol"):
-        yield from _read_list(element, tag, depth)
-    elif tag == "dt":
-        yield from (f"{row}:" for row in _split_text(element.text_content()))
-    elif tag == "pre":
-        yield from (_indent_mark(line.rstrip()) for line in element.text_content().split("\n"))
-    else:
-        yield from _walk(element, depth)
-
-
-def _read_list(element: Any, tag: str, depth: int) -> Iterator[str]:
-    number = 0
-    for item in element:
-        if item.tag != "li":
-            yield from _walk(item, depth) if isinstance(item.tag, str) else ()
-            continue
-        number += 1
-        mark = f"{number}. " if tag == "ol" else "- "
-        for position, row in enumerate(_walk(item, depth)):
-            yield (mark if position == 0 else "  ") + row
+def _set_lines(element: Any, lines: Iterable[str]) -> None:
+    text = "\n".join(("", *lines, "")).replace(" ", _SPACE)
+    element.clear(keep_tail=True)
+    element.text = text
 
 
 def _read_table(table: Any) -> Iterator[str]:
     for caption in table.xpath("./caption"):
-        yield from _split_text(caption.text_content())
-    grid, header_rows = _read_grid(table)
-    if not grid:  # a layout without cells
-        yield from _split_text(table.text_content())
-    for position, cells in enumerate(grid):
-        if any(cells):
-            yield f"| {' | '.join(cells)} |"
-        if header_rows and position == header_rows - 1:
-            yield f"|{' --- |' * len(cells)}"
+        yield _flatten(caption.text_content())
+    rows = table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr")
+    headers = next((place for place, row in enumerate(rows) if row.xpath("./td") or not row.xpath("./th")), len(rows))
+    grid = _read_grid(rows)
+    if not any(grid):  # a layout without cells
+        yield from map(_flatten, table.text_content().split("\n"))
+    for place, cells in enumerate(grid, start=1):
+        texts = [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
+        if any(texts):
+            yield f"| {' | '.join(texts)} |"
+        if place == headers:
+            yield f"|{' --- |' * len(texts)}"
 
 
-def _read_grid(table: Any) -> tuple[list[list[str]], int]:
-    """Return the cells, each in all rows and columns that it spans, and the number of header rows."""
-    grid: list[list[str]] = []
-    above: dict[int, tuple[int, str]] = {}  # column → rows still to fill, text
-    header_rows = cells_made = 0
-    for tr in table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"):
-        row: list[str] = []
-        cells = tr.xpath("./td | ./th")
-        for cell in (*cells, None):
-            while len(row) in above:
-                left, text = above.pop(len(row))
-                if left > 1:
-                    above[len(row)] = (left - 1, text)
-                row.append(text)
-            if cell is None:
-                break
-            text = " / ".join(_split_text(cell.text_content())).replace("|", "\\|")
-            down = _read_span(cell, "rowspan", 1_000)
-            for _ in range(_read_span(cell, "colspan", 100)):
-                if down > 1:
-                    above[len(row)] = (down - 1, text)
-                row.append(text)
-        cells_made += len(row)
-        if cells_made > MAX_CELLS:
-            break
-        if len(grid) == header_rows and cells and all(cell.tag == "th" for cell in cells):
-            header_rows += 1
-        grid.append(row)
-    return grid, header_rows
+def _read_grid(rows: list[Any]) -> list[dict[int, str]]:
+    """Return the cells of each row by column, each in all rows and columns that it spans."""
+    grid, filled = [dict[int, str]() for _ in rows], 0
+    for place, row in enumerate(rows):
+        column = 0
+        for cell in row.xpath("./td | ./th"):
+            while column in grid[place]:
+                column += 1
+            lines = map(_flatten, cell.text_content().split("\n"))
+            text = " / ".join(line for line in lines if line).replace("|", "\\|")
+            width, spanned = _read_span(cell, "colspan", 100), grid[place : place + _read_span(cell, "rowspan", 1_000)]
+            filled += width * len(spanned)
+            if filled > MAX_CELLS:
+                return grid
+            for cells in spanned:
+                cells.update(dict.fromkeys(range(column, column + width), text))
+    return grid
 
 
 def _read_span(cell: Any, name: str, most: int) -> int:
     text = str(cell.get(name, "1")).strip()
     return max(1, min(most, int(text[:6]))) if text.isascii() and text.isdigit() else 1
-
-
-def _split_text(text: str) -> Iterator[str]:
-    """Yield the lines of a text, split at the line breaks that `_mark_text` has written."""
-    yield from (_indent_mark(flat) for line in text.split("\n") if (flat := _flatten(line)))
-
-
-def _indent_mark(line: str) -> str:
-    """Return a line that is no heading; a comment of a program begins as a heading does."""
-    return f" {line}" if _HEADING_LINE.match(line) else line
 
 
 def _flatten(text: str) -> str:
