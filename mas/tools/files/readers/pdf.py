@@ -1,4 +1,4 @@
-"""Reader of PDF: text and tables of each page; OCR of pages without text."""
+"""Reader of PDF: text, tables, form fields and comments of each page; OCR of pages without text."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,20 +9,20 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
 from mas.tools.files.document import Document, Source, format_row, number_parts
-from mas.tools.files.readers.media import NO_TESSERACT, has_tesseract, recognize_text
+from mas.tools.files.readers.media import MAX_SIDE, NO_TESSERACT, has_tesseract, recognize_text
 from mas.tools.results import ToolError
 
 MAX_PAGES = 1_000
 MAX_PAGES_WITH_TABLES = 60  # the pages after them are read by a faster library, without tables
 MAX_OCR_PAGES = 10
 OCR_DPI = 150
-MAX_PAGE_POINTS = 3_000  # of a side, for OCR; more than the largest poster
+_COMMENTS = ("FreeText", "Text")  # kinds of annotations
 
 
 def read(source: Source) -> Document:
     import pdfplumber
     from pdfplumber.utils.exceptions import PdfminerException
-    from pypdfium2 import PdfDocument, PdfiumError
+    from pypdfium2 import PdfDocument
 
     texts, pictures = list[list[str]](), list[int]()
     try:
@@ -33,16 +33,15 @@ def read(source: Source) -> Document:
         raise ToolError(f"{source.name} is protected by a password; go on without it.") from error
     with document:
         count = len(document.pages)
-        faster = None
-        if count > MAX_PAGES_WITH_TABLES:
-            with suppress(PdfiumError):  # it is too damaged for this library
-                faster = PdfDocument(source.data)
+        faster = PdfDocument(source.data) if count > MAX_PAGES_WITH_TABLES else None
         for number, page in enumerate(document.pages[:MAX_PAGES], start=1):
-            lines = _read_lines(page, faster if number > MAX_PAGES_WITH_TABLES else None)
-            lines += _read_tables(page) if number <= MAX_PAGES_WITH_TABLES else ()
+            if faster and number > MAX_PAGES_WITH_TABLES:
+                lines = _read_quickly(faster, number)
+            else:
+                lines = [*page.extract_text().split("\n"), *_read_tables(page)]
             if not any(line.strip() for line in lines) and page.images:
-                lines = _recognize(page) if len(pictures) < MAX_OCR_PAGES else []
                 pictures.append(number)
+                lines = _recognize(page) if len(pictures) <= MAX_OCR_PAGES else []
             texts.append([line for line in (*lines, *_read_annotations(page)) if line.strip()])
             page.close()
     notes = list[str]()
@@ -56,48 +55,13 @@ def read(source: Source) -> Document:
     return Document(f"PDF, {count} pages", number_parts("page", texts), notes, "page")
 
 
-def _read_annotations(page: "Page") -> Iterator[str]:
-    """Yield what was typed into the form fields of a page, and its comments, which are no text to pdfplumber.
-
-    Its own list of them fails as a whole if one is damaged.
-    """
-    from pdfminer.pdftypes import resolve1
-
-    with suppress(Exception):  # pdfminer raises anything for a damaged file
-        for each in resolve1(page.page_obj.annots) or ():
-            with suppress(Exception):
-                yield _read_annotation(resolve1(each))
-
-
-def _read_annotation(found: dict[str, object]) -> str:
-    """Return the line of a form field or comment; "" for any other annotation."""
-    from pdfminer.pdftypes import resolve1
-
-    field = found if "T" in found else resolve1(found.get("Parent")) or found
-    value = _to_text(found.get("V", field.get("V")))
-    if value.strip():
-        return f"[form field] {_to_text(field.get('T'))}: {value}"
-    contents = _to_text(found.get("Contents"))
-    return f"[comment] {contents}" if contents and _to_text(found.get("Subtype")) in ("FreeText", "Text") else ""
-
-
-def _to_text(value: object) -> str:
-    from pdfminer.pdftypes import resolve1
-    from pdfplumber.utils.pdfinternals import decode_text
-
-    value = resolve1(value)
-    return decode_text(value) if isinstance(value, bytes) else str(getattr(value, "name", value or ""))
-
-
-def _read_lines(page: "Page", faster: "PdfDocument | None") -> list[str]:
-    """Return the lines of a page; pypdfium2 takes a tenth of the time that pdfplumber does."""
+def _read_quickly(document: "PdfDocument", number: int) -> list[str]:
     from pypdfium2 import PdfiumError
 
-    if faster is not None:
-        with suppress(PdfiumError):  # it cannot load this page
-            text: str = faster[page.page_number - 1].get_textpage().get_text_range()
-            return text.replace("\ufffe", "-\n").splitlines()  # its sign for a hyphen and the end of the line
-    return (page.extract_text() or "").split("\n")
+    with suppress(PdfiumError):  # it cannot load this page
+        text: str = document[number - 1].get_textpage().get_text_range()
+        return text.replace("\ufffe", "-\n").splitlines()  # its sign for a hyphen and the end of the line
+    return []
 
 
 def _read_tables(page: "Page") -> Iterator[str]:
@@ -109,6 +73,27 @@ def _read_tables(page: "Page") -> Iterator[str]:
 
 
 def _recognize(page: "Page") -> list[str]:
-    if max(page.width, page.height) > MAX_PAGE_POINTS:
-        return []
-    return (recognize_text(page.to_image(resolution=OCR_DPI).original) or "").split("\n")
+    resolution = min(OCR_DPI, 72 * MAX_SIDE / max(page.width, page.height))
+    return (recognize_text(page.to_image(resolution=resolution).original) or "").split("\n")
+
+
+def _read_annotations(page: "Page") -> Iterator[str]:
+    """Yield what was typed into the form fields of a page, and its comments, which are no text of it."""
+    from pdfminer.pdftypes import resolve1
+
+    with suppress(Exception):  # pdfminer raises anything for a damaged file
+        for reference in resolve1(page.page_obj.annots) or ():
+            if isinstance(found := resolve1(reference), dict):
+                field = found if "T" in found else resolve1(found.get("Parent")) or found
+                if value := _to_text(found.get("V", field.get("V"))).strip():
+                    yield f"[form field] {_to_text(field.get('T'))}: {value}"
+                elif (text := _to_text(found.get("Contents"))) and _to_text(found.get("Subtype")) in _COMMENTS:
+                    yield f"[comment] {text}"
+
+
+def _to_text(value: object) -> str:
+    from pdfminer.pdftypes import resolve1
+    from pdfplumber.utils.pdfinternals import decode_text
+
+    value = resolve1(value)
+    return decode_text(value) if isinstance(value, bytes) else str(getattr(value, "name", value or ""))
