@@ -5,7 +5,7 @@ openpyxl reads what table libraries leave out and questions ask for (the colour 
 
 import colorsys
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from openpyxl import Workbook, load_workbook
@@ -21,31 +21,25 @@ _SCHEME = "{http://schemas.openxmlformats.org/drawingml/2006/main}clrScheme"
 MAX_GRID_COLUMNS = 100  # a wider sheet shows its filled cells alone, each with its letter
 MAX_LISTED = 40  # merged ranges or hidden columns named in a sheet's heading
 
-Describe = Callable[[Cell | MergedCell], str]
-
 
 def read(source: Source) -> Document:
     members = list_members(source)
     workbook = load_workbook(source.open(), keep_links=False)
-    has_formulas = any(cell.data_type == "f" for sheet in workbook.worksheets for _, cell in _list_cells(sheet))
+    has_formulas = any(cell.data_type == "f" for sheet in workbook.worksheets for cell in sheet._cells.values())
     computed = load_workbook(source.open(), keep_links=False, data_only=True) if has_formulas else workbook
-    describe_fill = _make_fill_describer(workbook)
-    parts = [_build_part(sheet, computed[sheet.title], describe_fill) for sheet in workbook.worksheets]
+    theme = _list_theme_colours(workbook)
+    parts = [_build_part(sheet, computed[sheet.title], theme) for sheet in workbook.worksheets]
     names = ", ".join(f'"{part.name}" ({len(part.lines)} rows)' for part in parts)
     has_more = any(member.startswith(("xl/media/", "xl/charts/", "xl/pivotTables/")) for member in members)
     notes = ["The workbook also holds images, charts or pivot tables, which are not shown."] if has_more else []
     return Document(f"workbook with {len(parts)} sheets: {names}", parts, notes)
 
 
-def _list_cells(sheet: Worksheet) -> Iterable[tuple[tuple[int, int], Cell | MergedCell]]:
-    """Return the cells in the file, row by row; `iter_rows` would make 17 billion for one cell in the last corner."""
-    return sorted(sheet._cells.items())
-
-
-def _build_part(sheet: Worksheet, computed: Worksheet, describe_fill: Describe) -> Part:
+def _build_part(sheet: Worksheet, computed: Worksheet, theme: Sequence[str]) -> Part:
     grid: dict[int, dict[int, str]] = {}  # row number → column number → text of the cell
-    for (row, column), cell in _list_cells(sheet):
-        if shown := _describe_cell(cell, computed, describe_fill(cell)):
+    # The cells in the file: `iter_rows` would make 17 billion for one cell in the last corner.
+    for (row, column), cell in sorted(sheet._cells.items()):
+        if shown := _describe_cell(cell, computed, theme):
             grid.setdefault(row, {})[column] = shown
     used = {column for cells in grid.values() for column in cells}
     is_aligned = bool(used) and max(used) - min(used) < MAX_GRID_COLUMNS
@@ -60,8 +54,8 @@ def _build_part(sheet: Worksheet, computed: Worksheet, describe_fill: Describe) 
     return Part(lines, sheet.title, f"{_describe_sheet(sheet)}\n{' | '.join(letters)}", numbered=True)
 
 
-def _describe_cell(cell: Cell | MergedCell, computed: Worksheet, fill: str) -> str:
-    value, marks = cell.value, [fill]
+def _describe_cell(cell: Cell | MergedCell, computed: Worksheet, theme: Sequence[str]) -> str:
+    value, marks = cell.value, [_describe_fill(cell, theme)]
     if cell.data_type == "f":
         formula, value = cell.value, computed[cell.coordinate].value
         if not isinstance(formula, str):  # that of an array or data table
@@ -99,20 +93,12 @@ def _describe_sheet(sheet: Worksheet) -> str:
     return "; ".join(facts)
 
 
-def _make_fill_describer(workbook: Workbook) -> Describe:
-    """Return a function that names the fill of a cell; "" without one. A sheet has few styles and many cells."""
-    theme, by_style = _list_theme_colours(workbook), dict[int, str]()
-
-    def describe(cell: Cell | MergedCell) -> str:
-        if not cell.has_style:
-            return ""
-        if cell.style_id not in by_style:
-            kind = cell.fill.fill_type
-            colour = _find_argb(cell.fill.fgColor, theme) if hasattr(cell.fill, "fgColor") else "gradient"
-            by_style[cell.style_id] = f"fill {colour}" if kind == "solid" else f"fill {kind} {colour}" if kind else ""
-        return by_style[cell.style_id]
-
-    return describe
+def _describe_fill(cell: Cell | MergedCell, theme: Sequence[str]) -> str:
+    kind = cell.fill.fill_type if cell.has_style else None
+    if not kind:
+        return ""
+    colour = _find_argb(cell.fill.fgColor, theme) if hasattr(cell.fill, "fgColor") else "gradient"
+    return f"fill {colour}" if kind == "solid" else f"fill {kind} {colour}"
 
 
 def _list_theme_colours(workbook: Workbook) -> list[str]:
