@@ -6,7 +6,7 @@ Optical character recognition is done by the program tesseract, if it is install
 import shutil
 import warnings
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from mas.tools.files.document import Document, Line, Part, Source
 from mas.tools.files.readers.text import split_lines
@@ -54,17 +54,12 @@ def recognize_text(image: Image.Image) -> str | None:
 
     languages = set(pytesseract.get_languages()) - {"osd", "equ"}  # of directions and formulas
     chosen = "+".join(sorted(languages, key=lambda name: (name != "eng", name))[:MAX_LANGUAGES])
-    found: str = pytesseract.image_to_string(_prepare(image), lang=chosen, timeout=OCR_SECONDS)
-    return found.strip().replace("\x0c", "\n")
-
-
-def _prepare(image: Image.Image) -> Image.Image:
-    """Return the picture on white, in grey, of a size at which letters are read."""
     rgba = image.convert("RGBA")
-    flat = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("L")
-    longer = max(flat.size)
-    scale = min(MAX_SIDE / longer, 1) if longer > MIN_SIDE else min(2, MIN_SIDE / longer)
-    return flat.resize((max(1, round(flat.width * scale)), max(1, round(flat.height * scale))))
+    grey = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("L")
+    longer = max(grey.size)
+    scaled = ImageOps.scale(grey, min(MAX_SIDE / longer, max(1, min(2, MIN_SIDE / longer))))
+    found: str = pytesseract.image_to_string(scaled, lang=chosen, timeout=OCR_SECONDS)
+    return found.strip().replace("\x0c", "\n")
 
 
 def read_sound(source: Source) -> Document:
