@@ -14,9 +14,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mas.tools.results import ToolError
+
 _MARK = "reads_attachments"
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])
-_files: ContextVar[dict[str, Path] | None] = ContextVar("attached_files", default=None)
+_NONE: dict[str, Path] = {}
+_files: ContextVar[dict[str, Path]] = ContextVar("attached_files", default=_NONE)
 
 
 @contextmanager
@@ -29,11 +32,14 @@ def use_attachments(files: Iterable[Path]) -> Iterator[None]:
         _files.reset(token)
 
 
-def find_attachment(name: str) -> Path:
-    files = _files.get() or {}
-    if name not in files:
-        from mas.tools.results import ToolError
+def list_attachments() -> dict[str, Path]:
+    """Return the paths of the question's files by bare name."""
+    return dict(_files.get())
 
+
+def find_attachment(name: str) -> Path:
+    files = list_attachments()
+    if name not in files:
         known = ", ".join(sorted(files)) or "none: this question has no attachment"
         raise ToolError(
             f"no attached file is named {name!r}; attached files: {known}; give one of these names without a path."
@@ -49,20 +55,13 @@ def mark_for_attachments(tool: _Tool) -> _Tool:
 
 def can_be_used(tool: object) -> bool:
     """Return whether a tool is of use for the present question."""
-    return bool(_files.get()) or not getattr(tool, _MARK, False)
-
-
-def list_attachments() -> dict[str, Path]:
-    """Return the paths of the question's files by bare name."""
-    return dict(_files.get() or {})
+    return bool(list_attachments()) or not getattr(tool, _MARK, False)
 
 
 def digest_attachments() -> list[tuple[str, str]]:
     """Return name and SHA-256 of the question's files, sorted; a file that cannot be read has an empty digest."""
-    digests = []
-    for name, path in sorted(list_attachments().items()):
-        digest = ""
-        with suppress(OSError), path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        digests.append((name, digest))
-    return digests
+    digests = dict.fromkeys(sorted(list_attachments()), "")
+    for name in digests:
+        with suppress(OSError), list_attachments()[name].open("rb") as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return list(digests.items())

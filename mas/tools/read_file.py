@@ -58,24 +58,17 @@ def read_file(
     else:
         document = read_document(path, member or None)
         name = f"{file}: {member}" if member and NO_ARCHIVE not in document.notes else file
-    chosen = _choose_sheets(document, name, sheet)
-    text, start = lay_out(chosen, f"{name}: {document.summary}", page, search)
+    if sheet and not any(part.name for part in document.parts):
+        document = replace(document, notes=[*document.notes, NO_SHEETS])
+    elif sheet:
+        document = replace(document, parts=_choose_parts(document, name, sheet))
+    text, start = lay_out(document, f"{name}: {document.summary}", page, search)
     return ToolResult(text, kind="file", excerpts=[Excerpt(name, document.summary, start, len(text))])
-
-
-def _choose_sheets(document: Document, name: str, sheet: str) -> Document:
-    """Return the document with the sheets, pages, slides or chapters that were asked for alone."""
-    if not sheet:
-        return document
-    if not any(part.name for part in document.parts):
-        return replace(document, notes=[*document.notes, NO_SHEETS])
-    return replace(document, parts=_choose_parts(document, name, sheet))
 
 
 def _choose_parts(document: Document, name: str, sheet: str) -> list[Part]:
     """Return sheets by name; pages, slides or chapters by number: "4", "page 4" or "3-5"."""
     unit, count = document.unit, len(document.parts)
-    names = [part.name for part in document.parts if part.name]
     if unit != "sheet":
         found = re.fullmatch(f"(?:{unit}s? ?)?([0-9]{{1,9}})(?: ?[-\u2013] ?([0-9]{{1,9}}))?", sheet, re.IGNORECASE)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
@@ -88,7 +81,8 @@ def _choose_parts(document: Document, name: str, sheet: str) -> list[Part]:
     chosen = [part for part in document.parts if part.name == sheet]
     chosen = chosen or [part for part in document.parts if part.name.strip().casefold() == sheet.casefold()]
     if not chosen:
-        raise ToolError(f"No sheet of {name} is named {sheet!r}; its sheets: {clip(repr(names)[1:-1], 2_000)}.")
+        names = repr([part.name for part in document.parts])[1:-1]
+        raise ToolError(f"No sheet of {name} is named {sheet!r}; its sheets: {clip(names, 2_000)}.")
     return chosen
 
 
@@ -112,20 +106,15 @@ def _request_transcript(path: Path, file: str, settings: TranscriptionSettings) 
         raise ToolError(f"{file} has {len(data)} bytes, and at most {MAX_SOUND_BYTES} are sent to be transcribed.")
 
     async def request() -> str:
-        client = openai.AsyncOpenAI(
-            api_key=settings.api_key or "none",
-            base_url=settings.base_url or "https://api.openai.com/v1",  # never from OPENAI_BASE_URL
-            max_retries=1,
-        )
+        address = settings.base_url or "https://api.openai.com/v1"  # never from OPENAI_BASE_URL
+        client = openai.AsyncOpenAI(api_key=settings.api_key or "none", base_url=address, max_retries=1)
         async with asyncio.timeout(seconds), client:
             reply = await client.audio.transcriptions.create(model=settings.model or "", file=(file, data))
-        if not isinstance(reply.text, str):
-            raise TypeError("no text")
-        return reply.text
+        return reply.text[:MAX_TRANSCRIPT_CHARS]
 
     try:
         # In a loop of its own, in the tool's thread: the client's own limits do not end a reply that drips.
-        return asyncio.run(request())[:MAX_TRANSCRIPT_CHARS]
+        return asyncio.run(request())
     except (openai.OpenAIError, TimeoutError, ValueError, TypeError, AttributeError) as error:
         status = getattr(error, "status_code", None)  # not the server's own words, which may repeat the key
         why = f"the server refuses it (HTTP {status})" if status else f"no answer of use ({type(error).__name__})"
