@@ -20,7 +20,7 @@ TOO_LONG = f"It is longer than {MAX_LINES} lines or {MAX_CHARS} characters: what
 MAX_PAGE_CHARS = 12_000  # of one observation, its header included
 MAX_HEADER_CHARS = 2_500  # above the content
 MAX_HEADING_CHARS = 2_500  # of a part
-MAX_PIECE_CHARS = 4_000  # a longer line is split: JSON in one line, base64
+MAX_PIECE_CHARS = 4_000  # a longer line is split: base64, XML in one line
 _BODY_CHARS = MAX_PAGE_CHARS - MAX_HEADER_CHARS
 _LINE_MARK = re.compile(r"^[> ] \d+ \| ", re.MULTILINE)  # of `search_lines`
 CONTEXT_LINES = 2
@@ -60,16 +60,16 @@ class Document:
         lines, chars, parts = MAX_LINES, MAX_CHARS, list[Part]()
         for part in self.parts:
             kept = list[Line]()
-            for line in part.lines[:lines]:
-                if chars <= 0:
-                    break
-                kept.append(line._replace(text=line.text[:chars]))
-                chars -= len(line.text)
+            for number, text in part.lines[:lines]:
+                if chars > 0:
+                    kept.append(Line(number, text[:chars]))
+                    chars -= len(text)
             lines -= len(kept)
             parts.append(replace(part, lines=kept))
         return self if parts == self.parts else replace(self, parts=parts, notes=[*self.notes, TOO_LONG])
 
     def to_facts(self) -> dict[str, Any]:
+        """Return the document as values for JSON."""
         return {**vars(self), "parts": [*map(vars, self.parts)], "whole": [*map(vars, self.whole)]}
 
     @classmethod
@@ -94,7 +94,7 @@ def number_parts(unit: str, texts: list[list[str]]) -> list[Part]:
 
 def format_row(cells: Iterable[str]) -> str:
     """Return cells as one line, whatever they contain."""
-    return " | ".join(format_cell(text) for text in cells)
+    return " | ".join(map(format_cell, cells))
 
 
 def format_cell(text: str) -> str:
@@ -137,20 +137,30 @@ def split_pages(parts: Sequence[Part]) -> list[str]:
     return ["\n".join(page) for page in pages]
 
 
+def _pieces(part: Part) -> Iterator[str]:
+    if not part.lines:
+        yield "(empty)"
+    for number, line in part.lines:
+        text = f"{number} | {line}" if part.numbered else line
+        for start in range(0, max(len(text), 1), MAX_PIECE_CHARS):
+            yield text[start : start + MAX_PIECE_CHARS] + ("…" if start + MAX_PIECE_CHARS < len(text) else "")
+
+
 def lay_out(document: Document, described: str, page: int, search: str) -> tuple[str, int]:
     """Return one page of a document, or of its lines that match a search, below a header; and where it begins.
 
     A search that finds nothing in the parts goes through the whole.
     """
-    parts, first = document.parts, [clip(described, MAX_HEADER_CHARS // 2)]
+    parts, first, more = document.parts, [clip(described, MAX_HEADER_CHARS // 2)], ""
     if search:
         found, count = search_lines(parts, search)
         parts, count = (found, count) if count or not document.whole else search_lines(document.whole, search)
         first.append(f"lines that contain {clip(search, 200)!r}: {count}")
+    else:
+        more = ', or search="some text" for matching lines alone'
     pages = split_pages(parts) if parts else ["(no line to show; try a shorter or another search)"]
     if not 1 <= page <= len(pages):
         raise ToolError(f"There is no page {page}: there are the pages 1 to {len(pages)} for this call.")
-    more = "" if search else ', or search="some text" for matching lines alone'
     more += "" if document.unit == "sheet" else f', or sheet="3-5" for some {document.unit}s'
     first.append(f"page {page} of {len(pages)}" + (f"; the rest: page={page + 1}{more}" if page < len(pages) else ""))
     header = clip("\n".join(["; ".join(first), *document.notes]), MAX_HEADER_CHARS - 10)
@@ -170,15 +180,6 @@ def clip(text: str, limit: int) -> str:
     return f"{text[:kept]}… ({len(text) - kept} more characters)"
 
 
-def _pieces(part: Part) -> Iterator[str]:
-    if not part.lines:
-        yield "(empty)"
-    for line in part.lines:
-        text = f"{line.number} | {line.text}" if part.numbered else line.text
-        for start in range(0, max(len(text), 1), MAX_PIECE_CHARS):
-            yield text[start : start + MAX_PIECE_CHARS] + ("…" if start + MAX_PIECE_CHARS < len(text) else "")
-
-
 def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
     """Return the matching lines (marked `>`) with their context, and the number of matches; case is ignored."""
     pattern = re.compile(re.escape(wanted), re.IGNORECASE)
@@ -187,14 +188,11 @@ def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
         hits = {position for position, line in enumerate(part.lines) if pattern.search(line.text)}
         near = {hit + step for hit in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
         shown, count = list[Line](), count + len(hits)
-        previous = None
         for position in sorted(near & set(range(len(part.lines)))):
             number, text = part.lines[position]
-            if previous is not None and position > previous + 1:
+            if shown and position - 1 not in near:
                 shown.append(Line(number, "--"))
-            mark = ">" if position in hits else " "
-            shown.append(Line(number, f"{mark} {number} | {_shorten(text, pattern)}"))
-            previous = position
+            shown.append(Line(number, f"{'>' if position in hits else ' '} {number} | {_shorten(text, pattern)}"))
         if hits:
             found.append(replace(part, lines=shown, numbered=False))
     return found, count
