@@ -55,9 +55,8 @@ def check_machine() -> Iterator[Finding]:
         what = "no tesseract: of pictures and scanned PDF pages nothing but the size is read"
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
     if not converted.is_installed():
-        packages = " ".join(sorted(converted.PACKAGES.values()))
         what = "no LibreOffice: .doc, .ppt, .odt, .ods and .rtf are not read"
-        yield Finding("files", WARNING, what, f"apt-get install {packages}")
+        yield Finding("files", WARNING, what, f"apt-get install {converted.PACKAGES}")
     yield check_isolation()
     if path := next(filter(None, map(shutil.which, BROWSERS)), None):
         yield Finding("browser", OK, path)

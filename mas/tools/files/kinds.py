@@ -110,9 +110,9 @@ def read_in_process(source: Source, member: str | None = None) -> Document:
     if kind in _REFUSED:
         raise ToolError(f"{source.name} {_REFUSED[kind]}; go on without it.")
     try:
-        if kind in converted.KINDS:
-            notes.append(f"LibreOffice has converted it from {kind} to {converted.KINDS[kind][1]}.")
-            source, kind = converted.convert(source, kind)
+        if target := converted.KINDS.get(kind):
+            notes.append(f"LibreOffice has converted it from {kind} to {target}.")
+            source, kind = replace(source, data=converted.save_as(source, kind, target)), target
         module, _, function = READERS.get(kind, TEXT_READER).partition(":")
         reader: Callable[[Source], Document] = getattr(importlib.import_module(module), function)
         document = reader(source).limit()

@@ -6,7 +6,6 @@ It runs as a program of the reader process, with a profile of its own that switc
 import shutil
 import subprocess
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from mas.runtime.security.child_environment import build_child_environment
@@ -15,14 +14,11 @@ from mas.tools.results import ToolError
 
 CONVERT_SECONDS = 100.0
 PROGRAM = "soffice"
-PACKAGES = {".docx": "libreoffice-writer", ".xlsx": "libreoffice-calc", ".pptx": "libreoffice-impress"}  # of Debian
-KINDS = {  # old kind → description, new kind
-    ".doc": ("an old Word document", ".docx"),
-    ".rtf": ("a rich text document", ".docx"),
-    ".odt": ("an OpenDocument text", ".docx"),
-    ".xls": ("an old Excel workbook", ".xlsx"),
-    ".ods": ("an OpenDocument spreadsheet", ".xlsx"),
-    ".ppt": ("an old PowerPoint presentation", ".pptx"),
+PACKAGES = "libreoffice-calc libreoffice-impress libreoffice-writer"  # of Debian
+KINDS = {  # old kind → new kind
+    **dict.fromkeys((".doc", ".rtf", ".odt"), ".docx"),
+    **dict.fromkeys((".xls", ".ods"), ".xlsx"),
+    ".ppt": ".pptx",
 }
 # Of the profile: no macros or other active content, no links to files or pages, every connection to nowhere.
 _SETTINGS = {
@@ -40,8 +36,7 @@ _SETTINGS = {
 }
 _ITEM = '<item oor:path="/org.openoffice.{}"><prop oor:name="{}" oor:op="fuse"><value>{}</value></prop></item>'
 _PROFILE = (
-    '<?xml version="1.0" encoding="UTF-8"?><oor:items xmlns:oor="http://openoffice.org/2001/registry" '
-    'xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">'
+    '<?xml version="1.0" encoding="UTF-8"?><oor:items xmlns:oor="http://openoffice.org/2001/registry">'
     + "".join(_ITEM.format(path, *item) for path, items in _SETTINGS.items() for item in items.items())
     + "</oor:items>"
 )
@@ -51,23 +46,17 @@ def is_installed() -> bool:
     return shutil.which(PROGRAM) is not None
 
 
-def convert(source: Source, kind: str) -> tuple[Source, str]:
-    """Return the file as LibreOffice converts it, and its new kind."""
-    what, target = KINDS[kind]
-    if not is_installed():
-        raise ToolError(
-            f"{source.name} is {what}, which only LibreOffice opens, and that is not installed here (apt-get install "
-            f"{PACKAGES[target]}); go on without it."
-        )
-    return replace(source, data=save_as(source, kind, target)), target
-
-
 def save_as(source: Source, kind: str, target: str) -> bytes:
     """Return the file as LibreOffice saves it in the kind `target`, with the values of formulas that had none.
 
     Raises:
-        ToolError: LibreOffice cannot open the file, or takes too long.
+        ToolError: LibreOffice is not installed, cannot open the file, or takes too long.
     """
+    if not is_installed():
+        raise ToolError(
+            f"{source.name} is a {kind} file, which only LibreOffice opens, and that is not installed here "
+            f"(apt-get install {PACKAGES}); go on without it."
+        )
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         profile, file, made = home / "profile", home / f"file{kind}", home / "out" / f"file{target}"
@@ -77,9 +66,10 @@ def save_as(source: Source, kind: str, target: str) -> bytes:
         command = [PROGRAM, "--headless", "--norestore", "--nolockcheck", "--nologo"]
         command += [f"-env:UserInstallation={profile.as_uri()}", "--convert-to", target[1:]]
         command += ["--outdir", str(made.parent), str(file)]
-        environment = build_child_environment()
         try:
-            subprocess.run(command, cwd=home, env=environment, capture_output=True, timeout=CONVERT_SECONDS)
+            subprocess.run(
+                command, cwd=home, env=build_child_environment(), capture_output=True, timeout=CONVERT_SECONDS
+            )
             return made.read_bytes()
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolError(f"{source.name} cannot be opened by LibreOffice; it is damaged or unusual.") from error

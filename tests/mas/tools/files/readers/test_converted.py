@@ -78,7 +78,7 @@ def test_without_libreoffice_the_program_and_its_package_are_named(
     name: str, data: bytes, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(converted, "is_installed", lambda: False)
-    with pytest.raises(ToolError, match=rf"^{name} is an .*, which only LibreOffice opens.*{package}"):
+    with pytest.raises(ToolError, match=rf"^{name} is a \.\w+ file, which only LibreOffice opens.*{package}"):
         read_in_process(Source(name, data))
 
 
