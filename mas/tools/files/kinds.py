@@ -30,7 +30,6 @@ _HERE = "mas.tools.files.readers"
 READERS = {
     **dict.fromkeys((".csv", ".tsv"), f"{_HERE}.text:read_table"),
     **dict.fromkeys((".json", ".jsonld", ".geojson"), f"{_HERE}.text:read_json"),
-    ".xml": f"{_HERE}.text:read_xml",
     **dict.fromkeys((".html", ".htm"), f"{_HERE}.office:read_html"),
     **dict.fromkeys((".xlsx", ".xlsm"), f"{_HERE}.excel:read"),
     ".docx": f"{_HERE}.office:read_word",

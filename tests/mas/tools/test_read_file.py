@@ -164,11 +164,3 @@ def test_pages_that_a_pdf_does_not_have_are_refused(tmp_path: Path, wanted: str)
         pytest.raises(ToolError, match=r"a\.pdf has the pages 1 to 5; .*\"1-5\""),
     ):
         read_file("a.pdf", sheet=wanted)
-
-
-def test_an_element_of_xml_in_one_line_is_found(tmp_path: Path) -> None:
-    file = tmp_path / "rows.xml"
-    file.write_text("<rows>" + "".join(f"<row><id>{number}</id></row>" for number in range(1_000)) + "</rows>")
-    with use_attachments([file]):
-        found = read_file("rows.xml", search="<id>777<")
-    assert re.findall(r"> \d+ \| (.*)", found) == ["<id>777</id>"]

@@ -1,4 +1,4 @@
-"""Readers of plain text in any of the usual encodings, of tables (CSV, TSV), JSON and XML."""
+"""Readers of plain text in any of the usual encodings, of tables (CSV, TSV) and of JSON."""
 
 import codecs
 import csv
@@ -8,7 +8,7 @@ import re
 from contextlib import suppress
 
 from mas.runtime.text import format_count
-from mas.tools.files.document import MAX_PIECE_CHARS, Document, Line, Part, Source, format_row, number_lines
+from mas.tools.files.document import Document, Line, Part, Source, format_row, number_lines
 from mas.tools.results import ToolError
 
 _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
@@ -19,11 +19,7 @@ _MARKS = (  # utf-32 first: its little-endian mark begins with that of utf-16
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_DECLARATION = re.compile(  # of XML, of HTML, and of Python in its first lines
-    rb"""^<\?xml[^>]{0,200}encoding=["']([\w.-]{1,40})|<meta[^>]{0,200}charset=["']?([\w.-]{1,40})|"""
-    rb"""\A(?:[^\n]*\n)?#[^\n]{0,200}coding[:=]\s*([\w.-]{1,40})""",
-    re.IGNORECASE,
-)
+_DECLARATION = re.compile(rb"""<(?:\?xml|meta)\s[^>]{0,200}(?:encoding|charset)=["']?([\w.-]{1,40})""", re.IGNORECASE)
 _MAX_CONTROL_SHARE = 0.02
 SAMPLE_CHARS = 8_192  # the sniffer's time grows faster than its sample
 MAX_HEADING_CHARS = 1_500  # longer column names become row 0, which paging can split
@@ -35,44 +31,26 @@ def read(source: Source) -> Document:
     return build_text_document(text, encoding)
 
 
-def read_xml(source: Source) -> Document:
-    """Return the lines of XML; of a line that is too long for a search, each tag begins one."""
-    text, encoding = decode(source.data, source.name, find_declared_encoding(source.data))
-    lines = re.split(r"\r\n|\r|\n", text)
-    if not any(len(line) > MAX_PIECE_CHARS for line in lines):
-        return build_text_document(text, encoding)
-    broken = [line.replace("><", ">\n<") if len(line) > MAX_PIECE_CHARS else line for line in lines]
-    return build_text_document("\n".join(broken), encoding, ["long lines are shown with a line break between tags"])
-
-
 def read_table(source: Source) -> Document:
     text, encoding = decode(source.data, source.name)
-    delimiter, after_space = ",", False
-    with suppress(csv.Error):  # its guess of the quote character is not used: an apostrophe in a few names misleads it
+    dialect: type[csv.Dialect] = csv.excel
+    with suppress(csv.Error):
         dialect = csv.Sniffer().sniff(text[:SAMPLE_CHARS], delimiters=",;\t|")
-        delimiter, after_space = dialect.delimiter, dialect.skipinitialspace
+        dialect.quotechar, dialect.doublequote = '"', True  # its guess is misled by an apostrophe in a few names
     if source.suffix == ".tsv" and "\t" in text:
-        delimiter, after_space = "\t", False
-    lines, uneven = list[Line](), 0
+        dialect = csv.excel_tab
     try:
-        found = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=after_space)
-        rows = (cells for cells in found if cells)
-        names = next(rows, None)
-        if names is None:
-            return build_text_document(text, encoding, ["It holds no rows."])
-        for number, cells in enumerate(rows, start=1):
-            uneven += len(cells) != len(names)
-            lines.append(Line(number, format_row(cells)))
+        rows = (cells for cells in csv.reader(io.StringIO(text, newline=""), dialect) if cells)
+        names = next(rows, [])
+        lines, columns = number_lines(map(format_row, rows)), format_row(names)
     except csv.Error as error:
         return build_text_document(text, encoding, [f"It is no valid table ({error}), so it is shown as text."])
-    notes = [f"{uneven} rows have more or fewer cells than there are column names."] if uneven else []
     summary = f"table with {len(names)} columns and {len(lines)} rows below the column names"
-    columns = format_row(names)
     if len(columns) > MAX_HEADING_CHARS:
         lines.insert(0, Line(0, columns))
         columns = "(the column names are row 0)"
     part = Part(lines, heading=f"row | {columns}", numbered=True)
-    return Document(f"{summary}, delimiter {delimiter!r}, {encoding}", [part], notes)
+    return Document(f"{summary}, delimiter {dialect.delimiter!r}, {encoding}", [part])
 
 
 def read_json(source: Source) -> Document:
@@ -100,9 +78,9 @@ def split_lines(text: str) -> list[Line]:
 
 
 def find_declared_encoding(data: bytes) -> str | None:
-    """Return the encoding that an XML declaration, an HTML `charset` or a Python `coding:` line names, if it exists."""
+    """Return the encoding that an XML declaration or an HTML `charset` names, if it exists."""
     found = _DECLARATION.search(data[:4_096])
-    return check_encoding(next(filter(None, found.groups())).decode("ascii")) if found else None
+    return check_encoding(found[1].decode("ascii")) if found else None
 
 
 def check_encoding(name: str) -> str | None:
@@ -114,7 +92,7 @@ def check_encoding(name: str) -> str | None:
     return name.lower() if known._is_text_encoding and not known.name.startswith(("utf-16", "utf-32")) else None
 
 
-def decode(data: bytes, name: str = "the file", declared: str | None = None) -> tuple[str, str]:
+def decode(data: bytes, name: str, declared: str | None = None) -> tuple[str, str]:
     """Return the text and its encoding, by byte order mark, utf-8, the declared encoding or a guess."""
     text, encoding = decode_anything(data, declared)
     if "\x00" in text or len(_CONTROL.findall(text[:10_000])) > _MAX_CONTROL_SHARE * len(text[:10_000]):
