@@ -9,7 +9,8 @@ The content decides the kind of a file if it has a signature, otherwise the exte
 import functools
 import importlib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,11 @@ _SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] 
     (4, b"ftyp", (".mp4", ".m4a", ".mov", ".heic")),
     (0, b"{\\rtf", (".rtf",)),
 )
-_OFFICE_MEMBERS = {"xl/workbook.xml": ".xlsx", "word/document.xml": ".docx", "ppt/presentation.xml": ".pptx"}
+_SIGNED = {extension for _, _, family in _SIGNATURES for extension in family}
+_OFFICE_MEMBERS = {
+    **{"xl/workbook.xml": ".xlsx", "word/document.xml": ".docx", "ppt/presentation.xml": ".pptx"},
+    "META-INF/container.xml": ".epub",
+}
 _OLD_OFFICE_STREAMS = {  # names of streams, in utf-16 as the container's directory has them
     "EncryptedPackage": ".protected",
     "WordDocument": ".doc",
@@ -101,20 +106,19 @@ def read_source(data: bytes, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def read_in_process(source: Source, member: str | None = None) -> Document:
     """Return a file as text, read in this process."""
     kind, notes = detect_kind(source), list[str]()
-    if member is not None and kind == ".zip":
-        source = read_member(source, member)
-        kind = detect_kind(source)
-    elif member is not None:
-        notes.append(NO_ARCHIVE)
-    if kind in _REFUSED:
-        raise ToolError(f"{source.name} {_REFUSED[kind]}; go on without it.")
     try:
+        if member is not None and kind == ".zip":
+            source = read_member(source, member)
+            kind = detect_kind(source)
+        elif member is not None:
+            notes.append(NO_ARCHIVE)
+        if kind in _REFUSED:
+            raise ToolError(f"{source.name} {_REFUSED[kind]}; go on without it.")
         if target := converted.KINDS.get(kind):
             notes.append(f"LibreOffice has converted it from {kind} to {target}.")
             source, kind = replace(source, data=converted.save_as(source, kind, target)), target
         module, _, function = READERS.get(kind, TEXT_READER).partition(":")
-        reader: Callable[[Source], Document] = getattr(importlib.import_module(module), function)
-        document = reader(source).limit()
+        document: Document = getattr(importlib.import_module(module), function)(source).limit()
         return replace(document, notes=[*notes, *document.notes])
     except ToolError:
         raise
@@ -127,22 +131,14 @@ def detect_kind(source: Source) -> str:
     """Return the extension that fits the content; empty for a text with the extension of another kind."""
     data = source.data
     family = next((family for at, mark, family in _SIGNATURES if data[at : at + 32].startswith(mark)), None)
-    if family:
-        if family[0] == ".doc":
-            streams = ((name.encode("utf-16-le"), kind) for name, kind in _OLD_OFFICE_STREAMS.items())
-            return next((kind for name, kind in streams if name in data), ".ole")
-        default = _detect_package(source) if family[0] == ".zip" else family[0]
-        return source.suffix if source.suffix in family and source.suffix != ".zip" else default
-    signed = {name for _, _, family in _SIGNATURES for name in family}
-    return "" if source.suffix in signed else source.suffix
-
-
-def _detect_package(source: Source) -> str:
-    try:
-        with zipfile.ZipFile(source.open()) as package:
-            members = set(package.namelist())
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
-        return ".zip"
-    if b"application/epub+zip" in source.data[:100]:
-        return ".epub"
-    return next((kind for member, kind in _OFFICE_MEMBERS.items() if member in members), ".zip")
+    if family is None:
+        return "" if source.suffix in _SIGNED else source.suffix
+    if family[0] == ".doc":
+        return next((kind for name, kind in _OLD_OFFICE_STREAMS.items() if name.encode("utf-16-le") in data), ".ole")
+    if source.suffix in family and source.suffix != ".zip":
+        return source.suffix
+    if family[0] == ".zip":
+        with suppress(zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+            members = zipfile.ZipFile(source.open()).namelist()
+            return next((kind for name, kind in _OFFICE_MEMBERS.items() if name in members), ".zip")
+    return family[0]

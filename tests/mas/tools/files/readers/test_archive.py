@@ -10,6 +10,7 @@ import pytest
 from mas.tools.attachments import use_attachments
 from mas.tools.files import zip_package
 from mas.tools.files.document import Source
+from mas.tools.files.kinds import read_in_process
 from mas.tools.files.zip_package import read_archive, read_member
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
@@ -54,7 +55,7 @@ def test_a_member_that_holds_more_than_it_claims_is_refused() -> None:
     data = source.data.replace((1000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     assert data != source.data
     with pytest.raises(ToolError, match="damaged or unusual"):
-        read_member(Source("data.zip", data), "lies.txt")
+        read_in_process(Source("data.zip", data), "lies.txt")
 
 
 def test_a_member_is_read_by_the_same_tool_with_pages_and_search(tmp_path: Path) -> None:

@@ -134,5 +134,5 @@ def test_a_damaged_workbook_is_refused(tmp_path: Path) -> None:
         read_book(empty)
     cut = tmp_path / "cut.xlsx"
     cut.write_bytes(empty.read_bytes()[:60])
-    with pytest.raises(ToolError, match=r"cut\.xlsx is damaged"):
+    with pytest.raises(ToolError, match=r"cut\.xlsx cannot be read as \.xlsx: it is damaged"):
         read_book(cut)
