@@ -108,7 +108,6 @@ class Source:
 
     name: str  # for messages: the attachment's bare name, or "data.zip: tables/x.csv"
     data: bytes
-    is_member: bool = False  # of an archive
 
     @property
     def suffix(self) -> str:

@@ -12,8 +12,7 @@ from mas.tools.results import ToolError
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 MAX_MEMBERS = 5_000
-HOW_TO_READ = 'read_file(…, member="name") reads one of them.'
-NOT_READ = "read_file reads none of them, since this archive is itself a member of one."
+HOW_TO_READ = 'read_file(…, member="name") reads one of them, but no member of an archive among them.'
 _ENCRYPTED = 0x1
 
 _XML = (".xml", ".rels", ".vml")
@@ -39,7 +38,7 @@ def read_archive(source: Source) -> Document:
     lines = number_lines(f"{format_cell(clip(info.filename, 300))} | {info.file_size}" for info in members)
     summary = f"archive of {len(members)} files, {sum(info.file_size for info in members)} bytes unpacked"
     part = Part(lines, heading="nr | member | bytes", numbered=True)
-    return Document(summary, [part], [NOT_READ if source.is_member else HOW_TO_READ])
+    return Document(summary, [part], [HOW_TO_READ])
 
 
 def read_member(source: Source, name: str) -> Source:
@@ -51,7 +50,7 @@ def read_member(source: Source, name: str) -> Source:
             raise ToolError(f"{source.name} has no member {clip(repr(name), 200)}; its members: {known}.")
         if files[name].flag_bits & _ENCRYPTED:
             raise ToolError(f"The member {clip(repr(name), 200)} of {source.name} is not read: it is encrypted.")
-        return Source(f"{source.name}: {name}", archive.read(name), is_member=True)
+        return Source(f"{source.name}: {name}", archive.read(name))
 
 
 def list_members(source: Source) -> list[str]:
