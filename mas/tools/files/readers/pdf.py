@@ -16,7 +16,6 @@ MAX_PAGES = 1_000
 MAX_PAGES_WITH_TABLES = 60  # the pages after them are read by a faster library, without tables
 MAX_OCR_PAGES = 10
 OCR_DPI = 150
-_COMMENTS = ("FreeText", "Text")  # kinds of annotations
 
 
 def read(source: Source) -> Document:
@@ -80,20 +79,14 @@ def _recognize(page: "Page") -> list[str]:
 def _read_annotations(page: "Page") -> Iterator[str]:
     """Yield what was typed into the form fields of a page, and its comments, which are no text of it."""
     from pdfminer.pdftypes import resolve1
+    from pdfplumber.utils.pdfinternals import resolve_and_decode
 
     with suppress(Exception):  # pdfminer raises anything for a damaged file
         for reference in resolve1(page.page_obj.annots) or ():
             if isinstance(found := resolve1(reference), dict):
                 field = found if "T" in found else resolve1(found.get("Parent")) or found
-                if value := _to_text(found.get("V", field.get("V"))).strip():
-                    yield f"[form field] {_to_text(field.get('T'))}: {value}"
-                elif (text := _to_text(found.get("Contents"))) and _to_text(found.get("Subtype")) in _COMMENTS:
+                text, kind = resolve_and_decode(found.get("Contents")), resolve_and_decode(found.get("Subtype"))
+                if value := resolve_and_decode(found.get("V", field.get("V"))):
+                    yield f"[form field] {resolve_and_decode(field.get('T'))}: {value}"
+                elif text and kind in ("FreeText", "Text"):
                     yield f"[comment] {text}"
-
-
-def _to_text(value: object) -> str:
-    from pdfminer.pdftypes import resolve1
-    from pdfplumber.utils.pdfinternals import decode_text
-
-    value = resolve1(value)
-    return decode_text(value) if isinstance(value, bytes) else str(getattr(value, "name", value or ""))
