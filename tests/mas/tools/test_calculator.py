@@ -89,7 +89,7 @@ def test_the_largest_results_are_still_given() -> None:
     [
         ("3^2", r"\*\* is the power"),
         ("1,000 + 1", r"1,000 is ambiguous: write 1000 for one number, 1, 000 for several"),
-        ("max(100,200)", r"100, 200 for several arguments"),
+        ("max(100,200)", r"100,200 is ambiguous"),
         ("50%", "not a percentage"),
         ("sqrt(25%)", "not a percentage"),
         ("1/0", "division by zero"),
