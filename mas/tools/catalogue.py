@@ -69,11 +69,10 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
                 say(sentence)
         if BROWSER in names and settings.browser.url is not None:
             from mas.tools.browser.session import open_browser
-            from mas.tools.http.blocked_sites import list_blocked
             from mas.tools.http.url_policy import check_public
 
             async def check(url: str) -> str:
-                return (await check_public(url, settings.web.allow_private_hosts, list_blocked(settings.web)))[0]
+                return (await check_public(url, settings.web))[0]
 
             browser = open_browser(settings.browser.url, check, say)
             if (session := stack.enter_context(browser)) is not None:

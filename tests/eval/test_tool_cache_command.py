@@ -36,6 +36,7 @@ def options(model: ToolUser, search: TavilyServer, folder: Path, *rows: dict[str
     return [
         *("system=single_agent", "model=openai_compatible", f"model.base_url={model.base_url}"),
         *("run.concurrency=1", f"+tools.web.search_base_url={search.base_url}"),
+        "+tools.web.allow_private_hosts=[127.0.0.1]",
         *dataset(folder, *rows),
     ]
 

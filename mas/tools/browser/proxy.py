@@ -13,24 +13,20 @@ import contextlib
 import ipaddress
 from collections.abc import Sequence
 
-from mas.tools.http.url_policy import check_public
+from mas.tools.http.url_policy import normalize_url, resolve_public
 from mas.tools.results import ToolError
 
 PIECE_BYTES = 2**16
 REQUEST_SECONDS = 30.0  # for a request to arrive
 CONNECT_SECONDS = 15.0  # to one address
 _ANSWER = b"\x05%c\x00\x01" + bytes(6)  # with a status, and no address of ours
-_CONNECTED, _NOT_ALLOWED, _UNREACHABLE, _NO_SUCH_COMMAND = 0, 2, 4, 7
+_CONNECTED, _NOT_ALLOWED = 0, 2
 
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def start_proxy(allow_private_hosts: Sequence[str] = ()) -> asyncio.Server:
-    """Start a proxy that listens at any free port of loopback.
-
-    Args:
-        allow_private_hosts: "host" or "host:port" of servers that may be reached although they are not public.
-    """
+    """Start a proxy at any free port of loopback; `allow_private_hosts` ("host" or "host:port") need not be public."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -60,15 +56,11 @@ async def _serve(browser: _Streams, allow_private_hosts: Sequence[str]) -> None:
         size = {1: 4, 4: 16}.get(kind) or (await reader.readexactly(1))[0]
         address, port = await reader.readexactly(size), int.from_bytes(await reader.readexactly(2))
     host = address.decode("ascii") if kind == 3 else str(ipaddress.ip_address(address))
-    server, status = None, _NO_SUCH_COMMAND
-    if command == 1:
-        try:
-            server, status = await _connect(host, port, allow_private_hosts), _CONNECTED
-        except ToolError:
-            status = _NOT_ALLOWED
-        except OSError:
-            status = _UNREACHABLE
-    writer.write(_ANSWER % status)
+    try:
+        server = await _connect(host, port, allow_private_hosts) if command == 1 else None
+    except ToolError:  # it is not public
+        server = None
+    writer.write(_ANSWER % (_NOT_ALLOWED if server is None else _CONNECTED))
     if server is not None:
         try:
             await _copy_both_ways(browser, server)
@@ -76,13 +68,13 @@ async def _serve(browser: _Streams, allow_private_hosts: Sequence[str]) -> None:
             server[1].close()
 
 
-async def _connect(host: str, port: int, allow_private_hosts: Sequence[str]) -> _Streams:
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-    for address in (await check_public(url, allow_private_hosts))[1]:
+async def _connect(host: str, port: int, allow_private_hosts: Sequence[str]) -> _Streams | None:
+    url = normalize_url(f"http://{f'[{host}]' if ':' in host else host}:{port}/", allow_private_hosts)
+    for address in await resolve_public(url, allow_private_hosts):
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(CONNECT_SECONDS):
                 return await asyncio.open_connection(address, port)
-    raise ConnectionError(f"{host} does not answer at port {port}")
+    return None
 
 
 async def _copy_both_ways(browser: _Streams, server: _Streams) -> None:

@@ -1,6 +1,6 @@
 """HTTP client of the web tools: guarded, follows redirects, retries temporary failures within a time limit.
 
-reply = await send_request("GET", "https://example.org/", settings, "example.org", Rules(max_bytes=1_000_000))
+reply = await send_request("GET", "https://example.org/", settings, "example.org", max_bytes=1_000_000)
 
 A name is looked up once, all its addresses are checked, and the connection goes to one of them: a second look-up can
 return another. The Host header, TLS and the check of the certificate use the name. A redirect is checked like any
@@ -11,9 +11,8 @@ import asyncio
 import functools
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import httpx
@@ -33,15 +32,6 @@ _TRANSIENT = (429, 500, 502, 503, 504)
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True)
-class Rules:
-    """Limits of a client: size of a reply, hosts, sites."""
-
-    max_bytes: int  # of one reply, after decompression
-    allow_private_hosts: tuple[str, ...] = ()
-    blocked_sites: tuple[str, ...] = ()
-
-
 class TransientError(ToolError):
     """The request failed for a reason that may be temporary."""
 
@@ -53,15 +43,15 @@ class TransientError(ToolError):
 class GuardedTransport(httpx.AsyncHTTPTransport):
     """Transport that connects to addresses that it has just checked, with a limit on the size of replies."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, settings: WebSettings, max_bytes: int) -> None:
         # A connection serves one request: it is known by its address, which hosts of other names may share.
         limits = httpx.Limits(max_keepalive_connections=0)
         super().__init__(verify=make_tls_context(), trust_env=False, limits=limits)
-        self._rules = rules
+        self._settings, self._max_bytes = settings, max_bytes  # of one reply, after decompression
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         named, failure = request.url, httpx.TransportError("no address")
-        _, addresses = await check_public(str(named), self._rules.allow_private_hosts, self._rules.blocked_sites)
+        _, addresses = await check_public(str(named), self._settings)
         name = named.raw_host.decode("ascii")
         request.extensions = {**request.extensions, "sni_hostname": name}  # also the name in the certificate
         for address in addresses:
@@ -82,7 +72,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         about_bytes = (b"content-encoding", b"content-length", b"transfer-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in about_bytes]
         pieces = _unpack_gzip(response) if encoding == "gzip" else response.aiter_bytes()
-        unpacked = _limit_size(pieces, self._rules.max_bytes)
+        unpacked = _limit_size(pieces, self._max_bytes)
         return httpx.Response(response.status_code, headers=headers, content=unpacked, extensions=response.extensions)
 
 
@@ -117,32 +107,31 @@ def make_tls_context() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-def open_client(settings: WebSettings, rules: Rules, **options: Any) -> httpx.AsyncClient:
+def open_client(settings: WebSettings, max_bytes: int, **options: Any) -> httpx.AsyncClient:
     """Return a client without the environment's proxies and passwords: names must be looked up by our transport."""
-    headers = {"User-Agent": settings.user_agent, "Accept-Encoding": "gzip, deflate"}
     return httpx.AsyncClient(
-        transport=GuardedTransport(rules),
-        headers=headers | options.pop("headers", {}),
+        transport=GuardedTransport(settings, max_bytes),
+        headers={"User-Agent": settings.user_agent, "Accept-Encoding": "gzip, deflate"},
         timeout=settings.seconds,
         max_redirects=MAX_REDIRECTS,
         trust_env=False,
-        **{"follow_redirects": True, **options},
+        **options,
     )
 
 
 async def send_request(
-    method: str, url: str, settings: WebSettings, what: str, rules: Rules, **options: Any
+    method: str, url: str, settings: WebSettings, what: str, max_bytes: int, **request: Any
 ) -> httpx.Response:
-    """Send a request until there is a reply whose status is not a temporary one.
+    """Send a request until there is a reply whose status is not a temporary one, and follow its redirects.
 
     Args:
         what: the service or host, for messages.
-        options: of httpx: `params` and `json` of the request, `headers` and `event_hooks` of its client.
+        max_bytes: of the reply, after decompression.
+        request: `params`, `json` and `headers`, as httpx takes them.
 
     Raises:
         ToolError: there was no reply, or it must not be read.
     """
-    request = {name: options.pop(name) for name in ("params", "json") if name in options}
 
     async def once() -> httpx.Response:
         try:
@@ -150,10 +139,10 @@ async def send_request(
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict) as error:
             raise to_tool_error(error, what) from error
         if reply.status_code in _TRANSIENT:
-            raise build_busy_error(reply.status_code, reply.headers, what)
+            raise build_busy_error(reply, what)
         return reply
 
-    async with open_client(settings, rules, **options) as client:
+    async with open_client(settings, max_bytes, follow_redirects=True) as client:
         return await retry(once, settings, what)
 
 
@@ -166,12 +155,12 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
             try:
                 return await attempt()
             except TransientError as error:
-                made, named = made + 1, error.retry_after_seconds
-                is_too_long = named is not None and named > min(MAX_RETRY_AFTER_SECONDS, until - loop.time())
-                if made >= MAX_ATTEMPTS or is_too_long:
+                made, wait = made + 1, error.retry_after_seconds
+                wait = FIRST_WAIT_SECONDS * 2.0 ** (made - 1) if wait is None else wait
+                if made == MAX_ATTEMPTS or wait > min(MAX_RETRY_AFTER_SECONDS, until - loop.time()):
                     raise
             with context.pause_working_time() if context is not None else nullcontext():
-                await asyncio.sleep(FIRST_WAIT_SECONDS * 2.0 ** (made - 1) if named is None else named)
+                await asyncio.sleep(wait)
 
 
 @asynccontextmanager
@@ -188,12 +177,6 @@ async def limit_time(seconds: float, what: str) -> AsyncIterator[None]:
         ) from error
 
 
-def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header; None if there is none, or a date."""
-    text = headers.get("retry-after", "").strip()
-    return float(text[:9]) if text.isascii() and text.isdigit() else None
-
-
 def to_tool_error(error: Exception, what: str) -> ToolError:
     if isinstance(error, httpx.TooManyRedirects):
         return ToolError(f"{what} redirects in a circle or too often; try another address.")
@@ -204,7 +187,8 @@ def to_tool_error(error: Exception, what: str) -> ToolError:
     return ToolError(f"{what} could not be read ({type(error).__name__}); try another source.")
 
 
-def build_busy_error(status: int, headers: Mapping[str, str], what: str) -> TransientError:
-    trouble = "refuses for now: too many requests" if status == 429 else "has trouble of its own"
-    sentence = f"{what} {trouble} ({status}); try again later or use another source."
-    return TransientError(sentence, read_retry_after(headers))
+def build_busy_error(reply: httpx.Response, what: str) -> TransientError:
+    trouble = "refuses for now: too many requests" if reply.status_code == 429 else "has trouble of its own"
+    after = reply.headers.get("retry-after", "").strip()
+    seconds = float(after[:9]) if after.isascii() and after.isdigit() else None  # it may be a date
+    return TransientError(f"{what} {trouble} ({reply.status_code}); try again later or use another source.", seconds)

@@ -3,8 +3,13 @@
 `ipaddress` knows most of the special ranges, but not the same ones in every Python version, and calls some public that
 lead inside: IPv4 addresses within IPv6 ones, relays of tunnels, a cloud's own services.
 
+GAIA's validation set is public, and a search for a question's own words finds copies of the benchmark with its answers.
+These pages are refused before anything is sent, dropped from search results, and each is an event in the record. An
+entry may occur anywhere in the decoded URL, in upper or lower case; `*` matches any characters but `?` and `#`. That is
+coarse on purpose: a mirror's address contains the original one.
+
     normalize_url("http://0x7f.1/")      # NotPublicError: browsers and the C library read it as 127.0.0.1
-    await check_public("https://example.org")      # ("https://example.org/", ["93.184.…"])
+    await check_public("https://example.org", settings)      # ("https://example.org/", ["93.184.…"])
 """
 
 import asyncio
@@ -14,11 +19,33 @@ import re
 import socket
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
-from mas.tools.http.blocked_sites import refuse_blocked
+from mas.runtime.trace import event
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 
+BLOCKED_PAGE = "blocked page"  # name of the event
+BLOCKED_SITES = (
+    *("gaia-benchmark", "gaia_benchmark"),  # the benchmark's own organisation, and most of the repositories about it
+    # Dozens of copies and of agents' answer files under any name; no question needs a dataset or a demo from there.
+    *("huggingface.co/datasets", "huggingface.co/spaces", "hf.co/datasets", "hf.co/spaces", "hf-mirror.com/"),
+    *(".hf.space", "datasets/*/gaia", "spaces/*/gaia"),  # the last: mirrors on hosts of their own keep the hub's paths
+    # A course whose final assignment is twenty questions of the validation set.
+    *("agents-course", "agent-course", "github.com/*final*assignment", "deepwiki.com/*final*assignment"),
+    # Agents, with the questions, gold answers and transcripts as fixtures; pages generated from such repositories.
+    *("github.com/*gaia", "githubusercontent.com/*gaia", "github.io/*gaia", "gitlab.com/*gaia", "deepwiki.com/*gaia"),
+    *("jsdelivr.net/gh/*gaia", "kaggle.com/*gaia"),
+    # Files with an agent's answers, in repositories whose names do not say so (eax6/smolagents and other copies).
+    *("github.com/*output/validation", "githubusercontent.com/*output/validation"),
+    "jsdelivr.net/gh/*output/validation",
+    "hal.cs.princeton.edu/gaia",  # leaderboard with transcripts
+    "2311.12983",  # the paper prints questions with answers; its number is in the address of every copy
+    "fibxvahvs3",  # the same paper on OpenReview
+    "paperswithcode.com/dataset/gaia",
+)
+_UP = re.compile(r"/(?!\.\./)[^/?#]+/\.\./")
+_MAX_UNQUOTING = 3  # a URL inside a URL inside a URL
 MAX_URL_CHARS = 4_000
 _look_ups = ThreadPoolExecutor(16, "look-up")  # of its own: all threads of the loop may be packages that wait for one
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # the IPv4 address in it is where the packets go
@@ -46,32 +73,30 @@ class NotPublicError(ToolError):
         super().__init__(f"This URL is refused: {why}. Only public web pages (http, https) can be read; try another.")
 
 
-async def check_public(
-    url: str, allow_private_hosts: Sequence[str] = (), blocked_sites: Iterable[str] = ()
-) -> tuple[str, list[str]]:
+async def check_public(url: str, settings: WebSettings) -> tuple[str, list[str]]:
     """Return the URL to request and all addresses of its host, each of which is public at this moment.
 
-    Raises:
-        ToolError: it must not be requested, or its host cannot be found.
+    ToolError: it must not be requested, or its host cannot be found.
     """
-    normal = normalize_url(url, allow_private_hosts)
-    refuse_blocked(normal, blocked_sites)
-    parts = urlsplit(normal)
-    host, port = (parts.hostname or "").removesuffix("."), parts.port or {"http": 80, "https": 443}[parts.scheme]
-    addresses = await resolve_host(host, port)
+    normal = normalize_url(url, settings.allow_private_hosts)
+    refuse_blocked(normal, settings)
+    return normal, await resolve_public(normal, settings.allow_private_hosts)
+
+
+async def resolve_public(url: str, allow_private_hosts: Sequence[str]) -> list[str]:
+    """Return the addresses of a normal URL's host; ToolError: there are none, or one is not public."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    addresses = await resolve_host(host, parts.port or {"http": 80, "https": 443}[parts.scheme])
     if not addresses:
         raise ToolError(f"The host {host} cannot be found; check how it is written, or search for the page.")
-    if not is_allowed(host, port, allow_private_hosts) and not all(map(is_public, addresses)):
+    if not _is_allowed(parts.netloc, allow_private_hosts) and not all(map(is_public, addresses)):
         raise NotPublicError(f"the host {host} leads to an address that is not public")
-    return normal, addresses
+    return addresses
 
 
 def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
-    """Return the URL with its host in ASCII and in its usual form, without a look-up.
-
-    Raises:
-        NotPublicError: it cannot lead to a public web page.
-    """
+    """Return the URL with its host in ASCII and in its usual form, without a look-up, or raise NotPublicError."""
     text = url.strip()
     if not text or len(text) > MAX_URL_CHARS or _FORBIDDEN.search(text):
         raise NotPublicError("it is empty, too long, or has a character that no URL has, such as a line break")
@@ -85,7 +110,9 @@ def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
     if not hostname or "@" in parts.netloc or "%" in parts.netloc:
         raise NotPublicError("it has no host, or a user name or percent sign in its host")
     host = _read_host(hostname, is_bracketed=parts.netloc.startswith("["))
-    if not is_allowed(host, port, allow_private_hosts):
+    name = f"[{host}]" if ":" in host else host
+    netloc = name if port is None else f"{name}:{port}"
+    if not _is_allowed(netloc, allow_private_hosts):
         if ":" in host or _is_numeric(host):
             if not is_public(host):
                 raise NotPublicError("its host is an address that is not public")
@@ -93,15 +120,11 @@ def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
             raise NotPublicError(f"its host, {host}, is a name inside a network")
         if port is not None and port not in _PORTS and port < 1024:
             raise NotPublicError(f"port {port} belongs to something other than the web")
-    name = f"[{host}]" if ":" in host else host
-    netloc = name if port is None else f"{name}:{port}"
     return urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, parts.fragment))
 
 
-def is_allowed(host: str, port: int | None, allow_private_hosts: Sequence[str]) -> bool:
-    """Return True if the host is one of those that may be private."""
-    name = f"[{host}]" if ":" in host else host
-    return host in allow_private_hosts or f"{name}:{port}" in allow_private_hosts
+def _is_allowed(netloc: str, allow_private_hosts: Sequence[str]) -> bool:
+    return not {netloc, re.sub(r":\d+$", "", netloc)}.isdisjoint(allow_private_hosts)
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
@@ -148,3 +171,41 @@ def _read_host(host: str, is_bracketed: bool) -> str:
 
 def _is_numeric(host: str) -> bool:
     return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
+
+
+class BlockedPageError(ToolError):
+    """The page is on the block list."""
+
+
+def find_blocked_site(url: str, patterns: Iterable[str]) -> str | None:
+    text = _decode(url)
+    return next((each for each in patterns if _compile(each).search(text)), None)
+
+
+def refuse_blocked(url: str, settings: WebSettings) -> None:
+    """Refuse a URL that is on the list, and note it in the record."""
+    if (pattern := find_blocked_site(url, (*BLOCKED_SITES, *settings.more_blocked_sites))) is not None:
+        event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
+        raise BlockedPageError(
+            "This page is blocked: its address is one of those that publish this benchmark's answers "
+            f"({pattern}). Find the facts in another source."
+        )
+
+
+def _decode(url: str) -> str:
+    """Return a URL as a server reads it: unquoted, without double slashes, `.` segments and a host's trailing dot."""
+    text = url
+    for _ in range(_MAX_UNQUOTING):
+        text = unquote(text)
+    text = text.replace("\\", "/").casefold()
+    text = re.sub(r"(?<=[a-z0-9])\.(?=[/:?#]|$)", "", text)
+    text = re.sub(r":(?:80|443)(?=[/?#]|$)", "", text)
+    text = re.sub(r"/(?:\./|/)+", "/", text)
+    while (shorter := _UP.sub("/", text)) != text:
+        text = shorter
+    return re.sub(r"([a-z0-9])-co\.translate\.goog", r"\1.co", text).replace("-com.translate.goog", ".com")
+
+
+@functools.cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile("[^?#]*".join(re.escape(part) for part in pattern.casefold().split("*")))

@@ -18,8 +18,7 @@ from mas.tools.files.html_rows import read_rows, remove_unstorable
 from mas.tools.files.kinds import READ, READABLE
 from mas.tools.files.reader_pool import await_reader
 from mas.tools.files.readers.text import check_encoding, decode_anything, find_declared_encoding
-from mas.tools.http.blocked_sites import list_blocked
-from mas.tools.http.client import Rules, limit_time, send_request
+from mas.tools.http.client import limit_time, send_request
 from mas.tools.http.url_policy import normalize_url
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -36,8 +35,8 @@ _LIBRARY_ERRORS = (ValueError, AssertionError, TypeError, AttributeError, Lookup
 _HTML = ("text/html", "application/xhtml+xml")
 _SUFFIXES = {  # of kinds without a signature
     **{"text/csv": ".csv", "text/tab-separated-values": ".tsv", "text/plain": ".txt", "text/markdown": ".md"},
-    **{"text/xml": ".xml", "application/xml": ".xml", "application/json": ".json", "application/ld+json": ".jsonld"},
-    **{"application/geo+json": ".geojson", "application/vnd.oasis.opendocument.text": ".odt"},
+    **{"text/xml": ".xml", "application/xml": ".xml", "application/json": ".json", "application/ld+json": ".json"},
+    "application/vnd.oasis.opendocument.text": ".odt",
     "application/vnd.oasis.opendocument.spreadsheet": ".ods",
 }
 
@@ -92,13 +91,12 @@ def _choose_file_name(url: str, content_type: str) -> str:
 
 async def _fetch_page(url: str, settings: WebSettings) -> FetchedPage:
     host = urlsplit(url).hostname or url
-    rules = Rules(MAX_FILE_BYTES, tuple(settings.allow_private_hosts), list_blocked(settings))
     headers = {
         "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse other names
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
         "Accept-Language": "en,*;q=0.5",
     }
-    reply = await send_request("GET", url, settings, host, rules, headers=headers)
+    reply = await send_request("GET", url, settings, host, MAX_FILE_BYTES, headers=headers)
     if reply.status_code >= 400:
         raise ToolError(
             f"{host} does not give this page ({reply.status_code}); check the address, or try another source."
@@ -108,11 +106,7 @@ async def _fetch_page(url: str, settings: WebSettings) -> FetchedPage:
 
 
 def read_html(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
-    """Do the task READ_HTML, in the reader process: return title and date of a page, and its text.
-
-    Args:
-        about: its `url`, and the `content_type` of the reply.
-    """
+    """Do the task READ_HTML, in the reader process: return title, date and text of the page that `about` describes."""
     html = remove_unstorable(_decode(body, about["content_type"]))
     whole = read_rows(html)
     main, title, date = _extract_main(html, about["url"])

@@ -1,15 +1,13 @@
 """Tool that searches the web by Tavily's own client; without a key, that client would ask anonymously: never here."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import clean_text
-from mas.tools.http.blocked_sites import BlockedPageError, list_blocked, refuse_blocked
-from mas.tools.http.client import Rules, TransientError, build_busy_error, open_client, retry, to_tool_error
-from mas.tools.http.url_policy import NotPublicError, normalize_url
+from mas.tools.http.client import build_busy_error, open_client, retry, to_tool_error
+from mas.tools.http.url_policy import BlockedPageError, NotPublicError, normalize_url, refuse_blocked
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import SEARCH_KEY_ENV, WebSettings, get_settings
@@ -34,7 +32,7 @@ async def tavily_tool(query: str) -> ToolResult:
     found, blocked = [], 0
     for each in await _search(wanted, settings):
         try:
-            refuse_blocked(normalize_url(each.url), list_blocked(settings))
+            refuse_blocked(normalize_url(each.url), settings)
             found.append(each)
         except BlockedPageError:
             blocked += 1
@@ -50,13 +48,12 @@ async def _search(query: str, settings: WebSettings) -> list[FoundPage]:
     if not settings.search_api_key:
         raise ToolError(f"{WHAT} is not available: {SEARCH_KEY_ENV} is not set; use another tool.")
     from tavily import AsyncTavilyClient  # type: ignore[import-untyped]
-    from tavily import errors as tavily_errors
 
     async def check(response: httpx.Response) -> None:
         """Refuse a reply without the service's own words, which may repeat the key."""
         status = response.status_code
         if status == 429 or status >= 500:
-            raise build_busy_error(status, response.headers, WHAT)
+            raise build_busy_error(response, WHAT)
         if status == 400:
             raise ToolError(f"{WHAT} refuses the query as it is (400); use fewer and simpler words.")
         if status != 200:
@@ -65,20 +62,17 @@ async def _search(query: str, settings: WebSettings) -> list[FoundPage]:
 
     async def attempt() -> list[FoundPage]:
         try:
-            answer = await tavily.search(query, max_results=MAX_RESULTS, timeout=settings.seconds)
+            answer = await tavily.search(query, max_results=MAX_RESULTS, timeout=2 * settings.seconds)
             return [_read_page(each, settings.search_api_key) for each in answer["results"]]
         except httpx.HTTPError as error:
             raise to_tool_error(error, WHAT) from error
-        except tavily_errors.TimeoutError as error:
-            raise TransientError(f"{WHAT} did not answer in time; try again later.") from error
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             raise ToolError(
                 f"{WHAT} answered with something that cannot be read; try again later or in other words."
             ) from error
 
-    base_url, host = settings.search_base_url, urlsplit(settings.search_base_url).netloc
-    rules, hooks = Rules(MAX_REPLY_BYTES, (*settings.allow_private_hosts, host)), {"response": [check]}
-    async with open_client(settings, rules, base_url=base_url, follow_redirects=False, event_hooks=hooks) as client:
+    base_url, hooks = settings.search_base_url, {"response": [check]}
+    async with open_client(settings, MAX_REPLY_BYTES, base_url=base_url, event_hooks=hooks) as client:
         tavily = AsyncTavilyClient(settings.search_api_key, api_base_url=base_url, client=client)
         return await retry(attempt, settings, WHAT)
 

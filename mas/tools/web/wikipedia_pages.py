@@ -3,7 +3,7 @@
 await wikipedia_page("Neil Armstrong", section="Early life", as_of="2022-12-31")
 
 Searches go through the `wikipedia` package. It connects by http, without a time limit and with a user agent that
-Wikimedia refuses, so its requests go through `Wikipedia.ask`, like our own; it only parses the replies.
+Wikimedia refuses, so its requests go through `Wikipedia.request`, like our own; it only parses the replies.
 """
 
 import asyncio
@@ -16,27 +16,25 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
 from mas.runtime.safe_call import run_in_thread
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.files.document import Document, Part, clean_text, clip, number_lines
 from mas.tools.files.html_rows import READ_LINES, list_headings, select_section
 from mas.tools.files.reader_pool import await_reader
-from mas.tools.http.client import Rules, limit_time, send_request
+from mas.tools.http.client import limit_time, send_request
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings, get_settings
 from mas.tools.web.page_view import FetchedPage, FoundPage, get_or_fetch, show_found_pages, show_page
 
 _NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # characters that MediaWiki does not allow
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?")
 MAX_QUERY_CHARS = 300  # as many as the search takes
 MAX_TITLE_CHARS = 255
 MAX_ANSWER_BYTES = 10_000_000  # such as a page's text
 MAX_RESULTS = 10
 _Answer = dict[str, Any]  # JSON of the API
-_ask: ContextVar[Callable[[Mapping[str, str | int]], _Answer]] = ContextVar("ask")  # for the thread of the package
+_request: ContextVar[Callable[[Mapping[str, Any]], _Answer]] = ContextVar("request")  # for the thread of the package
 
 
 @mark_untrusted
@@ -53,12 +51,11 @@ async def wikipedia_tool(query: str) -> ToolResult:
     wiki = Wikipedia(settings)
     async with limit_time(2 * settings.seconds, wiki.name):  # two requests
         titles = await wiki.search_titles(wanted)
-        known = await wiki.fetch_introductions(titles) if titles else {}
+        if not titles:
+            raise ToolError(f"Wikipedia has no page for {wanted!r}; try fewer or other words.")
+        known = await wiki.fetch_introductions(titles)
     found = [FoundPage(title, *known.get(title, ("", ""))) for title in titles]
-    if not found:
-        raise ToolError(f"Wikipedia has no page for {wanted!r}; try fewer or other words.")
-    header = f"{wiki.name}, search for {wanted!r}: {len(found)} pages"
-    return show_found_pages(header, found)
+    return show_found_pages(f"{wiki.name}, search for {wanted!r}: {len(found)} pages", found)
 
 
 @mark_untrusted
@@ -74,8 +71,8 @@ async def wikipedia_page(
     page: long content comes in pages, counted from 1; the first line of the answer says how many there are.
     search: return only the lines or rows that contain this text (upper or lower case), with two lines around each.
     """
-    name, _, fragment = title.strip().partition("#")
-    name = name.replace("_", " ").strip()
+    name, _, fragment = title.replace("_", " ").partition("#")
+    name, wanted = name.strip(), (section or fragment).strip()
     if not name or _NO_TITLE.search(name) or len(name.encode()) > MAX_TITLE_CHARS:
         raise ToolError(f"{clip(title, 200)!r} is no title of a page; find one with wikipedia_tool.")
     settings, before = get_settings(WebSettings), _parse_day_end(as_of)
@@ -84,12 +81,12 @@ async def wikipedia_page(
     async with limit_time(2 * settings.seconds, wiki.name):  # three requests, and the reading of the text
         found = await get_or_fetch(key, lambda: wiki.read_page(name, before))
     lines = [line.text for line in found.document.parts[0].lines]
-    headings, wanted = "; ".join(list_headings(lines)), (section or fragment.replace("_", " ")).strip()
+    headings = "; ".join(list_headings(lines)) or "none"
     chosen = select_section(lines, wanted) if wanted else lines
     if chosen is None:
-        names = clip(headings, 1_500) or "none"
-        raise ToolError(f"{found.title} has no section {clip(wanted, 200)!r}; its sections: {names}.")
-    notes = [] if wanted else [f"sections: {clip(headings, 800) or 'none'}"]
+        sections = clip(headings, 1_500)
+        raise ToolError(f"{found.title} has no section {clip(wanted, 200)!r}; its sections: {sections}.")
+    notes = [] if wanted else [f"sections: {clip(headings, 800)}"]
     notes += ["templates in it (not the text) are as they are today"] if before else []
     document = replace(found.document, parts=[Part(number_lines(chosen))], notes=[*found.document.notes, *notes])
     return show_page(replace(found, document=document), page, search)
@@ -100,12 +97,10 @@ def _parse_day_end(as_of: str | None) -> str | None:
     text = (as_of or "").strip()
     if not text:
         return None
-    date = _DATE.fullmatch(text[:10])
     try:
-        if date is None:
-            raise ValueError
-        year, month = int(date[1]), int(date[2] or 12)
-        day = int(date[3]) if date[3] else calendar.monthrange(year, month)[1]
+        year, *rest = (int(part) for part in text[:10].split("-"))
+        month = rest[0] if rest else 12
+        day = rest[1] if len(rest) > 1 else calendar.monthrange(year, month)[1]
         end = datetime(year, month, day, 23, 59, 59, tzinfo=UTC)
     except ValueError as error:
         raise ToolError(f"as_of={clip(text, 40)!r} is no date; expected one such as 2022-12-31.") from error
@@ -117,8 +112,6 @@ class Wikipedia:
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
-        host = urlsplit(settings.wikipedia_api).netloc
-        self._rules = Rules(MAX_ANSWER_BYTES, (*settings.allow_private_hosts, host))
         self.name = f"Wikipedia ({settings.wikipedia_language})"
 
     async def search_titles(self, query: str, results: int = MAX_RESULTS) -> list[str]:
@@ -127,7 +120,7 @@ class Wikipedia:
 
         loop = asyncio.get_running_loop()
         wikipedia.wikipedia.requests = _GuardedRequests
-        _ask.set(lambda parameters: asyncio.run_coroutine_threadsafe(self.ask(parameters), loop).result())
+        _request.set(lambda parameters: asyncio.run_coroutine_threadsafe(self.request(parameters), loop).result())
         try:
             return await run_in_thread(
                 lambda: list(wikipedia.search.fn(query, results=results)),
@@ -138,40 +131,44 @@ class Wikipedia:
         except Exception as error:  # of the package's parser
             raise ToolError(f"{self.name} answered with something unexpected; try other words.") from error
 
+    async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
+        """Return URL and first sentences of the pages by title."""
+        wanted = {"exintro": 1, "explaintext": 1, "exchars": 400, "exlimit": 20, "redirects": 1}
+        found = await self._query_pages(titles="|".join(titles), prop="extracts|info", inprop="url", **wanted)
+        return {str(each["title"]): (str(each.get("fullurl", "")), str(each.get("extract", ""))) for each in found}
+
     async def read_page(self, title: str, before: str | None) -> FetchedPage:
         """Return a page as it is today, or as it was at the timestamp `before`; templates are as they are today."""
-        found = await self._find_page(title, **({"rvstart": before, "rvdir": "older"} if before else {}))
-        if found is None:
+        wanted: dict[str, Any] = {"prop": "info|revisions", "inprop": "url", "rvprop": "ids|timestamp", "rvlimit": 1}
+        when = {"rvstart": before, "rvdir": "older"} if before else {}
+        found = await self._query_pages(titles=title, redirects=1, **wanted, **when)
+        if not found or found[0].get("missing") or found[0].get("invalid"):
             near = "; ".join(await self.search_titles(title, 5)) or "none"
             raise ToolError(f"{self.name} has no page {title!r}; pages that a search for it finds: {near}.")
-        name, url, versions = str(found["title"]), str(found.get("fullurl", "")), found.get("revisions")
+        name, versions = str(found[0]["title"]), found[0].get("revisions")
         if not versions:
-            oldest = ((await self._find_page(title, rvdir="newer")) or {}).get("revisions")
-            since = f"; its first version is of {oldest[0]['timestamp'][:10]}" if oldest else ""
-            raise ToolError(f"{name!r} did not exist on {(before or '')[:10]}{since}; ask for a later date.")
-        version = int(versions[0]["revid"]), str(versions[0]["timestamp"])
-        wanted: dict[str, Any] = {"oldid": version[0], "prop": "text", "disableeditsection": 1, "disablelimitreport": 1}
-        html = (await self.ask({"action": "parse", "format": "json", "formatversion": "2", **wanted})).get("parse", {})
+            raise ToolError(f"{name!r} did not exist on {(before or '')[:10]}; ask for a later date.")
+        version = int(versions[0]["revid"])
+        parse = {"oldid": version, "prop": "text", "disableeditsection": 1, "disablelimitreport": 1}
+        html = (await self._ask("parse", parse)).get("parse", {})
         if not isinstance(html, dict) or not isinstance(html.get("text"), str):
             raise ToolError(f"{self.name} gave no text for this page; try another source.")
         text = await await_reader(READ_LINES, html["text"].encode("utf-8", "replace"), {"name": self.name})
         day = f" (as it stood on {before[:10]})" if before else ""
-        url = f"{url}?oldid={version[0]}"
-        described = f"{self.name}: {name}, version of {version[1]}{day}, {url}"
+        url = f"{found[0].get('fullurl', '')}?oldid={version}"
+        described = f"{self.name}: {name}, version of {versions[0]['timestamp']}{day}, {url}"
         return FetchedPage(url, name, Document(described, [Part(number_lines(text["lines"]))]).limit())
 
-    async def _find_page(self, title: str, **when: str) -> _Answer | None:
-        """Return a page with its address and a version: the newest, or the first as `when` says; None: no such page."""
-        wanted = {"prop": "info|revisions", "inprop": "url", "redirects": "1", "rvprop": "ids|timestamp"}
-        pages = (await self.query(titles=title, rvlimit=1, **wanted, **when)).get("query", {}).get("pages", [])
-        return None if not pages or pages[0].get("missing") or pages[0].get("invalid") else dict(pages[0])
+    async def _query_pages(self, **parameters: Any) -> list[_Answer]:
+        return list((await self._ask("query", parameters)).get("query", {}).get("pages", []))
 
-    async def query(self, **parameters: str | int) -> _Answer:
-        return await self.ask({"action": "query", "format": "json", "formatversion": "2", **parameters})
+    async def _ask(self, action: str, parameters: Mapping[str, Any]) -> _Answer:
+        return await self.request({"action": action, "format": "json", "formatversion": "2", **parameters})
 
-    async def ask(self, parameters: Mapping[str, str | int]) -> _Answer:
-        api, settings = self._settings.wikipedia_api, self._settings
-        reply = await send_request("GET", api, settings, self.name, self._rules, params=dict(parameters))
+    async def request(self, parameters: Mapping[str, Any]) -> _Answer:
+        """Return the API's answer; ToolError: it refuses, or answers with something else."""
+        api, settings, known = self._settings.wikipedia_api, self._settings, dict(parameters)
+        reply = await send_request("GET", api, settings, self.name, MAX_ANSWER_BYTES, params=known)
         if reply.status_code == 403:
             hint = "set tools.web.contact: it refuses user agents without one"
             raise ToolError(f"{self.name} refuses this program (403; {hint}); use another source.")
@@ -183,22 +180,15 @@ class Wikipedia:
             answer = None
         if not isinstance(answer, dict):
             raise ToolError(f"{self.name} answered with something unexpected; try again later.")
-        if (refusal := answer.get("error")) is not None:
+        if refusal := answer.get("error"):
             code = str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"
             raise ToolError(f"{self.name} refuses the request ({code}); try again later or in other words.")
         return answer
-
-    async def fetch_introductions(self, titles: list[str]) -> dict[str, tuple[str, str]]:
-        """Return URL and first sentences of the pages by title."""
-        wanted = {"exintro": 1, "explaintext": 1, "exchars": 400, "exlimit": 20, "redirects": 1}
-        answer = await self.query(titles="|".join(titles), prop="extracts|info", inprop="url", **wanted)
-        pages = answer.get("query", {}).get("pages", [])
-        return {str(each["title"]): (str(each.get("fullurl", "")), str(each.get("extract", ""))) for each in pages}
 
 
 class _GuardedRequests:
     """Replacement of the module `requests` in the package."""
 
     @staticmethod
-    def get(url: str, params: Mapping[str, str | int], headers: Mapping[str, str]) -> SimpleNamespace:
-        return SimpleNamespace(json=lambda: _ask.get()(params))
+    def get(url: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> SimpleNamespace:
+        return SimpleNamespace(json=lambda: _request.get()(params))

@@ -18,7 +18,6 @@ import pytest
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.tools.browser.session import ALLOWED, BrowserSession, build_browser_tools, open_browser
-from mas.tools.http.blocked_sites import list_blocked
 from mas.tools.http.url_policy import check_public
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
@@ -115,7 +114,7 @@ def session_of(server: BrowserServer, site: Site) -> Iterator[BrowserSession]:
     allowed = WebSettings(allow_private_hosts=[f"127.0.0.1:{site.port}"], more_blocked_sites=["/found"])
 
     async def check(url: str) -> str:
-        return (await check_public(url, allowed.allow_private_hosts, list_blocked(allowed)))[0]
+        return (await check_public(url, allowed))[0]
 
     with open_browser(server.url, check, pytest.fail) as session:
         assert session is not None

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mas.tools.http.blocked_sites import BLOCKED_SITES, BlockedPageError, find_blocked_site, refuse_blocked
+from mas.tools.http.url_policy import BLOCKED_SITES, BlockedPageError, find_blocked_site, refuse_blocked
+from mas.tools.settings import WebSettings
 from tests.mas.tools.web.in_context import events, recorded
 
 
@@ -54,7 +55,7 @@ def test_other_pages_are_not(url: str) -> None:
 
 def test_a_block_is_in_the_record_and_the_sentence_names_the_entry() -> None:
     with recorded() as trace, pytest.raises(BlockedPageError, match=r"publish this benchmark.*secrets\.example\.org"):
-        refuse_blocked("https://secrets.example.org/answers", ["secrets.example.org"])
+        refuse_blocked("https://secrets.example.org/answers", WebSettings(more_blocked_sites=["secrets.example.org"]))
     noted = events(trace, "blocked page")
     assert [(each["url"], each["pattern"], each["level"]) for each in noted] == [
         ("https://secrets.example.org/answers", "secrets.example.org", "warning")

@@ -2,15 +2,17 @@
 
 import asyncio
 
+import httpx
 import pytest
 
-from mas.tools.http.client import TransientError, read_retry_after, retry
+from mas.tools.http.client import TransientError, build_busy_error, retry
 from mas.tools.settings import WebSettings
 
 
 def test_retry_after_is_a_number_of_seconds() -> None:
-    for text, seconds in (("7", 7.0), (" 12 ", 12.0), ("", None), ("soon", None), ("-3", None), ("\u0662", None)):
-        assert read_retry_after({"retry-after": text}) == seconds
+    for text, seconds in (("7", 7.0), (" 12 ", 12.0), ("", None), ("soon", None), ("-3", None)):
+        reply = httpx.Response(503, headers={"retry-after": text})
+        assert build_busy_error(reply, "example.org").retry_after_seconds == seconds
 
 
 @pytest.mark.parametrize(("seconds", "wait"), [(60.0, 16.0), (5.9, 6.0)])

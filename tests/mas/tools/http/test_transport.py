@@ -15,9 +15,10 @@ from cryptography.x509.oid import NameOID
 
 from mas.tools.http import client as http_client
 from mas.tools.http import url_policy as guard
-from mas.tools.http.client import GuardedTransport, Rules
+from mas.tools.http.client import GuardedTransport
 from mas.tools.http.url_policy import NotPublicError
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 from tests.servers.loopback import running
 from tests.servers.website import Website
 
@@ -30,11 +31,10 @@ def site() -> Iterator[Website]:
         yield server
 
 
-def fetch(url: str, rules: Rules, follow: bool = True) -> httpx.Response:
+def fetch(url: str, *allowed: str, max_bytes: int = 10_000) -> httpx.Response:
     async def ask() -> httpx.Response:
-        async with httpx.AsyncClient(
-            transport=GuardedTransport(rules), trust_env=False, timeout=5, follow_redirects=follow
-        ) as client:
+        transport = GuardedTransport(WebSettings(allow_private_hosts=[*allowed]), max_bytes)
+        async with httpx.AsyncClient(transport=transport, trust_env=False, timeout=5, follow_redirects=True) as client:
             return await client.get(url, headers={"Accept-Encoding": "gzip, deflate"})
 
     return asyncio.run(ask())
@@ -57,7 +57,7 @@ def test_the_connection_goes_to_the_address_that_was_checked_under_the_name_of_t
 ) -> None:
     asked = look_ups(monkeypatch, ["127.0.0.1"])
     url = f"http://{NAME}:{site.server_port}/host"
-    response = fetch(url, Rules(10_000, (NAME,)))
+    response = fetch(url, NAME)
     assert f"asked for {NAME}:{site.server_port}" in response.text
     assert asked == [NAME]  # once: nothing can change between check and connection
 
@@ -69,7 +69,7 @@ def test_a_name_that_turns_inside_at_the_second_look_up_is_refused_at_the_redire
     target = f"http://rebound.example.org:{site.server_port}/article"
     before = len(site.requests)
     with pytest.raises(NotPublicError, match=r"rebound\.example\.org"):
-        fetch(f"http://{NAME}:{site.server_port}/to?url={target}", Rules(10_000, (NAME,)))
+        fetch(f"http://{NAME}:{site.server_port}/to?url={target}", NAME)
     assert asked == [NAME, "rebound.example.org"]
     assert [each.path for each in site.requests[before:]] == ["/to"]
 
@@ -78,7 +78,7 @@ def test_a_name_that_turns_inside_at_the_second_look_up_is_refused_at_the_redire
 def test_without_permission_loopback_is_never_connected_to(site: Website, url: str) -> None:
     before = len(site.requests)
     with pytest.raises(NotPublicError):
-        fetch(url.format(port=site.server_port), Rules(10_000))
+        fetch(url.format(port=site.server_port))
     assert len(site.requests) == before
 
 
@@ -87,9 +87,8 @@ def test_without_permission_loopback_is_never_connected_to(site: Website, url: s
     ["http://127.0.0.2:{port}/article", "file:///etc/passwd", "http://169.254.169.254/", "http://localhost:1/"],
 )
 def test_a_redirect_to_something_inside_is_refused(site: Website, target: str) -> None:
-    rules = Rules(10_000, ("127.0.0.1",))
     with pytest.raises(NotPublicError):
-        fetch(f"{site.base_url}/to?url={target.format(port=site.server_port)}", rules)
+        fetch(f"{site.base_url}/to?url={target.format(port=site.server_port)}", "127.0.0.1")
 
 
 @pytest.fixture(scope="module")
@@ -126,20 +125,19 @@ def test_the_certificate_is_checked_against_the_name_not_the_address(
 ) -> None:
     server, trusting = certified
     monkeypatch.setattr(http_client, "make_tls_context", lambda: trusting)
-    rules = Rules(10_000, (NAME, "other.example.org"))
     look_ups(monkeypatch, ["127.0.0.1"], ["127.0.0.1"])
-    assert NAME in fetch(f"https://{NAME}:{server.server_port}/host", rules).text
+    assert NAME in fetch(f"https://{NAME}:{server.server_port}/host", NAME).text
     with pytest.raises(httpx.ConnectError, match="certificate"):
-        fetch(f"https://other.example.org:{server.server_port}/host", rules)
+        fetch(f"https://other.example.org:{server.server_port}/host", "other.example.org")
 
 
 def test_a_certificate_that_nobody_knows_is_refused(certified: tuple[Website, ssl.SSLContext]) -> None:
     server, _ = certified
     with pytest.raises(httpx.ConnectError, match="certificate"):
-        fetch(f"https://127.0.0.1:{server.server_port}/host", Rules(10_000, ("127.0.0.1",)))
+        fetch(f"https://127.0.0.1:{server.server_port}/host", "127.0.0.1")
 
 
 def test_all_members_of_a_packed_reply_are_read_and_what_follows_them_is_not(site: Website) -> None:
-    assert fetch(f"{site.base_url}/members", Rules(10_000, ("127.0.0.1",))).text == "first, second"
+    assert fetch(f"{site.base_url}/members", "127.0.0.1").text == "first, second"
     with pytest.raises(ToolError, match="larger than 8 bytes"):
-        fetch(f"{site.base_url}/members", Rules(8, ("127.0.0.1",)))
+        fetch(f"{site.base_url}/members", "127.0.0.1", max_bytes=8)

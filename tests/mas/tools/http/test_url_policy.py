@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mas.tools.http import url_policy as guard
-from mas.tools.http.blocked_sites import BLOCKED_SITES, BlockedPageError
-from mas.tools.http.url_policy import NotPublicError, check_public, normalize_url
+from mas.tools.http.url_policy import BlockedPageError, NotPublicError, check_public, normalize_url
 from mas.tools.results import ToolError
+from mas.tools.settings import WebSettings
 
 HOSTILE = [
     # not the web
@@ -170,22 +170,22 @@ def test_one_address_that_is_not_public_is_enough_to_refuse(
     with pytest.raises(
         NotPublicError, match=r"rebound\.example\.org leads to an address that is not public"
     ) as refused:
-        asyncio.run(check_public("https://rebound.example.org/"))
+        asyncio.run(check_public("https://rebound.example.org/", WebSettings()))
     assert not any(address in str(refused.value) for address in addresses)  # the inside's map is nobody's business
 
 
 def test_a_host_with_public_addresses_alone_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
     _look_up(monkeypatch, "93.184.216.34", "2606:4700::1111")
-    assert asyncio.run(check_public("http://example.org"))[0] == "http://example.org/"
+    assert asyncio.run(check_public("http://example.org", WebSettings()))[0] == "http://example.org/"
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 63 + "." + "b" * 63 + ".invalid"])
 def test_a_host_without_an_address_is_named(host: str) -> None:
     with pytest.raises(ToolError, match="cannot be found"):
-        asyncio.run(check_public(f"https://{host}/"))
+        asyncio.run(check_public(f"https://{host}/", WebSettings()))
 
 
 def test_a_blocked_page_is_refused_before_its_host_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     _look_up(monkeypatch)
     with pytest.raises(BlockedPageError):
-        asyncio.run(check_public("https://huggingface.co/datasets/gaia-benchmark/GAIA", (), BLOCKED_SITES))
+        asyncio.run(check_public("https://huggingface.co/datasets/gaia-benchmark/GAIA", WebSettings()))

@@ -9,7 +9,7 @@ import pytest
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings, describe_missing_search
 from mas.tools.web.web_search import tavily_tool
-from tests.mas.tools.web.in_context import events, recorded, using
+from tests.mas.tools.web.in_context import LOOPBACK, events, recorded, using
 from tests.servers.loopback import running
 from tests.servers.tavily import KEY, LEAK_URL, TavilyServer
 
@@ -20,7 +20,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def search(server: TavilyServer, query: str = "Varga Peak", **changes: Any) -> ToolResult:
-    with using(WebSettings(search_base_url=server.base_url, **{"seconds": 5, **changes})):
+    with using(
+        WebSettings(search_base_url=server.base_url, allow_private_hosts=[LOOPBACK], **{"seconds": 5, **changes})
+    ):
         return asyncio.run(tavily_tool(query))
 
 

@@ -10,7 +10,7 @@ import pytest
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 from mas.tools.web.youtube import parse_video_id, youtube_transcript_tool
-from tests.mas.tools.web.in_context import a_question, using
+from tests.mas.tools.web.in_context import LOOPBACK, a_question, using
 from tests.servers.loopback import running
 from tests.servers.youtube import YouTubeServer
 
@@ -23,7 +23,7 @@ def youtube() -> Iterator[YouTubeServer]:
 
 def settings(server: YouTubeServer, **changes: Any) -> WebSettings:
     fast: dict[str, Any] = {"seconds": 5}
-    return WebSettings(youtube_url=server.base_url, **{**fast, **changes})
+    return WebSettings(youtube_url=server.base_url, allow_private_hosts=[LOOPBACK], **{**fast, **changes})
 
 
 def transcript(server: YouTubeServer, video: str, seconds: float = 5, **arguments: Any) -> str:
@@ -40,8 +40,8 @@ def test_lines_come_with_their_times_under_language_and_origin(youtube: YouTubeS
         "Channel: Marrow Wildlife",
         "Duration: 3731 seconds",
         "",
-        "[0:00] Welcome to the birds of Marrow. [en]",
-        "[0:02] We saw three kinds & more. [en]",
+        "[0:00:00] Welcome to the birds of Marrow. [en]",
+        "[0:00:02] We saw three kinds & more. [en]",
         "[1:02:05] Goodbye \N{GRINNING FACE} [en]",
     ]
 
