@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
 from eval.contamination.forms import PASSAGE, FormIndex, Key, Reading, derive_whole_forms, extract_passages, split_items
-from mas.tools.browser.page import remove_controls
+from mas.tools.browser.session import remove_controls
 from mas.tools.files.document import remove_line_marks
 from mas.tools.http.url_policy import BLOCKED_PAGE
 from mas.tools.results import WEB_KINDS, Excerpt

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from mas.runtime.errors import UserError
@@ -18,11 +18,7 @@ from mas.tools.settings import (
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
-    """Return the function of the name `package.module.function`.
-
-    Raises:
-        UserError: there is no such module, or nothing callable of that name in it.
-    """
+    """Return the function of the name `package.module.function`; UserError: it cannot be loaded."""
     module_name, _, name = dotted.rpartition(".")
     try:
         found = getattr(importlib.import_module(module_name), name)
@@ -51,33 +47,25 @@ BROWSER = "browser"  # stands for all tools of the browser in an agent's list
 
 @contextmanager
 def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[str], None]) -> Iterator[Resources]:
-    """Open what these tools need for the length of a run.
+    """Open what these tools need for the length of a run; `say` is called once for each service that is missing."""
+    opened: dict[str, object] = {}
+    for sentence in (
+        describe_missing_search(settings.web) if "tavily_tool" in names else None,
+        describe_missing_contact(settings.web, names),
+        describe_missing_key(settings.transcription) if "read_file" in names else None,
+    ):
+        if sentence:
+            say(sentence)
+    if BROWSER in names and settings.browser.url is not None:
+        from mas.tools.browser.session import open_browser
+        from mas.tools.http.url_policy import check_public
 
-    Args:
-        settings: of the run.
-        names: of the tools that any agent may call.
-        say: called once for each service that is missing; the run continues without it.
-    """
-    with ExitStack() as stack:
-        opened: dict[str, object] = {}
-        for sentence in (
-            describe_missing_search(settings.web) if "tavily_tool" in names else None,
-            describe_missing_contact(settings.web, names),
-            describe_missing_key(settings.transcription) if "read_file" in names else None,
-        ):
-            if sentence:
-                say(sentence)
-        if BROWSER in names and settings.browser.url is not None:
-            from mas.tools.browser.session import open_browser
-            from mas.tools.http.url_policy import check_public
+        async def check(url: str) -> str:
+            return (await check_public(url, settings.web))[0]
 
-            async def check(url: str) -> str:
-                return (await check_public(url, settings.web))[0]
-
-            browser = open_browser(settings.browser.url, check, say)
-            if (session := stack.enter_context(browser)) is not None:
-                opened[BROWSER] = session
-        yield Resources(settings, opened, list_broken_tools(settings, names))
+        if (browser := open_browser(settings.browser.url, check, say)) is not None:
+            opened[BROWSER] = browser
+    yield Resources(settings, opened, list_broken_tools(settings, names))
 
 
 def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[str, ...]:

@@ -1,17 +1,22 @@
 """Browser of a run: the server's tools, and a window for each question.
 
-    with open_browser(url, check, print) as session:   # None without a server, which it reports once
-        await session.act("browser_navigate", {"url": "https://example.org"})
+    session = open_browser(url, check, print)   # None without a server, which it reports once
+    await session.act("browser_navigate", {"url": "https://example.org"})
 
 The policy (`mas.tools.http.url_policy`) applies to every address that the agent gives, and after every action to the
 address of the page that is then open: a link, a redirect or a script may lead anywhere. A forbidden page is not shown.
 The proxy behind `make browser` keeps the browser from requesting a forbidden address at all.
+
+A page can write any text into its snapshot, but no line that begins with "### ", as a reply's sections do: its title is
+one line, and the snapshot is a tree. The one exception is the text of a dialog, which follows the section of the page.
 """
 
 import asyncio
+import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,17 +26,18 @@ if TYPE_CHECKING:
 
 from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
+from mas.runtime.text import replace_surrogates
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.browser import page
-from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError
-from mas.tools.results import ToolError, ToolResult
+from mas.tools.mcp.connection import Connection, ConnectionLostError
+from mas.tools.results import Excerpt, ToolError, ToolResult
 
 ACTION_SECONDS = 60.0  # one action, including loading the page that it leads to
 LISTEN_SECONDS = 0.5  # to connect to the port
 START_SECONDS = 10.0  # to open a session
 STATE_KEY = "browser"  # in `SampleContext.tool_state`
 SNAPSHOT, NAVIGATE, FIND = "browser_snapshot", "browser_navigate", "browser_find"
-_NO_PAGE = ("", page.BLANK, "chrome-error://chromewebdata/")  # pages without content
+BLANK = "about:blank"
+_NO_PAGE = ("", BLANK, "chrome-error://chromewebdata/")  # pages without content
 
 # All of the server's tools but some (docs/explanation/decisions.md 19), as an allow list: a new version of the server
 # adds nothing unseen. Left out: tools that write or read files of its machine (browser_pdf_save,
@@ -48,88 +54,87 @@ HIDDEN = ("filename",)  # arguments that write a file of the server
 MAX_DESCRIPTION_CHARS = 1_000
 
 Check = Callable[[str], Awaitable[str]]  # returns the address to request; ToolError: it must not be opened
+_HEADING = re.compile(r"^### (?=[A-Z])", re.MULTILINE)
+_ABOUT = re.compile(r"^- Page (URL|Title): (.*)$", re.MULTILINE)
+_FENCE = re.compile(r"^```\w*\n|\n?```\s*$")
+_LOG = re.compile(r"\x1b\[[0-9;]*m|\nCall log:.*", re.DOTALL)  # and colours
+_CONTROLS = re.compile(
+    r"^(?P<indent> *)- '?(?:textbox|searchbox|combobox|spinbutton)\b.*(?:\n(?P=indent) +- (?:/\w+|text):.*)*"
+    r"|^ *- (?:\d+: .*|/url:.*|'?[a-z]+\b)|\[(?:ref|cursor|level|active)\b[^\]]*\]"
+    r"|^(?:Found \d+ match(?:es)?|No matches found) for .*",
+    re.MULTILINE,
+)
+_DIALOG = "### Modal state\n"
+_NO_PAGE_OPEN = "(No page is open; browser_navigate opens one.)"
+_NO_TEXT = "(The page shows no text: perhaps a file such as a PDF or a picture, or a page that is still loading.)"
 
 
 class Window:
-    """Window that its first action opens; its actions run one after the other."""
+    """Window of a question: its first action opens it, and its actions run one after the other."""
 
     def __init__(self, session: "BrowserSession") -> None:
         self._session = session
         self._connection: Connection | None = None
         self._one_at_a_time = asyncio.Lock()
         self._url = ""  # of the last page that was shown
-        self._closed = False
+        self._is_closed = False
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         """Do an action and return the page that is then open, with a snapshot."""
         async with self._one_at_a_time:
-            if url := arguments.get("url"):
-                arguments = {**arguments, "url": url if url == page.BLANK else await self._session.check(str(url))}
-            connection = await self._connect(tool)  # may wait for other questions, which is not part of the time
+            if (url := arguments.get("url")) and url != BLANK:
+                arguments = {**arguments, "url": await self._session.check(str(url))}
+            connection = await self._connect(tool)
             try:
                 async with asyncio.timeout(ACTION_SECONDS):
                     return await self._act(connection, tool, arguments)
-            except TimeoutError as error:
-                self._drop()
-                raise ToolError(
-                    f"{tool} took longer than {ACTION_SECONDS:g} seconds and was given up, and its page was closed; "
-                    f"open another page with {NAVIGATE}, or try another tool."
-                ) from error
-            except ConnectionLostError as error:  # the next action opens another one
-                self._drop()
-                self._refuse_if_over(tool)
+            except (ConnectionLostError, TimeoutError) as error:  # the next action opens another one
+                connection.close()
+                self._connection = None
+                reason = str(error) or f"it took longer than {ACTION_SECONDS:g} seconds"
                 last = f"; the last page was {self._url}" if self._url not in _NO_PAGE else ""
                 raise ToolError(
-                    f"{tool}: the browser has stopped and has no page open ({error}){last}. Open it again with "
+                    f"{tool}: the browser has stopped and has no page open ({reason}){last}. Open it again with "
                     f"{NAVIGATE}, or go on without it."
                 ) from error
 
     async def _act(self, connection: Connection, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         acted = await connection.call(tool, arguments)
         shown = acted if tool == SNAPSHOT else await connection.call(SNAPSHOT, {})
-        url, _ = page.read_open_page(acted.text if shown.failed else shown.text)
+        url, _ = read_open_page(acted.text if shown.failed else shown.text)
         if not url and not shown.failed:
             raise ToolError(f"{tool}: the browser's server does not say which page is open; go on without the browser.")
         if url not in (*_NO_PAGE, self._url):
             try:
                 await self._session.check(url)
             except ToolError as error:
-                await connection.call(NAVIGATE, {"url": page.BLANK})
+                await connection.call(NAVIGATE, {"url": BLANK})
                 raise ToolError(
                     f"The browser was led to {url[:500]}, and has left it without showing it. {error}"
                 ) from error
         self._url = url or self._url
-        if waiting := page.read_dialog(shown.text):
-            return page.show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", self._url)
+        if waiting := shown.text.partition(_DIALOG)[2].strip()[:1000]:
+            return show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", self._url)
         if failed := next((reply for reply in (acted, shown) if reply.failed), None):
-            raise ToolError(f"{tool}: {page.read_failure(failed.text)}")
-        return page.build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
+            raise ToolError(f"{tool}: {read_failure(failed.text)}")
+        return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
     async def _connect(self, tool: str) -> Connection:
-        self._refuse_if_over(tool)
-        if self._connection is None:
+        if self._connection is None and not self._is_closed:
             try:
                 self._connection = await self._session.connect()
             except ConnectionLostError as error:
                 raise ToolError(f"{tool}: the browser cannot be reached ({error}); go on without it.") from error
-            if self._closed:
-                self._drop()
-                self._refuse_if_over(tool)
-        return self._connection
-
-    def _refuse_if_over(self, tool: str) -> None:
-        if self._closed:
+        if self._connection is None or self._is_closed:  # perhaps while it was opened
+            self.close()
             raise ToolError(f"{tool}: the question is over, and its browser is closed.")
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        return self._connection
 
     def close(self) -> None:
         """Close the window, from any thread; an action that is still running fails."""
-        self._closed = True
-        self._drop()
+        self._is_closed = True
+        if self._connection is not None:
+            self._connection.close()
 
 
 class BrowserSession:
@@ -138,13 +143,11 @@ class BrowserSession:
     def __init__(self, url: str, offers: "Sequence[Tool]", check: Check) -> None:
         self.offers, self.check = offers, check
         self._url = url
-        self._open: set[Connection] = set()
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         """Do an action in the question's window and return what is then visible.
 
-        Raises:
-            ToolError: it failed, or led to an address that the policy forbids.
+        ToolError: it failed, or led to an address that the policy forbids.
         """
         if asyncio.get_running_loop() is not background_loop():  # the connections belong to that loop
             there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
@@ -160,50 +163,29 @@ class BrowserSession:
 
     async def connect(self) -> Connection:
         """Open a session with the server, which has a window of its own."""
-        connection = await Connection.open(self._url, START_SECONDS)
-        self._open.add(connection)
-        connection.owner.add_done_callback(lambda _: self._open.discard(connection))
-        return connection
-
-    async def aclose(self) -> None:
-        """Close all connections, without waiting for a server that does not answer."""
-        owners = [connection.owner for connection in self._open]
-        for connection in list(self._open):
-            connection.close()
-        if owners:
-            await asyncio.wait(owners, timeout=CLOSE_SECONDS + 1)
+        return await Connection.open(self._url, START_SECONDS)
 
 
-@contextmanager
-def open_browser(url: str, check: Check, say: Callable[[str], None]) -> Iterator[BrowserSession | None]:
-    """Open the browser for a run; None without one, which takes less than a second if nothing listens.
-
-    Args:
-        url: of the server.
-        check: the policy for addresses.
-        say: called once with the reason if there is no browser.
-    """
+def open_browser(url: str, check: Check, say: Callable[[str], None]) -> BrowserSession | None:
+    """Return the browser of a run; None without one: then `say` is called with the reason."""
     offers, why_not = find_offers(url)
     if why_not:
         say(why_not)
-        yield None
-        return
-    session = BrowserSession(url, offers, check)
-    try:
-        yield session
-    finally:
-        run_blocking(session.aclose())
+        return None
+    return BrowserSession(url, offers, check)
 
 
 def find_offers(url: str) -> "tuple[list[Tool], str]":
     """Return the server's tools, and the reason why there are none."""
-    parts, cause = urlsplit(url), "nothing listens there"
+    parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
     try:
         socket.create_connection(address, timeout=LISTEN_SECONDS).close()  # before the SDK is imported
         return run_blocking(_request_offers(url)), ""
-    except (ConnectionLostError, OSError) as error:  # a TimeoutError, too
-        cause = str(error) if isinstance(error, ConnectionLostError) else cause
+    except ConnectionLostError as error:
+        cause = str(error)
+    except OSError:  # a TimeoutError, too
+        cause = "nothing listens there"
     return [], (
         f"No browser: {url} does not answer as an MCP server ({cause}), so the run goes on without browser "
         "tools; start one with `make browser`, or set tools.browser.url=null."
@@ -217,7 +199,6 @@ async def _request_offers(url: str) -> "list[Tool]":
             return await connection.list_tools()
     finally:
         connection.close()
-        await asyncio.wait({connection.owner}, timeout=CLOSE_SECONDS + 1)
 
 
 def build_browser_tools(session: BrowserSession) -> "dict[str, dspy.Tool]":
@@ -229,28 +210,63 @@ def build_browser_tools(session: BrowserSession) -> "dict[str, dspy.Tool]":
 def _build_tool(offer: "Tool", session: BrowserSession) -> "dspy.Tool":
     import dspy
 
-    name, args = offer.name, _read_arguments(offer.input_schema)
+    # An optional argument has the default null: otherwise DSPy would call it required.
+    required = offer.input_schema.get("required", ())
+    args: dict[str, Any] = {
+        name: about if name in required or "default" in about else {"anyOf": [about, {"type": "null"}], "default": None}
+        for name, about in offer.input_schema.get("properties", {}).items()
+        if name not in HIDDEN
+    }
 
     async def act(**arguments: object) -> ToolResult:  # not a method: copies of a program share the session
-        # Models write null for an argument that they want to leave out.
         given = {key: value for key, value in arguments.items() if key in args and value is not None}
-        return await session.act(name, given)
+        return await session.act(offer.name, given)
 
-    act.__name__ = name
+    act.__name__ = offer.name
     description = (offer.description or "")[:MAX_DESCRIPTION_CHARS]
-    return dspy.Tool(mark_untrusted(act), name, description, args, dict.fromkeys(args, Any))
+    return dspy.Tool(mark_untrusted(act), offer.name, description, args, dict.fromkeys(args, Any))
 
 
-def _read_arguments(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the arguments in DSPy's form, each with its JSON schema.
-
-    An optional argument has the default null: otherwise DSPy would call it required.
-    """
-    required, found = schema.get("required", ()), {}
-    for name, about in schema.get("properties", {}).items():
-        if name in HIDDEN:
-            continue
-        found[name] = about
-        if name not in required and "default" not in about:
-            found[name] = {"anyOf": [about, {"type": "null"}], "default": None}
+def split_sections(text: str) -> dict[str, str]:
+    """Return the sections of a reply by heading; of two with the same heading the first."""
+    found: dict[str, str] = {}
+    for part in _HEADING.split(text)[1:]:
+        heading, _, body = part.partition("\n")
+        found.setdefault(heading.strip(), body.strip("\n"))
     return found
+
+
+def read_open_page(text: str) -> tuple[str, str]:
+    """Return address and title of the page that a reply says is open; empty if it does not say."""
+    about = split_sections(text.partition(_DIALOG)[0]).get("Page", "")
+    facts = {name: value.strip() for name, value in reversed(_ABOUT.findall(about))}  # of two the first
+    return facts.get("URL", ""), facts.get("Title", "")
+
+
+def read_failure(text: str) -> str:
+    """Return the error in a reply as one line, without Playwright's log."""
+    said = split_sections(text).get("Error", text)
+    return " ".join(_LOG.sub("", said).removeprefix("Error: ").split())[:500] or "no reason was given"
+
+
+def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResult:
+    """Return what the agent sees: page, result of an action ("": the snapshot alone was asked for), tabs, snapshot."""
+    (url, title), seen, said = read_open_page(shown), split_sections(shown), split_sections(acted)
+    header = f"{url}{f' {title!r}' if title else ''} (browser, {datetime.now(UTC).date().isoformat()})"
+    parts = [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []
+    parts += [said["Result"]] if "Result" in said and said["Result"] != seen.get("Open tabs") else []
+    if with_snapshot:
+        snapshot = _FENCE.sub("", seen.get("Snapshot", "")).strip()
+        parts.append(snapshot or (_NO_PAGE_OPEN if url == BLANK else _NO_TEXT))
+    return show_below(header, "\n\n".join(parts), url, title)
+
+
+def show_below(header: str, body: str, url: str, title: str = "") -> ToolResult:
+    text = replace_surrogates(f"{header}\n\n{body}" if body else header)
+    shown = [Excerpt(url, title, len(text) - len(body), len(text))] if body else []
+    return ToolResult(text, kind="browser_page", excerpts=shown)
+
+
+def remove_controls(snapshot: str) -> str:
+    """Return a page's own text: without fields and what was typed there, tabs, addresses, roles and search terms."""
+    return _CONTROLS.sub("", snapshot)

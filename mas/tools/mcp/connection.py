@@ -42,8 +42,6 @@ class ServerCommand:
 
 @dataclass(frozen=True)
 class Reply:
-    """Reply of a tool of the server."""
-
     text: str
     failed: bool
     data: Mapping[str, object] | None = None  # structured content, if the tool has any
@@ -62,15 +60,7 @@ class Connection:
 
     @classmethod
     async def open(cls, server: str | ServerCommand, seconds: float) -> "Connection":
-        """Open a session.
-
-        Args:
-            server: the address of one that listens, or the command of one to start.
-            seconds: to wait for it.
-
-        Raises:
-            ConnectionLostError: there is no such server, or it did not answer in time.
-        """
+        """Open a session; ConnectionLostError: there is no such server, or it did not answer in time."""
         connection = cls(server)
         try:
             async with asyncio.timeout(seconds):
@@ -92,6 +82,7 @@ class Connection:
             async with self._open_transport() as transport, Client(transport, mode="legacy", cache=None) as client:
                 self._client.set_result(client)
                 await self._closing.wait()
+                self._loop.call_later(CLOSE_SECONDS, self.owner.cancel)
         except Exception as error:  # noqa: BLE001  # the SDK raises anything for what is not an MCP server
             lost = self._describe_loss(error)
         finally:
@@ -132,11 +123,7 @@ class Connection:
         return ConnectionLostError(self._last_words or " ".join(str(error).split())[:300] or type(error).__name__)
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
-        """Call a tool of the server.
-
-        Raises:
-            ConnectionLostError: the session ended before the reply, or is over; or the server speaks another protocol.
-        """
+        """Call a tool of the server; ConnectionLostError: the session ended before the reply, or is over."""
         result = await self._await(self._client.result().call_tool(tool, dict(arguments)))
         texts = [block.text for block in result.content if block.type == "text"]
         return Reply("\n".join(texts), bool(result.is_error), result.structured_content)
@@ -154,8 +141,4 @@ class Connection:
     def close(self) -> None:
         """End the session, from any thread; its task ends shortly after."""
         with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all its tasks
-            self._loop.call_soon_threadsafe(self._close)
-
-    def _close(self) -> None:
-        self._closing.set()
-        self._loop.call_later(CLOSE_SECONDS, self.owner.cancel)
+            self._loop.call_soon_threadsafe(self._closing.set)

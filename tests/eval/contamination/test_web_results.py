@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
-from mas.tools.browser.page import build_result
+from mas.tools.browser.session import build_result
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.results import Excerpt, ResultKind, ToolResult
 from mas.tools.web.page_view import FetchedPage, FoundPage, show_found_pages, show_page

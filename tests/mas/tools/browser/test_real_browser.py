@@ -116,9 +116,9 @@ def session_of(server: BrowserServer, site: Site) -> Iterator[BrowserSession]:
     async def check(url: str) -> str:
         return (await check_public(url, allowed))[0]
 
-    with open_browser(server.url, check, pytest.fail) as session:
-        assert session is not None
-        yield session
+    session = open_browser(server.url, check, pytest.fail)
+    assert session is not None
+    yield session
 
 
 @pytest.fixture

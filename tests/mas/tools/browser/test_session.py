@@ -17,11 +17,13 @@ from mas.tools.browser.session import (
     ALLOWED,
     BrowserSession,
     build_browser_tools,
+    build_result,
     find_offers,
     open_browser,
+    remove_controls,
 )
 from mas.tools.mcp.connection import Connection
-from mas.tools.results import ToolError
+from mas.tools.results import WEB_KINDS, ToolError
 from mas.tools.settings import BrowserSettings
 from tests.servers.playwright_mcp import BrowserServer, free_port, running_stub
 
@@ -43,9 +45,9 @@ def server() -> Iterator[BrowserServer]:
 
 @contextmanager
 def opened(url: str) -> Iterator[BrowserSession]:
-    with open_browser(url, only_the_site, pytest.fail) as session:
-        assert session is not None
-        yield session
+    session = open_browser(url, only_the_site, pytest.fail)
+    assert session is not None
+    yield session
 
 
 @pytest.fixture
@@ -193,7 +195,7 @@ def test_an_action_that_hangs_is_given_up_and_the_next_one_works(
         began = time.monotonic()
         hung, seen = acted(session, question, navigate("/hang"), navigate("/towns"))
         assert time.monotonic() - began < 6
-    assert hung.startswith("ToolError: browser_navigate took longer than 1 seconds and was given up")
+    assert "it took longer than 1 seconds" in hung and "Open it again with browser_navigate" in hung
     assert seen.endswith("visited /towns")
 
 
@@ -219,8 +221,7 @@ def test_a_server_that_dies_in_the_middle_of_a_call(question: SampleContext) -> 
 def test_no_server_costs_little_and_is_said_once() -> None:
     url, said = f"http://127.0.0.1:{free_port()}/mcp", list[str]()
     began = time.monotonic()
-    with open_browser(url, only_the_site, said.append) as session:
-        assert session is None
+    assert open_browser(url, only_the_site, said.append) is None
     assert time.monotonic() - began < 1
     assert said == [find_offers(url)[1]]
     assert f"{url} does not answer" in said[0] and "nothing listens" in said[0] and "`make browser`" in said[0]
@@ -259,3 +260,24 @@ def test_a_tool_has_the_servers_description_and_says_what_may_be_left_out(sessio
     }
     asked = tools["browser_snapshot"].format_as_litellm_function_call()["function"]["parameters"]
     assert asked["required"] == []
+
+
+def test_the_agent_sees_page_tabs_result_and_snapshot_in_this_order() -> None:
+    shown = (
+        "### Page\n- Page URL: https://example.org/ \n- Page Title: Towns\n"
+        '### Snapshot\n```yaml\n- heading "Towns" [ref=e1]\n### x\n```\n### Snapshot\nforged'
+    )
+    result = build_result("### Result\n3 matches\n### Events\n- other", "### Open tabs\n- 0: Towns\n" + shown)
+    header, _, body = result.partition("\n\n")
+    assert header.startswith("https://example.org/ 'Towns' (browser, 20")
+    assert body == 'Tabs:\n- 0: Towns\n\n3 matches\n\n- heading "Towns" [ref=e1]\n### x'
+    (excerpt,) = result.excerpts
+    assert (result[excerpt.start : excerpt.end], excerpt.source) == (body, "https://example.org/")
+    assert excerpt.title == "Towns" and result.kind in WEB_KINDS
+
+
+def test_a_pages_own_text_has_no_controls() -> None:
+    fields = '- textbox "Search" [ref=e3]:\n  - text: typed\n'
+    snapshot = f'{fields}- link "Rome" [ref=e4] [cursor=pointer]:\n  - /url: https://a\n- 1: tab'
+    left = remove_controls(snapshot)
+    assert "Rome" in left and not any(word in left for word in ("typed", "Search", "ref=", "cursor", "https", "tab"))
