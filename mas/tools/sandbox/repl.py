@@ -6,35 +6,26 @@ await python_repl_tool("x + 1")      # "21": variables last as long as the quest
 
 import asyncio
 import functools
-from contextlib import closing
 
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import current_context
 from mas.runtime.untrusted import mark_untrusted
 from mas.tools.attachments import list_attachments
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.sandbox.deno import DenoSession
-from mas.tools.sandbox.jail import JailSession
-from mas.tools.sandbox.session import OVER, Files, NotAvailableError, Reply, Session, SessionLostError
-from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
+from mas.tools.sandbox.isolations import JAIL, WASM
+from mas.tools.sandbox.session import OVER, Files, Isolation, NotAvailableError, Reply, Session, SessionLostError
 from mas.tools.settings import AUTO, SandboxSettings, get_settings
 
 STATE_KEY = "python"  # in `SampleContext.tool_state`
 MAX_CODE_CHARS = 20_000  # a longer text is refused
-MAX_TEXT_CHARS = MAX_OUTPUT_CHARS + 3  # with the mark of a cut in the middle
 NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
-
-ISOLATIONS: tuple[type[Session], ...] = (JailSession, DenoSession)  # the better one first
 
 
 @functools.cache
-def try_isolations(kind: str) -> tuple[type[Session] | None, tuple[str, ...]]:
-    """Return the first isolation of this kind that runs a program, and the reasons against the better ones.
-
-    If none does, none is returned, and never a weaker one.
-    """
+def try_isolations(kind: str) -> tuple[Isolation | None, tuple[str, ...]]:
+    """Return the first isolation of this kind that runs a program, never a weaker one, and why no better one does."""
     refused: list[str] = []
-    for isolation in ISOLATIONS:
+    for isolation in (JAIL, WASM):  # the better one first
         if kind in (AUTO, isolation.name):
             try:
                 run_blocking(isolation.open({}, SandboxSettings())).close()
@@ -54,31 +45,22 @@ class Interpreter:
         self._one_at_a_time = asyncio.Lock()
 
     async def run(self, code: str) -> Reply:
-        """Run code and return what it prints and its value.
-
-        Raises:
-            SessionLostError: the code was stopped and its variables are lost; the message says why.
-            NotAvailableError: no isolation is available.
-        """
+        """Run code and return what it prints and its value; SessionLostError and NotAvailableError say why not."""
         async with self._one_at_a_time:
-            session = await self._open_session()
+            if self._session is None and not self._is_closed:
+                isolation, refused = await asyncio.to_thread(try_isolations, self._settings.kind)
+                if isolation is None:
+                    reasons = refused or ("tools.sandbox.kind=refuse: no Python code is run.",)
+                    raise NotAvailableError(" ".join(["no isolation for Python code works on this machine:", *reasons]))
+                self._session = await isolation.open(self._files, self._settings)
+            if self._session is None or self._is_closed:  # perhaps while it was starting
+                self.close()
+                raise SessionLostError(OVER)
             try:
-                return await session.run(code, self._settings.seconds_per_call)
+                return await self._session.run(code, self._settings.seconds_per_call)
             except BaseException:
                 self._session = None
                 raise
-
-    async def _open_session(self) -> Session:
-        if self._session is None and not self._is_closed:
-            isolation, refused = await asyncio.to_thread(try_isolations, self._settings.kind)
-            if isolation is None:
-                reasons = refused or ("tools.sandbox.kind=refuse: no Python code is run.",)
-                raise NotAvailableError(" ".join(["no isolation for Python code works on this machine:", *reasons]))
-            self._session = await isolation.open(self._files, self._settings)
-        if self._session is None or self._is_closed:  # perhaps while it was starting
-            self.close()
-            raise SessionLostError(OVER)
-        return self._session
 
     def close(self) -> None:
         """End the session when the question ends; from any thread."""
@@ -102,18 +84,13 @@ async def python_repl_tool(code: str) -> ToolResult:
     if len(code) > MAX_CODE_CHARS:
         raise ToolError(f"The code has {len(code)} characters; at most {MAX_CODE_CHARS} are run: split it.")
     context = current_context()
-    if context is None:
-        with closing(Interpreter(get_settings(SandboxSettings), list_attachments())) as interpreter:
-            return await _run(interpreter, code)
-    if STATE_KEY not in context.tool_state:
-        interpreter = context.tool_state[STATE_KEY] = Interpreter(get_settings(SandboxSettings), list_attachments())
-        context.on_close.append(interpreter.close)
-    return await _run(context.tool_state[STATE_KEY], code)
-
-
-async def _run(interpreter: Interpreter, code: str) -> ToolResult:
+    state = {} if context is None else context.tool_state
+    if STATE_KEY not in state:
+        state[STATE_KEY] = Interpreter(get_settings(SandboxSettings), list_attachments())
+        if context is not None:
+            context.on_close.append(state[STATE_KEY].close)
     try:
-        return format_reply(await interpreter.run(code))
+        return format_reply(await state[STATE_KEY].run(code))
     except SessionLostError as error:
         raise ToolError(
             f"python was stopped: {error}. All variables are lost; the next call starts a new session: "
@@ -121,14 +98,13 @@ async def _run(interpreter: Interpreter, code: str) -> ToolResult:
         ) from error
     except NotAvailableError as error:
         raise ToolError(f"python is not available: {error} Answer without running code.") from error
+    finally:
+        if context is None:
+            state[STATE_KEY].close()
 
 
 def format_reply(reply: Reply) -> ToolResult:
     """Return the printed text, then the value or the traceback, and how much is missing."""
-    missing, parts = reply.missing_chars, list[str]()
-    for text in (reply.output, reply.value, reply.error):
-        kept = text[:MAX_TEXT_CHARS]  # usually cut already; but the code may have replaced the sandbox's program
-        missing += len(text) - len(kept)
-        parts += [kept.rstrip("\n")] if kept else []
-    parts += [f"[cut: {missing} characters are missing]"] if missing else []
-    return ToolResult("\n".join(parts) or NO_OUTPUT, kind="code", truncated=missing > 0)
+    parts = [text.rstrip("\n") for text in (reply.output, reply.value, reply.error) if text]
+    parts += [f"[cut: {reply.missing_chars} characters are missing]"] if reply.missing_chars else []
+    return ToolResult("\n".join(parts) or NO_OUTPUT, kind="code", truncated=reply.missing_chars > 0)

@@ -1,6 +1,6 @@
 """Session in a child process: one cell after another, within limits of time, memory, threads and files.
 
-session = await JailSession.open({}, SandboxSettings())
+session = await open_jail({}, SandboxSettings())
 reply = await session.run("6 * 7", seconds=10)       # Reply(value="42")
 session.close()
 """
@@ -13,12 +13,11 @@ import signal
 import subprocess
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from mas.runtime.text import replace_surrogates
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS, OUT_OF_MEMORY
@@ -35,6 +34,7 @@ DISTURBED = "the code has disturbed the sandbox's own messages"
 OVER = "the question is over"
 
 Files = Mapping[str, Path]  # of the question, by bare name
+Exchange = Callable[[str], str | bytes]  # from code to the message about it, by the process; it blocks
 _Result = TypeVar("_Result")
 _threads = ThreadPoolExecutor(256, "sandbox")  # the loop's own may all be waiting for the choice of isolation
 
@@ -61,59 +61,38 @@ class Reply:
     missing_chars: int = 0  # that were cut off
 
 
-class Session(ABC):
+class Session:
     """Process with the variables of a question."""
 
-    name: ClassVar[str]  # value of tools.sandbox.kind
-    description: ClassVar[str]
-
-    def __init__(self, process: "subprocess.Popen[Any]", memory_mb: int) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[Any]", exchange: Exchange, memory_mb: int, executor: Executor = _threads
+    ) -> None:
         self.process = process
         self.code_pid = process.pid  # of the process that the code runs in, if another starts it
         self.folders: tuple[str, ...] = ()  # of the code's own, in memory: their files are counted
+        self.is_stopped_when_idle = False  # between two calls, when nobody watches the limits
+        self._exchange, self._executor = exchange, executor
         self._memory_mb = memory_mb
         self._is_closed = False
 
-    @classmethod
-    @abstractmethod
-    async def open(cls, files: Files, settings: SandboxSettings) -> "Session":
-        """Start a session.
-
-        Raises:
-            NotAvailableError: it does not start on this machine.
-        """
-
-    @abstractmethod
     async def run(self, code: str, seconds: float) -> Reply:
-        """Run a cell.
-
-        Raises:
-            SessionLostError: time, memory or the code itself has ended the session, which is then closed.
-        """
-
-    def parse(self, message: str | bytes, name: str = "") -> Reply:
-        """Return the reply in a message.
-
-        Args:
-            name: the request's, which its reply repeats.
-
-        Raises:
-            SessionLostError: it is not a message of the sandbox's own program.
-        """
+        """Run a cell; SessionLostError: time, memory or the code itself has ended the session, which is then closed."""
+        if self.is_stopped_when_idle:
+            self.signal(signal.SIGCONT)
+        message = await self.watch(lambda: self._exchange(code), seconds, "the code ran")
+        if self.is_stopped_when_idle:
+            self.signal(signal.SIGSTOP)
         with contextlib.suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
             values = replace_surrogates(json.loads(message))
-            if values.get("id", "") == name:
-                output, value, error = (str(values[key]) for key in ("output", "value", "error"))
-                return Reply(output, value, error, int(values["missing_chars"]))
+            output, value, error = (str(values[key]) for key in ("output", "value", "error"))
+            return Reply(output, value, error, int(values["missing_chars"]))
         self.close()
         raise SessionLostError(DISTURBED)
 
-    async def watch(
-        self, work: Callable[[], _Result], seconds: float, what: str, executor: ThreadPoolExecutor = _threads
-    ) -> _Result:
+    async def watch(self, work: Callable[[], _Result], seconds: float, what: str) -> _Result:
         """Return the result of `work`, done in a thread; meanwhile check the process's limits."""
         until = time.monotonic() + seconds
-        future = asyncio.get_running_loop().run_in_executor(executor, work)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, work)
         try:
             while not future.done():
                 if time.monotonic() >= until:
@@ -138,7 +117,7 @@ class Session(ABC):
             lines = Path(f"/proc/{self.code_pid}/status").read_text().splitlines()
         except (OSError, ValueError):
             return ""
-        used, files = dict(line.split(":", 1) for line in lines if ":" in line), 0
+        used, files = dict(line.split(":", 1) for line in lines), 0
         for folder in self.folders:
             with contextlib.suppress(OSError):  # it has just ended
                 system = os.statvfs(f"/proc/{self.code_pid}/root{folder}")
@@ -151,16 +130,15 @@ class Session(ABC):
 
     def _describe_end(self) -> str:
         """Return the reason for the end of the process, from its exit code, which may be 128 and a signal's number."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(EXIT_SECONDS)
-        code = self.process.returncode
-        if code is None:
+        try:
+            code = self.process.wait(EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
             return DISTURBED
         if code == OUT_OF_MEMORY:
             return "the code used up its memory"
-        number = -code if code < 0 else code - 128
-        is_signal = number in set(signal.Signals)
-        how = f"signal {signal.Signals(number).name}" if is_signal else f"exit code {code}"
+        how = f"exit code {code}"
+        with contextlib.suppress(ValueError):
+            how = f"signal {signal.Signals(-code if code < 0 else code - 128).name}"
         return f"the code has ended the Python process ({how})"
 
     def signal(self, number: signal.Signals) -> None:
@@ -177,10 +155,16 @@ class Session(ABC):
 
     def _await_end(self) -> None:
         """Wait for the end: the parent of the code's process must outlive it, or that one stays a zombie."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(END_SECONDS)
-        self.process.kill()
-        self.process.wait()
-        for pipe in filter(None, (self.process.stdin, self.process.stdout, self.process.stderr)):
-            with contextlib.suppress(OSError):
-                pipe.close()
+        with contextlib.suppress(OSError), self.process:  # whose end closes the pipes
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(END_SECONDS)
+            self.process.kill()
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """Way to shut code in; `open` raises NotAvailableError where it does not work."""
+
+    name: str  # value of tools.sandbox.kind
+    description: str
+    open: Callable[[Files, SandboxSettings], Coroutine[Any, Any, Session]]

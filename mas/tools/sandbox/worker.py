@@ -1,9 +1,10 @@
 """Program inside the sandbox: runs cells of Python and keeps their variables, as a notebook does.
 
-It uses only the standard library. A message is one line of JSON. The code shares the process and can read, forge or
-close the pipes: their reader trusts nothing, and loses no more than this session.
+It uses only the standard library. A message is one line of JSON: a cell's code, and what `Notebook.run` returns. The
+code shares the process and can read, forge or close the pipes: their reader trusts nothing, and loses no more than this
+session.
 
-    python worker.py '{"packages": [], "limits": {}}'     # see mas/tools/sandbox/jail.py
+    python worker.py '{"packages": [], "limits": {}}'     # see isolations.py
     Notebook().run("print('hi'); 6 * 7")                  # {"output": "hi\\n", "value": "42", …}
 """
 
@@ -54,16 +55,15 @@ class Notebook:
             value = self._execute(code, CELL.format(self.cells))
         except BaseException as raised:  # noqa: BLE001  # of the cell: SystemExit is shown, too
             error = _format_traceback(raised)
-        cut = [_clip(value), _clip(error)]
-        missing = screen.dropped + sum(number for _, number in cut)
-        return {"output": screen.getvalue(), "value": cut[0][0], "error": cut[1][0], "missing_chars": missing}
+        (value, cut_of_value), (error, cut_of_error) = _clip(value), _clip(error)
+        missing = screen.dropped + cut_of_value + cut_of_error
+        return {"output": screen.getvalue(), "value": value, "error": error, "missing_chars": missing}
 
     def _execute(self, code: str, name: str) -> str:
         lines = [f"{line}\n" for line in code.split("\n")]  # with ends: without them the marks under an error move
         linecache.cache[name] = (len(code), None, lines, name)
-        tree = ast.parse(code, name)
+        tree, variables = ast.parse(code, name), vars(self.module)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        variables = vars(self.module)
         exec(compile(tree, name, "exec"), variables)
         if not isinstance(last, ast.Expr):
             return ""
@@ -103,7 +103,11 @@ def main() -> None:
     import signal
 
     settings = json.loads(sys.argv[1])
-    requests, replies = _hide_pipes()
+    requests, replies = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):  # where the code would look for the pipes
+        os.dup2(nothing, number)
+    os.close(nothing)
     sys.path += settings["packages"]
     sys.argv = [""]
     for name, value in settings["limits"].items():
@@ -115,24 +119,13 @@ def main() -> None:
     try:
         with open(requests, "rb") as lines:  # noqa: PTH123  # pathlib takes 10 ms
             for line in lines:
-                request = json.loads(line)
-                _send(replies, {"id": request["id"], **notebook.run(request["code"])})
+                _send(replies, notebook.run(json.loads(line)))
     except MemoryError:  # no memory left for a reply
         os._exit(OUT_OF_MEMORY)
     os._exit(0)  # also while threads of the code run
 
 
-def _hide_pipes() -> tuple[int, int]:
-    """Return standard input and output under other numbers; the code finds nothing at theirs."""
-    requests, replies = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
-    os.close(nothing)
-    return requests, replies
-
-
-def _send(pipe: int, message: dict[str, object]) -> None:
+def _send(pipe: int, message: object) -> None:
     rest = memoryview(json.dumps(message).encode() + b"\n")
     while rest:
         rest = rest[os.write(pipe, rest) :]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mas.tools.sandbox.repl import try_isolations
-from mas.tools.sandbox.session import Reply, Session, SessionLostError
+from mas.tools.sandbox.session import Isolation, Reply, Session, SessionLostError
 from mas.tools.settings import BUBBLEWRAP, DENO, SandboxSettings
 
 SETTINGS = SandboxSettings(memory_mb=512)
@@ -30,7 +30,7 @@ export async function* readLines(reader) {
 class Sandbox:
     """One isolation, one session at a time; the event loop is new for every cell."""
 
-    def __init__(self, isolation: type[Session], files: dict[str, Path], settings: SandboxSettings) -> None:
+    def __init__(self, isolation: Isolation, files: dict[str, Path], settings: SandboxSettings) -> None:
         self.isolation, self.files, self.settings = isolation, files, settings
         self.session: Session | None = None
 
@@ -75,7 +75,7 @@ class Sandbox:
             self.session = None
 
 
-def offered(kind: str) -> type[Session]:
+def offered(kind: str) -> Isolation:
     isolation, refused = try_isolations(kind)
     if isolation is None:
         pytest.skip(f"{kind} is missing: {refused[-1]}")
@@ -83,12 +83,12 @@ def offered(kind: str) -> type[Session]:
 
 
 @pytest.fixture(scope="session")
-def bubblewrap() -> type[Session]:
+def bubblewrap() -> Isolation:
     return offered(BUBBLEWRAP)
 
 
 @pytest.fixture(scope="session")
-def deno(tmp_path_factory: pytest.TempPathFactory) -> Iterator[type[Session]]:
+def deno(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Isolation]:
     """DSPy's interpreter, with the cache that a first start online leaves."""
     cache, module = tmp_path_factory.mktemp("deno"), hashlib.sha256(b"/std@0.186.0/io/mod.ts").hexdigest()
     own = Path(os.environ.get("DENO_DIR") or Path("~/.cache/deno").expanduser())
@@ -111,21 +111,21 @@ def attachment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def jail(bubblewrap: type[Session], attachment: Path) -> Iterator[Sandbox]:
+def jail(bubblewrap: Isolation, attachment: Path) -> Iterator[Sandbox]:
     sandbox = Sandbox(bubblewrap, {attachment.name: attachment}, SETTINGS)
     yield sandbox
     sandbox.close()
 
 
 @pytest.fixture(scope="session")
-def wasm(deno: type[Session], attachment: Path) -> Iterator[Sandbox]:
+def wasm(deno: Isolation, attachment: Path) -> Iterator[Sandbox]:
     sandbox = Sandbox(deno, {attachment.name: attachment}, SETTINGS)
     yield sandbox
     sandbox.close()
 
 
 @pytest.fixture
-def fresh(bubblewrap: type[Session]) -> Iterator[Callable[..., Sandbox]]:
+def fresh(bubblewrap: Isolation) -> Iterator[Callable[..., Sandbox]]:
     """Sandboxes of a test's own, with its own files and limits."""
     opened: list[Sandbox] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mas.tools.sandbox.session import Session, SessionLostError
+from mas.tools.sandbox.session import Isolation, Session, SessionLostError
 from mas.tools.settings import SandboxSettings
 from tests.mas.tools.sandbox.conftest import SETTINGS, Sandbox
 
@@ -32,7 +32,7 @@ def pids_of(session: Session) -> set[int]:
     return {session.process.pid, session.code_pid}
 
 
-def test_a_cancelled_cell_ends_its_session(bubblewrap: type[Session]) -> None:
+def test_a_cancelled_cell_ends_its_session(bubblewrap: Isolation) -> None:
     async def cancelled() -> set[int]:
         session = await bubblewrap.open({}, SETTINGS)
         with pytest.raises(TimeoutError):
@@ -44,7 +44,7 @@ def test_a_cancelled_cell_ends_its_session(bubblewrap: type[Session]) -> None:
     assert gone(asyncio.run(cancelled()))
 
 
-def test_eight_sessions_side_by_side_share_nothing_and_block_nobody(bubblewrap: type[Session], tmp_path: Path) -> None:
+def test_eight_sessions_side_by_side_share_nothing_and_block_nobody(bubblewrap: Isolation, tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / f"{number}.txt").write_text(f"file {number}")
 
@@ -80,13 +80,13 @@ def test_eight_sessions_side_by_side_share_nothing_and_block_nobody(bubblewrap: 
         "import ctypes, time; ctypes.CDLL(None).prctl(1, 0); time.sleep(60)",  # PR_SET_PDEATHSIG: to outlive it
     ],
 )
-def test_the_jail_ends_with_the_harness(bubblewrap: type[Session], cell: str) -> None:
+def test_the_jail_ends_with_the_harness(bubblewrap: Isolation, cell: str) -> None:
     program = (
         "import asyncio, os\n"
-        "from mas.tools.sandbox.jail import JailSession\n"
+        "from mas.tools.sandbox.isolations import open_jail\n"
         "from mas.tools.settings import SandboxSettings\n"
         "async def main():\n"
-        "    session = await JailSession.open({}, SandboxSettings())\n"
+        "    session = await open_jail({}, SandboxSettings())\n"
         "    print(session.process.pid, session.code_pid, flush=True)\n"
         f"    await session.run({cell!r}, 60)\n"
         "    await asyncio.sleep(60)\n"
@@ -135,6 +135,6 @@ print(*run_blocking(call_at_once()))
 """
 
 
-def test_more_first_calls_than_the_loop_has_threads_all_find_the_isolation(bubblewrap: type[Session]) -> None:
+def test_more_first_calls_than_the_loop_has_threads_all_find_the_isolation(bubblewrap: Isolation) -> None:
     done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, check=False)
     assert done.stdout == "42 42 42\n", done.stderr

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mas.tools.sandbox.jail import ALLOWED
+from mas.tools.sandbox.isolations import ALLOWED
 from tests.mas.tools.sandbox.conftest import Sandbox
 
 SECRET = "sk-this-must-never-be-inside"

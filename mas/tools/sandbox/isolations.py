@@ -1,34 +1,45 @@
-"""Isolation in namespaces of their own, by bubblewrap (https://github.com/containers/bubblewrap).
+"""Isolations of code: bubblewrap's namespaces on Linux, else DSPy's interpreter in Deno.
 
-The code sees the shared libraries, Python and its packages, and the question's files, all read-only, and two small
-writable folders in memory. It has no network, no other process, no /proc, no program to start but Python, and no
-environment. What each part protects from, and what tests have shown: docs/explanation/sandbox.md.
+In bubblewrap (https://github.com/containers/bubblewrap) the code sees the shared libraries, Python and its packages,
+and the question's files, all read-only, and two small writable folders in memory. It has no network, no other process,
+no /proc, no program to start but Python, and no environment. What each part protects from, and what tests have shown:
+docs/explanation/sandbox.md.
+
+In Deno, which has no permissions, Python is compiled to WebAssembly (Pyodide). It is the second choice: slower to
+start, only the standard library, and no namespaces around it. DSPy waits without a limit and passes its own environment
+on, so a shell sets a limit, and clears the environment, before it becomes Deno.
 """
 
+import asyncio
 import ctypes
 import errno
 import functools
+import inspect
 import json
 import os
-import secrets
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+if TYPE_CHECKING:
+    from dspy import PythonInterpreter
+
+from mas.tools.sandbox import worker
 from mas.tools.sandbox.session import (
     MAX_CPU_SECONDS,
     MAX_MESSAGE_BYTES,
     Files,
+    Isolation,
     NotAvailableError,
-    Reply,
     Session,
     SessionLostError,
 )
-from mas.tools.settings import BUBBLEWRAP, SandboxSettings
+from mas.tools.settings import BUBBLEWRAP, DENO, SandboxSettings
 
 START_SECONDS = 20.0  # on a busy machine; a tenth of a second elsewhere
 OPEN_FILES = 64
@@ -87,56 +98,56 @@ ALLOWED = (  # system calls; `clone`, `clone3` and `prctl` have rules of their o
     *("socketpair", "sendto", "recvfrom", "shutdown", "getsockopt", "setsockopt", "getsockname", "getpeername"),
 )
 
+INSTALL = """pip install deno, and once, online: python -c 'import dspy; dspy.PythonInterpreter()("1")'"""
+DENO_START_SECONDS = 60.0
+MAX_LINE_CHARS = 2 * MAX_MESSAGE_BYTES  # of Deno's output; a reply is a text in a text
+OWN_MEMORY_MB = 512  # of Deno and Pyodide, in addition to the code's memory
+_DENO_START = ("/bin/sh", "-c", f'ulimit -t {MAX_CPU_SECONDS}; cd /; exec /usr/bin/env -i "$@"', "sh")
+_NOTEBOOK = """
+import json, os, types
+worker = types.ModuleType("worker")
+exec({source!r}, vars(worker))
+notebook = worker.Notebook()
+os.makedirs("/sandbox", exist_ok=True)
+os.chdir("/sandbox")
+def run(code):
+    return json.dumps(notebook.run(code))
+None
+"""
 
-class JailSession(Session):
-    """Session with worker.py in the jail; it is stopped between two calls, when nobody watches its limits."""
 
-    name = BUBBLEWRAP
-    description = "bubblewrap runs Python in a jail"
-    process: "subprocess.Popen[bytes]"
-
-    @classmethod
-    async def open(cls, files: Files, settings: SandboxSettings) -> "JailSession":
-        try:
-            session = cls(_start(files, settings), settings.memory_mb)
-        except OSError as error:  # no process or pipe is free
-            raise NotAvailableError(f"bubblewrap does not start ({error.strerror}).") from error
-        try:
-            await session._wait_until_ready()
-        except (SessionLostError, OSError, IndexError) as error:  # such as a container without user namespaces
-            session.close()
-            raise NotAvailableError(
-                f"bubblewrap 0.8 or newer cannot isolate here ({error}); allow user namespaces on this machine or "
-                "container."
-            ) from error
-        return session
-
-    async def _wait_until_ready(self) -> None:
-        """Wait for the first message; stop the jail's first process, which bubblewrap has started."""
-        said = await self.watch(self._receive, START_SECONDS, "the start took")
+async def open_jail(files: Files, settings: SandboxSettings) -> Session:
+    """Start worker.py in the jail, and wait for its first message."""
+    try:
+        process = _start(files, settings)
+    except OSError as error:  # no process or pipe is free
+        raise NotAvailableError(f"bubblewrap does not start ({error.strerror}).") from error
+    session = Session(process, functools.partial(_exchange, process), settings.memory_mb)
+    try:
+        said = await session.watch(lambda: _exchange(process), START_SECONDS, "the start took")
         if b'"ready"' not in said:
             raise SessionLostError(said.decode("utf-8", "replace").strip()[:200])
-        self.code_pid = _find_child(self.process.pid)
-        self.folders = FOLDERS  # before, the same paths are the machine's
-        self.signal(signal.SIGSTOP)
+        session.code_pid = _find_child(process.pid)
+    except (SessionLostError, OSError, IndexError) as error:  # such as a container without user namespaces
+        session.close()
+        raise NotAvailableError(
+            f"bubblewrap 0.8 or newer cannot isolate here ({error}); allow user namespaces on this machine or "
+            "container."
+        ) from error
+    session.folders = FOLDERS  # before, the same paths are the machine's
+    session.is_stopped_when_idle = True
+    session.signal(signal.SIGSTOP)
+    return session
 
-    async def run(self, code: str, seconds: float) -> Reply:
-        name = secrets.token_hex(8)
-        request = json.dumps({"id": name, "code": code}).encode() + b"\n"
-        self.signal(signal.SIGCONT)
-        message = await self.watch(lambda: self._receive(request), seconds, "the code ran")
-        self.signal(signal.SIGSTOP)
-        return self.parse(message, name)
 
-    def _receive(self, request: bytes = b"") -> bytes:
-        """Send a request, if there is one, and return the next message."""
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(request)
-        self.process.stdin.flush()
-        line = self.process.stdout.readline(MAX_MESSAGE_BYTES)
-        if not line:
-            raise EOFError
+def _exchange(process: "subprocess.Popen[bytes]", code: str | None = None) -> bytes:
+    """Send a cell, if there is one, and return the next message."""
+    assert process.stdin and process.stdout
+    process.stdin.write(b"" if code is None else json.dumps(code).encode() + b"\n")
+    process.stdin.flush()
+    if line := process.stdout.readline(MAX_MESSAGE_BYTES):
         return line
+    raise EOFError
 
 
 def _find_child(pid: int) -> int:
@@ -150,15 +161,16 @@ def _start(files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]"
         **{"RLIMIT_CORE": 0, "RLIMIT_CPU": MAX_CPU_SECONDS, "RLIMIT_FSIZE": SCRATCH_BYTES},
         **{"RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_AS": settings.memory_mb << 20},
     }
-    packages = [f"/packages/{number}" for number in range(len(_find_site_packages()))]
+    packages = _find_site_packages()
     # No user packages, no .pth files, no bytecode written, no search in its folder.
     python = (find_installation()[str(Path(sys.executable).resolve())], "-s", "-S", "-B", "-P", "/sandbox/worker.py")
+    argument = json.dumps({"packages": list(packages.values()), "limits": limits})
     end, start = os.pipe()  # its buffer is large enough for the filter
-    with os.fdopen(end, "rb"), os.fdopen(start, "wb") as file:
-        _write_filter(start)
-        file.close()
+    with os.fdopen(end, "rb"):
+        with os.fdopen(start, "wb"):
+            _write_filter(start)
         return subprocess.Popen(
-            [*_build_command(program, files, end), *python, json.dumps({"packages": packages, "limits": limits})],
+            [*_build_command(program, files, end), *python, argument],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,  # bubblewrap's own errors; worker.py closes it
@@ -168,29 +180,15 @@ def _start(files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]"
         )
 
 
-def _build_command(bwrap: str, files: Files, filter_end: int) -> list[str]:
-    """Return the command up to the program that runs inside. Later mounts cover earlier ones."""
-    return [
-        *(bwrap, "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"),
-        *("--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"),
-        *("--seccomp", str(filter_end), "--clearenv"),
-        *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
-        *(word for folder in FOLDERS for word in ("--size", str(SCRATCH_BYTES), "--tmpfs", folder)),
-        *_bind_system(),
-        *("--ro-bind", str(Path(__file__).with_name("worker.py")), "/sandbox/worker.py"),
-        *_bind_files(files),
-        *("--remount-ro", "/", "--chdir", "/scratch", "--"),  # the root is a folder in memory without a limit
-    ]
-
-
-def _bind_files(files: Files) -> Iterator[str]:
-    """Bind each file in /data, with a link of its bare name in the working folder."""
-    for name, path in files.items():
-        if path.is_file() and name == Path(name).name:
-            yield from ("--ro-bind", str(path), f"/data/{name}", "--symlink", f"/data/{name}", f"/scratch/{name}")
-
-
-def _bind_system() -> Iterator[str]:
+def _build_command(bwrap: str, files: Files, filter_end: int) -> Iterator[str]:
+    """Yield the command up to the program that runs inside. Later mounts cover earlier ones."""
+    yield from (bwrap, "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox")
+    yield from ("--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL")
+    yield from ("--seccomp", str(filter_end), "--clearenv")
+    for name, value in ENVIRONMENT.items():
+        yield from ("--setenv", name, value)
+    for folder in FOLDERS:
+        yield from ("--size", str(SCRATCH_BYTES), "--tmpfs", folder)
     for path in (*LIBRARIES, *DATA):
         yield from ("--ro-bind-try", path, path)
     for link in map(Path, LINKS):
@@ -200,10 +198,13 @@ def _bind_system() -> Iterator[str]:
             yield from ("--ro-bind", str(link), str(link))
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
-    for source, target in find_installation().items():
+    worker = str(Path(__file__).with_name("worker.py"))
+    for source, target in (find_installation() | _find_site_packages() | {worker: "/sandbox/worker.py"}).items():
         yield from ("--ro-bind", source, target)
-    for number, source in enumerate(_find_site_packages()):
-        yield from ("--ro-bind", source, f"/packages/{number}")
+    for name, file in files.items():  # in /data, with a link of its bare name in the working folder
+        if file.is_file() and name == Path(name).name:
+            yield from ("--ro-bind", str(file), f"/data/{name}", "--symlink", f"/data/{name}", f"/scratch/{name}")
+    yield from ("--remount-ro", "/", "--chdir", "/scratch", "--")  # the root is a folder in memory without a limit
 
 
 @functools.cache
@@ -219,10 +220,10 @@ def find_installation() -> dict[str, str]:
 
 
 @functools.cache
-def _find_site_packages() -> tuple[str, ...]:
-    """Return the folders of the harness's packages: pandas, openpyxl, numpy."""
-    found = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-    return tuple(dict.fromkeys(path for path in found if Path(path).is_dir()))
+def _find_site_packages() -> dict[str, str]:
+    """Return the folders of the harness's packages (pandas, openpyxl, numpy), here and in the jail."""
+    found = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages") and Path(path).is_dir()]
+    return {path: f"/packages/{number}" for number, path in enumerate(dict.fromkeys(found))}
 
 
 class _Comparison(ctypes.Structure):
@@ -263,3 +264,47 @@ def _write_filter(pipe: int) -> None:
         add(_ABSENT, absent)
     library.seccomp_export_bpf(rules, pipe)
     library.seccomp_release(rules)
+
+
+async def open_deno(files: Files, settings: SandboxSettings) -> Session:
+    from dspy import CodeInterpreterError
+
+    interpreter = _build_interpreter(files)
+    executor = ThreadPoolExecutor(1, "sandbox-deno")  # DSPy's interpreter is bound to one thread
+    try:
+        await asyncio.wait_for(asyncio.wrap_future(executor.submit(interpreter.start)), DENO_START_SECONDS)
+        pipe = interpreter.deno_process.stdout
+        # The code can write to the pipe, too: a line without an end would fill the harness's memory.
+        pipe.readline = functools.partial(pipe.readline, MAX_LINE_CHARS)  # DSPy passes over a hundred broken ones
+        memory_mb, notebook = settings.memory_mb + OWN_MEMORY_MB, _NOTEBOOK.format(source=inspect.getsource(worker))
+        exchange = functools.partial(_run_cell, interpreter)
+        session = Session(interpreter.deno_process, exchange, memory_mb, executor)
+        await session.watch(lambda: interpreter.execute(notebook), DENO_START_SECONDS, "the start took")
+        return session
+    except BaseException as error:
+        if interpreter.deno_process:
+            interpreter.deno_process.kill()
+        if not isinstance(error, OSError | CodeInterpreterError | SessionLostError | TimeoutError):
+            raise  # such as the end of the question
+        lines = [line.strip() for line in str(error).splitlines() if "rror" in line] or [type(error).__name__]
+        raise NotAvailableError(f"Deno cannot run Pyodide here ({lines[0][:200]}): {INSTALL}.") from error
+
+
+def _run_cell(interpreter: "PythonInterpreter", code: str) -> str:
+    return str(interpreter.execute(f"run({code!r})"))
+
+
+def _build_interpreter(files: Files) -> "PythonInterpreter":
+    """Return an interpreter that may read the files until its code runs, and nothing else afterwards."""
+    from dspy import PythonInterpreter
+
+    paths = [str(path.resolve()) for name, path in files.items() if path.is_file() and name == path.name]
+    deno, run, *words = PythonInterpreter(enable_read_paths=paths).deno_command
+    folders = [f"{name}={os.environ[name]}" for name in ("HOME", "DENO_DIR", "XDG_CACHE_HOME") if name in os.environ]
+    environment = [*folders, "DENO_NO_PACKAGE_JSON=1", "NO_COLOR=1"]
+    command = [*_DENO_START, *environment, deno, run, "--cached-only", "--no-prompt", *words]
+    return PythonInterpreter(command, enable_read_paths=paths)
+
+
+JAIL = Isolation(BUBBLEWRAP, "bubblewrap runs Python in a jail", open_jail)
+WASM = Isolation(DENO, "Deno runs Python in WebAssembly (no pandas or numpy)", open_deno)
