@@ -49,13 +49,9 @@ def digest_code(module_name: str) -> str:
 
     Code that they import from elsewhere, such as a library, is not in it.
     """
-    module = sys.modules.get(module_name)
-    package = sys.modules.get(getattr(module, "__package__", None) or "")
-    files = sorted(file for folder in getattr(package, "__path__", ()) for file in Path(folder).rglob("*.py"))
-    if not files and (own := getattr(module, "__file__", None)):
-        files = [Path(own)]
-    digest = hashlib.sha256()
-    for file in files:
+    module, digest = sys.modules.get(module_name), hashlib.sha256()
+    own = Path(getattr(module, "__file__", None) or "")
+    for file in sorted(own.parent.rglob("*.py")) if getattr(module, "__package__", None) else [own]:
         if file.is_file():  # an editor's lock is a dangling link
             digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
             digest.update(file.read_bytes())

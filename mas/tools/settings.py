@@ -48,7 +48,7 @@ class WebSettings:
 
     contact: str = ""  # mail address or web page of whoever runs this, for the user agent: Wikipedia asks for one
     wikipedia_language: str = "en"
-    more_blocked_sites: list[str] = field(default_factory=list)  # in addition to those of blocked_sites.py
+    more_blocked_sites: list[str] = field(default_factory=list)  # in addition to those of url_policy.py
     seconds: float = 45.0  # for one page, search or transcript: redirects, retries and all
     search_base_url: str = "https://api.tavily.com"
     wikipedia_url: str = "https://{language}.wikipedia.org/w/api.php"
@@ -56,7 +56,6 @@ class WebSettings:
     allow_private_hosts: list[str] = field(default_factory=list)  # "host" or "host:port"
 
     def check(self) -> None:
-        """Raise UserError for a value that cannot be used."""
         if not re.fullmatch(r"[a-z][a-z0-9-]{1,20}", self.wikipedia_language):
             raise UserError(f"tools.web.wikipedia_language={self.wikipedia_language!r}; expected a code such as en.")
         if not (self.contact.isascii() and self.contact.isprintable()):
@@ -84,9 +83,8 @@ class WebSettings:
 
 def describe_missing_search(settings: WebSettings) -> str | None:
     """Return a sentence for the user if web search has no key."""
-    if settings.search_api_key:
-        return None
-    return f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."
+    missing = f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."
+    return None if settings.search_api_key else missing
 
 
 def describe_missing_key(settings: TranscriptionSettings) -> str | None:
@@ -105,7 +103,6 @@ class BrowserSettings:
     url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
 
     def check(self) -> None:
-        """Raise UserError for a value that cannot be used."""
         if self.url is not None and not is_web_address(self.url):
             raise UserError(
                 f"tools.browser.url is not a URL without a password and a query; expected one like {EXAMPLE_URL}."
@@ -121,7 +118,6 @@ class SandboxSettings:
     memory_mb: int = 1024  # address space of the code; with Deno: resident memory
 
     def check(self) -> None:
-        """Raise UserError for a value that cannot be used."""
         if self.kind not in KINDS:
             raise UserError(f"tools.sandbox.kind is {self.kind!r}; expected one of: {', '.join(KINDS)}.")
         if not self.seconds_per_call > 0:
@@ -132,7 +128,7 @@ class SandboxSettings:
 
 @dataclass
 class ToolSettings:
-    """Settings of all tools."""
+    """Settings of all tools; each `check` raises UserError for a value that cannot be used."""
 
     fail_fast: bool = False  # true: the first tool failure ends the question, as the original design had it
     transcription: TranscriptionSettings = field(default_factory=TranscriptionSettings)
@@ -146,7 +142,6 @@ class ToolSettings:
         return [key for key in keys if len(key) >= MIN_SECRET_CHARS]
 
     def check(self) -> None:
-        """Raise UserError for a value that cannot be used."""
         for part in (self.web, self.browser, self.sandbox):
             part.check()
 
