@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import dspy
 
     from mas.systems.bos.api.services import ApiServices
-    from mas.systems.bos.contracts import Agent
+    from mas.systems.bos.recorder import RecordedAgent
     from mas.systems.bos.sql.session import SqlSession
 
 API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among the run's services
@@ -33,25 +33,25 @@ class AgentEntry:
 
     description: str  # one line for the planner
     specs: tuple[AgentSpec, ...]
-    make: Callable[[Predictors, BosSettings, Resources], "Agent"]
+    make: Callable[[Predictors, BosSettings, Resources], "RecordedAgent"]
     keywords: tuple[str, ...] = ()  # in lower case; they propose the agent, unless the settings name others
     rivals: tuple[AgentName, ...] = ()  # it is proposed only if none of these has a higher score
     find_gap: Callable[[BosSettings], str | None] = lambda settings: None  # why it is not available, if so
 
 
-def _make_api_docs(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
+def _make_api_docs(predictors: Predictors, settings: BosSettings, resources: Resources) -> "RecordedAgent":
     from mas.systems.bos.api.agent import ApiDocsAgent
 
     return ApiDocsAgent(predictors, cast("ApiServices", resources.services[API]))
 
 
-def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
+def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resources) -> "RecordedAgent":
     from mas.systems.bos.sql.agent import SqlAgent
 
     return SqlAgent(predictors, cast("SqlSession", resources.services[SQL]), settings.sql.max_retries)
 
 
-def _make_computation(predictors: Predictors, settings: BosSettings, resources: Resources) -> "Agent":
+def _make_computation(predictors: Predictors, settings: BosSettings, resources: Resources) -> "RecordedAgent":
     from mas.systems.bos.computation.agent import ComputationAgent
     from mas.tools.settings import SandboxSettings
 

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Literal, Protocol, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    PrivateAttr,
     computed_field,
     field_serializer,
     field_validator,
@@ -28,7 +27,7 @@ from pydantic import (
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from mas.runtime.sample_context import current_context
-from mas.runtime.security.redaction import MASK, MIN_SECRET_CHARS
+from mas.runtime.security.redaction import MASK, MIN_SECRET_CHARS, Redact, build_redactor
 from mas.runtime.text import replace_surrogates, to_jsonable
 from mas.runtime.untrusted import break_marks, enclose_data
 
@@ -50,37 +49,32 @@ def read_clock() -> datetime:
     return sample.read_start_time() if sample else datetime.now(UTC)
 
 
-def mask_secrets(context: Mapping[str, object]) -> dict[str, object]:
-    """Return a copy of the context with `***` in place of tokens, passwords and the values of headers."""
-    masked: dict[str, object] = {}
+def split_secrets(context: Mapping[str, object]) -> tuple[dict[str, object], set[str]]:
+    """Return a copy of the context with `***` in place of tokens, passwords and the values of headers, and these."""
+    masked, secrets = dict(context), set[str]()
     for key, value in context.items():
         if key == HEADERS and isinstance(value, Mapping):
-            masked[key] = {str(name): MASK for name in value}
+            masked[key] = dict.fromkeys(map(str, value), MASK)
+            for header in map(str, value.values()):
+                secrets.update([header, *header.split()[1:]])  # "Bearer ey…": the token alone as well
         elif _SECRET_KEY.search(key) and value is not None:
             masked[key] = MASK
-        else:
-            masked[key] = mask_secrets(value) if isinstance(value, dict) else value
-    return masked
-
-
-def list_secrets(context: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the texts in the context that no trace, error, answer or log may show."""
-    secrets: set[str] = set()
-    for key, value in context.items():
-        if key == HEADERS and isinstance(value, Mapping):
-            values = [str(header) for header in value.values()]
-            secrets.update(values, *(text.split()[1:] for text in values))  # "Bearer ey…": the token alone as well
-        elif _SECRET_KEY.search(key) and value is not None:
             secrets.add(str(value))
         elif isinstance(value, dict):
-            secrets.update(list_secrets(value))
-    return tuple(sorted(text for text in secrets if len(text) >= MIN_SECRET_CHARS))
+            masked[key], inner = split_secrets(value)
+            secrets |= inner
+    return masked, secrets
+
+
+def make_redactor(context: Mapping[str, object]) -> Redact:
+    """Return a function that replaces what no trace, error, answer or log may show of the context."""
+    return build_redactor(tuple(sorted(text for text in split_secrets(context)[1] if len(text) >= MIN_SECRET_CHARS)))
 
 
 def format_context(context: Mapping[str, object]) -> str:
     """Return the context as lines `key: value` for a prompt, without secrets and without what has its own input."""
     lines = []
-    for key, value in mask_secrets(context).items():
+    for key, value in split_secrets(context)[0].items():
         if key not in _NOT_SHOWN and value != MASK:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
             cut = " [cut]" if len(text) > _MAX_VALUE_CHARS else ""
@@ -113,7 +107,7 @@ Details = Annotated[dict[str, object], BeforeValidator(_make_jsonable)]  # what 
 
 
 class _Contract(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
 
 class AgentRequest(_Contract):
@@ -131,29 +125,22 @@ class AgentRequest(_Contract):
     @field_validator("prefer_agents", "disable_agents", mode="before")
     @classmethod
     def _normalise_names(cls, value: object) -> object:
-        if value is None:
-            return ()
-        if isinstance(value, str):
-            value = [value]
-        if not isinstance(value, list | tuple):
+        names = [value] if isinstance(value, str) else value or ()
+        if not isinstance(names, list | tuple):
             return value
-        return tuple(name.strip().lower() if isinstance(name, str) else name for name in value if name is not None)
+        return tuple(name.strip().lower() if isinstance(name, str) else name for name in names if name is not None)
 
     @field_serializer("context")
     def _mask_context(self, context: dict[str, object]) -> dict[str, object]:
-        return mask_secrets(context)
+        return split_secrets(context)[0]
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         for name, value in super().__repr_args__():
-            yield name, mask_secrets(self.context) if name == "context" else value
+            yield name, split_secrets(self.context)[0] if name == "context" else value
 
     @classmethod
     def parse(cls, request: "AgentRequest | Mapping[str, object] | str") -> Self:
-        """Return a request made from an object, a mapping or a JSON text.
-
-        Raises:
-            ValidationError: a field is missing or wrong.
-        """
+        """Return a request made from an object, a mapping or a JSON text; ValidationError: a field is wrong."""
         if isinstance(request, cls):
             return request
         return cls.model_validate_json(request) if isinstance(request, str) else cls.model_validate(request)
@@ -172,14 +159,7 @@ def attach_temporal_context(request: AgentRequest, clock: Clock = read_clock) ->
     return request if context == request.context else request.model_copy(update={"context": context})
 
 
-class TraceEventType(StrEnum):
-    """Kind of an event."""
-
-    MESSAGE = "MESSAGE"  # a retry, a token refresh, a change of status
-    TOOL = "TOOL"  # a query, an HTTP request, an execution of code
-    DECISION = "DECISION"  # of the planner or an agent
-    RESULT = "RESULT"
-    ERROR = "ERROR"
+TraceEventType = Literal["MESSAGE", "TOOL", "DECISION", "RESULT", "ERROR"]
 
 
 class TraceEvent(_Contract):
@@ -248,11 +228,7 @@ class TabularResult(_Contract):
 
     @classmethod
     def from_lists(cls, columns: Sequence[str], rows: Iterable[Sequence[object]], truncated: bool = False) -> Self:
-        """Return the table of a database's result; equal column names get a suffix, so that no value is lost.
-
-        Raises:
-            ValueError: a row has more or fewer values than there are columns.
-        """
+        """Return a table in which equal column names have a suffix; ValueError: a row has more or fewer values."""
         names: list[str] = []
         for column in columns:
             name, number = column, 1
@@ -288,38 +264,17 @@ class AgentResult(_Contract):
     error: AgentError | None = None
     trace: list[TraceEvent] = Field(default_factory=list)
     latency_ms: float | None = None
-    _model_error: Exception | None = PrivateAttr(default=None)
+    model_error: Exception | None = Field(default=None, exclude=True, repr=False)  # of the model, if that failed it
 
     @model_validator(mode="after")
     def _check_error(self) -> Self:
-        if self.status is _Status.failed and self.error is None:
-            raise ValueError("a failed result needs its error")
-        if self.status is _Status.succeeded and self.error is not None:
-            raise ValueError("a result that succeeded has no error")
+        if self.error is None if self.status is _Status.failed else self.error and self.has_succeeded:
+            raise ValueError("a failed result needs its error, and one that succeeded has none")
         return self
 
     @property
     def has_succeeded(self) -> bool:
         return self.status is _Status.succeeded
-
-    @property
-    def model_error(self) -> Exception | None:
-        """The error of the language model that the agent failed with, if it did."""
-        return self._model_error
-
-
-class Agent(Protocol):
-    """Agent of the system, made for each request from the program's own predictors; its failure ends no request."""
-
-    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
-        """Answer the question, or return a failed result that says why.
-
-        The context has the temporal values. It may hold secrets: prompts and events are made by an `EventRecorder`.
-
-        Raises:
-            LimitReachedError: a limit of the sample or the run was reached. Must not be caught.
-        """
-        ...
 
 
 class PlannerDecision(_Contract):

@@ -28,9 +28,9 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
-from mas.runtime.security.redaction import build_redactor, redact_value
+from mas.runtime.security.redaction import redact_value
 from mas.system import ServiceOptions
-from mas.systems.bos.contracts import AgentRequest, AgentResult, list_secrets
+from mas.systems.bos.contracts import AgentRequest, AgentResult, make_redactor
 from mas.systems.bos.program import BosProgram, Chunk
 from mas.systems.bos.settings import LOOPBACK, ServiceSettings
 
@@ -135,7 +135,7 @@ async def answer_request(
 ) -> None:
     """Put the events of the request and then None into the queue; a failure becomes the last event."""
     request_id, started = uuid.uuid4().hex, time.monotonic()
-    hide = build_redactor(list_secrets(request.context))
+    hide = make_redactor(request.context)
 
     def redact(text: str) -> str:
         return hide(options.redact(text))

@@ -8,10 +8,8 @@ share one graph, and each invocation hands in its own planner, agents and compos
 A node returns the fields that it changes, lists as a whole.
 """
 
-import inspect
-import threading
-import time
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -19,14 +17,11 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from mas.runtime.safe_call import await_safely, run_in_thread
-from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.trace import current_trace, span
 from mas.systems.bos.composer import Composer, format_earlier
 from mas.systems.bos.contracts import (
     EARLIER_RESULTS,
     SYSTEM_PROMPT,
-    Agent,
     AgentError,
     AgentExecutionStatus,
     AgentName,
@@ -38,9 +33,7 @@ from mas.systems.bos.contracts import (
     read_clock,
 )
 from mas.systems.bos.planner import Planner
-from mas.systems.bos.recorder import EventRecorder
-
-_Status = AgentExecutionStatus
+from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class GraphContext:
     """Inputs of one invocation of the graph, besides the state."""
 
     planner: Planner
-    agents: Mapping[AgentName, Agent]
+    agents: Mapping[AgentName, RecordedAgent]
     composer: Composer
     share_results: bool = False  # True: agents see what earlier ones found
     clock: Clock = read_clock
@@ -56,32 +49,23 @@ class GraphContext:
 
 Context = Runtime[GraphContext]
 Workflow = CompiledStateGraph[OrchestratorState, GraphContext, OrchestratorState, OrchestratorState]
-_workflow: Workflow | None = None
-_compiling = threading.Lock()
 
 
+@functools.cache
 def workflow() -> Workflow:
     """Return the compiled graph, the same one for every caller; RuntimeError: the graph could not be compiled."""
-    global _workflow
-    with _compiling:
-        if _workflow is None:
-            try:
-                _workflow = build_graph().compile()
-            except Exception as error:
-                raise RuntimeError(f"the graph of the system could not be compiled: {error}") from error
-        return _workflow
-
-
-def build_graph() -> StateGraph[OrchestratorState, GraphContext, OrchestratorState, OrchestratorState]:
-    graph = StateGraph(OrchestratorState, context_schema=GraphContext)
-    graph.add_node("plan", plan_node)
-    graph.add_node("execute_agent", execute_agent)
-    graph.add_node("compose", compose_node)
-    graph.add_edge(START, "plan")
-    graph.add_conditional_edges("plan", route, ["execute_agent", "compose"])
-    graph.add_conditional_edges("execute_agent", route, ["execute_agent", "compose"])
-    graph.add_edge("compose", END)
-    return graph
+    try:
+        graph = StateGraph(OrchestratorState, context_schema=GraphContext)
+        graph.add_node("plan", plan_node)
+        graph.add_node("execute_agent", execute_agent)
+        graph.add_node("compose", compose_node)
+        graph.add_edge(START, "plan")
+        graph.add_conditional_edges("plan", route, ["execute_agent", "compose"])
+        graph.add_conditional_edges("execute_agent", route, ["execute_agent", "compose"])
+        graph.add_edge("compose", END)
+        return graph.compile()
+    except Exception as error:
+        raise RuntimeError(f"the graph of the system could not be compiled: {error}") from error
 
 
 async def route(state: OrchestratorState) -> Literal["execute_agent", "compose"]:
@@ -119,55 +103,15 @@ async def execute_agent(state: OrchestratorState, runtime: Context) -> Orchestra
     name, request, earlier = pending.pop(0), state["request"], list(state.get("agent_results", ()))
     if request.max_turns is not None and len(earlier) >= request.max_turns:
         recorder = EventRecorder(name)
-        _change_status(recorder, _Status.pending, _Status.skipped)
+        recorder.change_status(AgentExecutionStatus.pending, AgentExecutionStatus.skipped)
         error = AgentError(message=f"max_turns={request.max_turns} agents have run", type="TurnLimit")
-        result = AgentResult(agent=name, status=_Status.skipped, error=error, trace=recorder.events)
+        result = AgentResult(agent=name, status=AgentExecutionStatus.skipped, error=error, trace=recorder.events)
     else:
-        shared = earlier if runtime.context.share_results else ()
-        result = await run_agent(name, runtime.context.agents[name], request, shared)
+        context = prepare_context(request)
+        if runtime.context.share_results and (shared := format_earlier(earlier)):
+            context[EARLIER_RESULTS] = shared
+        result = await runtime.context.agents[name].invoke(request.question, context=context)
     return _keep(state, pending_agents=pending, agent_results=[*earlier, result], trace=result.trace)
-
-
-async def run_agent(
-    name: AgentName, agent: Agent, request: AgentRequest, earlier: Sequence[AgentResult]
-) -> AgentResult:
-    """Run one agent; an exception becomes a failed result, unless a limit was reached."""
-    context, started = prepare_context(request), time.perf_counter()
-    if shared := format_earlier(earlier):
-        context[EARLIER_RESULTS] = shared
-    with span("agent", name, inputs={"question": request.question}) as current:
-        before, after = EventRecorder(name, context), EventRecorder(name, context)
-        _change_status(before, _Status.pending, _Status.running)
-        try:
-            result = await _invoke(agent, request.question, context)
-            if not isinstance(result, AgentResult):
-                raise TypeError(f"the agent {name} returned {type(result).__name__}; expected AgentResult")
-            if result.status in (_Status.pending, _Status.running):
-                raise ValueError(f"the agent {name} returned a result that is {result.status}; expected a final one")
-        except LimitReachedError:
-            raise
-        except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
-            result = EventRecorder(name, context).fail_with(error)
-        if result.error is not None and not any(event.event_type == "ERROR" for event in result.trace):
-            after.add("ERROR", result.error.message, type=result.error.type)
-        _change_status(after, _Status.running, result.status)
-        current.attributes["status"] = str(result.status)
-        current.outputs = {"status": str(result.status), "answer": result.answer}
-        if result.error is not None:
-            current.outputs["error"] = {"type": result.error.type, "message": result.error.message}
-    latency, trace = (time.perf_counter() - started) * 1000, [*before.events, *result.trace, *after.events]
-    return result.model_copy(update={"agent": name, "trace": trace, "latency_ms": latency})
-
-
-async def _invoke(agent: Any, question: str, context: Mapping[str, object]) -> object:
-    """Await an agent; one whose `invoke` blocks runs in a thread."""
-    if inspect.iscoroutinefunction(agent.invoke):
-        return await await_safely(agent.invoke(question, context=context), RuntimeError)
-    return await run_in_thread(lambda: agent.invoke(question, context=context), RuntimeError)
-
-
-def _change_status(recorder: EventRecorder, before: AgentExecutionStatus, after: AgentExecutionStatus) -> None:
-    recorder.add("MESSAGE", f"Status changed from {before} to {after}", status=str(before.move_to(after)))
 
 
 async def compose_node(state: OrchestratorState, runtime: Context) -> OrchestratorState:

@@ -1,14 +1,17 @@
 """Recorder of what a component does with a request, and the base of the three agents, which record what they do."""
 
+import inspect
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.security.redaction import build_redactor, redact_value
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.text import replace_surrogates
-from mas.runtime.trace import event
+from mas.runtime.trace import event, span
 from mas.systems.bos.contracts import (
     EARLIER_RESULTS,
     SYSTEM_PROMPT,
@@ -23,7 +26,7 @@ from mas.systems.bos.contracts import (
     TraceEventType,
     format_context,
     get_text,
-    list_secrets,
+    make_redactor,
 )
 
 if TYPE_CHECKING:
@@ -40,26 +43,25 @@ class EventRecorder:
         self.events: list[TraceEvent] = []
         self.context = context or {}
         self._component = component
-        self.redact = build_redactor(list_secrets(self.context))
+        self.redact = make_redactor(self.context)
 
     def hide(self, secret: str) -> None:
         """Hide one more secret, such as a new token, in all that is added or redacted from now on."""
         before, hide = self.redact, build_redactor((secret,))
         self.redact = lambda text: hide(before(text))
 
-    def add(self, event_type: TraceEventType | str, message: str, /, **data: object) -> TraceEvent:
+    def add(self, event_type: TraceEventType, message: str, /, **data: object) -> None:
         message, data = self.redact(replace_surrogates(message)), redact_value(data, self.redact)
-        added = TraceEvent(event_type=TraceEventType(event_type), agent=self._component, message=message, data=data)
+        added = TraceEvent(event_type=event_type, agent=self._component, message=message, data=data)
         self.events.append(added)
         event(
             message,
-            "warning" if added.event_type is TraceEventType.ERROR else "info",
+            "warning" if event_type == "ERROR" else "info",
             event_id=added.event_id,
-            event_type=str(added.event_type),
+            event_type=event_type,
             component_name=self._component,
             data=added.data,
         )
-        return added
 
     async def call(self, predictor: "dspy.Predict", **inputs: object) -> "dspy.Prediction":
         """Return a model's reply; values of the request that the predictor takes are added to its inputs."""
@@ -82,43 +84,67 @@ class EventRecorder:
             return ""
         return str(getattr(reply, field) or "").strip()
 
-    def succeed(self, answer: str, table: TabularResult | None = None) -> AgentResult:
-        return self._finish(AgentExecutionStatus.succeeded, answer=self.redact(answer), tabular=table)
+    def describe(self, error: Exception) -> AgentError:
+        """Return the error of an agent that has no result, and add it as an event."""
+        kind, details = type(error).__name__, dict[str, object]()
+        if isinstance(error, AgentFailureError):
+            kind, details = error.kind, error.details
+        else:
+            details["stack"] = format_stack(error)
+        message = self.redact(str(error) or kind)
+        self.add("ERROR", message, type=kind)
+        return AgentError(message=message, type=kind, details=redact_value(details, self.redact))
 
-    def fail(self, kind: str, message: str, details: Mapping[str, object] | None = None) -> AgentResult:
-        """Return the result of an agent that has none, with the error as its last event."""
-        error = AgentError(message=self.redact(message), type=kind, details=redact_value(details or {}, self.redact))
-        self.add("ERROR", error.message, type=kind)
-        return self._finish(AgentExecutionStatus.failed, error=error)
-
-    def fail_with(self, error: Exception) -> AgentResult:
-        from dspy.utils.exceptions import AdapterParseError, LMError
-
-        kind = type(error).__name__
-        result = self.fail(kind, str(error) or kind, {"stack": format_stack(error)})
-        if isinstance(error, LMError | AdapterParseError):
-            result._model_error = error
-        return result
-
-    def _finish(self, status: AgentExecutionStatus, **fields: object) -> AgentResult:
-        return AgentResult.model_validate({"agent": self._component, "status": status, "trace": self.events, **fields})
+    def change_status(self, before: AgentExecutionStatus, after: AgentExecutionStatus) -> AgentExecutionStatus:
+        """Return the status after; ValueError: the transition is not allowed."""
+        self.add("MESSAGE", f"Status changed from {before} to {after}", status=str(before.move_to(after)))
+        return after
 
 
 class RecordedAgent(ABC):
-    """Base of the three agents: what each does is recorded, and an error becomes its result."""
+    """Base of the agents, which are made for each request from the program's own predictors.
+
+    What one does is recorded, and an error becomes its result: its failure ends no request.
+    """
 
     name: ClassVar[AgentName]
 
     async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
-        recorder = EventRecorder(self.name, context)
-        try:
-            return recorder.succeed(*await self.answer(question, recorder))
-        except AgentFailureError as failure:
-            return recorder.fail(failure.kind, str(failure), failure.details)
-        except LimitReachedError:
-            raise
-        except Exception as error:  # noqa: BLE001  # of an agent: becomes its result, with what it did until then
-            return recorder.fail_with(error)
+        """Answer the question, or return a failed result that says why.
+
+        The context has the temporal values. It may hold secrets: prompts and events are made by the recorder.
+
+        Raises:
+            LimitReachedError: a limit of the sample or the run was reached. Must not be caught.
+        """
+        from dspy.utils.exceptions import AdapterParseError, LMError
+
+        recorder, started, found = EventRecorder(self.name, context), time.perf_counter(), dict[str, Any]()
+        with span("agent", self.name, inputs={"question": question}) as current:
+            status = recorder.change_status(AgentExecutionStatus.pending, AgentExecutionStatus.running)
+            try:
+                answer, found["tabular"] = await self._answer_safely(question, recorder)
+                found["answer"] = recorder.redact(answer)
+                status = recorder.change_status(status, AgentExecutionStatus.succeeded)
+            except LimitReachedError:
+                raise
+            except Exception as error:  # noqa: BLE001  # of an agent: becomes its result, with what it did until then
+                found = {"error": recorder.describe(error)}
+                if isinstance(error, LMError | AdapterParseError):
+                    found["model_error"] = error
+                status = recorder.change_status(status, AgentExecutionStatus.failed)
+            current.attributes["status"] = str(status)
+            current.outputs = {"status": str(status), "answer": found.get("answer")}
+            if failed := found.get("error"):
+                current.outputs["error"] = {"type": failed.type, "message": failed.message}
+        latency = (time.perf_counter() - started) * 1000
+        return AgentResult(agent=self.name, status=status, trace=recorder.events, latency_ms=latency, **found)
+
+    async def _answer_safely(self, question: str, recorder: EventRecorder) -> Any:
+        """Await the answer; a function that blocks runs in a thread."""
+        if inspect.iscoroutinefunction(self.answer):
+            return await await_safely(self.answer(question, recorder), RuntimeError)
+        return await run_in_thread(lambda: self.answer(question, recorder), RuntimeError)
 
     @abstractmethod
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:

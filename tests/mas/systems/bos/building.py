@@ -9,8 +9,16 @@ import pytest
 from mas.agents.spec import AgentSpec
 from mas.systems.bos import agents as registry
 from mas.systems.bos.agents import AgentEntry
-from mas.systems.bos.contracts import AgentExecutionStatus, AgentName, AgentResult, TabularResult
+from mas.systems.bos.contracts import (
+    AgentExecutionStatus,
+    AgentFailureError,
+    AgentName,
+    AgentResult,
+    TabularResult,
+    TraceEvent,
+)
 from mas.systems.bos.program import BosProgram
+from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.settings import PlannerSettings
 from mas.systems.bos.system import BosSystem
 from mas.tools.settings import Resources, ToolSettings
@@ -18,22 +26,29 @@ from tests.scripted_model import ScriptedModel
 
 NOW = datetime(2026, 11, 22, 23, 59, 59, tzinfo=UTC)
 KEYWORDS = {"sql": ["table", "list", "query"], "api_docs": ["api", "endpoint"], "computation": ["sum", "average"]}
-Behaviour = Callable[[str, Mapping[str, object]], Any]  # question and context → what `invoke` returns, or an awaitable
+Behaviour = Callable[[str, Mapping[str, object]], Any]  # question and context → a result, or an awaitable of one
 
 
-class WrittenAgent:
+class WrittenAgent(RecordedAgent):
     """Agent whose behaviour is a function of the test; it notes its calls."""
 
     def __init__(self, name: AgentName, behaviour: Behaviour | None = None) -> None:
-        self.name, self.behaviour = name, behaviour
+        self.name, self.behaviour = name, behaviour  # type: ignore[misc]
         self.calls: list[tuple[str, dict[str, object]]] = []
 
-    async def invoke(self, question: str, *, context: Mapping[str, object]) -> AgentResult:
-        self.calls.append((question, dict(context)))
-        if self.behaviour is None:
-            return succeed(self.name)
-        result = self.behaviour(question, context)
-        return cast(AgentResult, await result if hasattr(result, "__await__") else result)
+    async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
+        self.calls.append((question, dict(recorder.context)))
+        made = self.behaviour(question, recorder.context) if self.behaviour else succeed(self.name)
+        result = cast(AgentResult, await made if hasattr(made, "__await__") else made)
+        recorder.events += result.trace
+        if result.error:
+            raise AgentFailureError(result.error.type, result.error.message, result.error.details)
+        return result.answer or "", result.tabular
+
+
+def own_events(result: AgentResult) -> list[TraceEvent]:
+    """The events of an agent, without the changes of its status."""
+    return [event for event in result.trace if not (event.message or "").startswith("Status changed")]
 
 
 def succeed(name: AgentName, answer: str | None = None, rows: list[dict[str, Any]] | None = None) -> AgentResult:

@@ -31,7 +31,6 @@ from tests.scripted_model import ScriptedModel, all_text, answering
 
 TOKEN = "tok-1234567890abcdef"
 FOUND = {"question": "q", "trace": True}
-PENDING = AgentResult(agent="sql", status=AgentExecutionStatus.pending)
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, *agents: Any, **system: Any) -> Any:
@@ -98,8 +97,6 @@ def test_t08_g05_g17_p23_agents_run_one_after_another_with_the_enriched_context(
         (RuntimeError(f"no {TOKEN}"), "RuntimeError", "no ***"),
         (ValueError(), "ValueError", "ValueError"),
         (SystemExit(3), "RuntimeError", "ended with SystemExit (3)"),
-        ("text", "TypeError", "the agent sql returned str; expected AgentResult"),
-        (PENDING, "ValueError", "the agent sql returned a result that is pending; expected a final one"),
     ],
 )
 def test_w01_g07_g08_a04_e04_e05_what_an_agent_raises_is_its_result_and_the_next_one_runs(
@@ -240,12 +237,12 @@ def test_p21_m10_without_agents_the_composer_still_answers(monkeypatch: pytest.M
 
 
 def test_g15_g12_a_new_agent_is_an_entry_and_may_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Blocking:
+    class Blocking(RecordedAgent):
         name = "computation"
 
-        def invoke(self, question: str, *, context: Mapping[str, object]) -> Any:
+        def answer(self, question: str, recorder: EventRecorder) -> Any:  # type: ignore[override]
             time.sleep(0.15)
-            return succeed("computation", "slow")
+            return "slow", None
 
     program, _ = offer(monkeypatch, Blocking())
     ticks = 0

@@ -18,6 +18,7 @@ from mas.systems.bos.api.catalogue import Catalogue
 from mas.systems.bos.api.services import ApiServices, FirebaseTokens
 from mas.systems.bos.contracts import AgentResult
 from mas.systems.bos.settings import ApiSettings
+from tests.mas.systems.bos.building import own_events
 from tests.mas.systems.bos.test_planner import FixedPredictor
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, SIGN_IN, FirebaseServer
 from tests.servers.loopback import running
@@ -94,7 +95,7 @@ def signed_in(firebase: FirebaseServer, tmp_path: Path, no_credentials: None) ->
 
 
 def kinds(result: AgentResult) -> list[str]:
-    return [str(each.event_type) for each in result.trace]
+    return [str(each.event_type) for each in own_events(result)]
 
 
 async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
@@ -110,7 +111,7 @@ async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
     assert (asked.method, asked.path, asked.query) == ("GET", "/orders", {"status": "open"})
     assert asked.headers["accept"] == "application/json"
     assert "authorization" not in asked.headers  # a public endpoint goes without
-    decision, tool = result.trace
+    decision, tool = own_events(result)
     assert decision.data == {"method": "GET", "path": "/orders", "reason": "a list", "dropped": ["debug"]}
     assert tool.message == "Executed HTTP request"
     assert tool.data.keys() == {"method", "url", "query", "status_code", "elapsed_ms"}

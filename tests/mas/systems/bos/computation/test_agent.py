@@ -14,6 +14,7 @@ from mas.systems.bos.computation.agent import ComputationAgent, Execution, Summa
 from mas.systems.bos.contracts import AgentResult, TabularResult
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
 from mas.tools.settings import SandboxSettings
+from tests.mas.systems.bos.building import own_events
 from tests.mas.systems.bos.test_planner import FixedPredictor
 
 TOKEN = "tok-1234567890abcdef"
@@ -47,7 +48,7 @@ class Asked:
 
 
 def kinds(result: AgentResult) -> list[str]:
-    return [str(event.event_type) for event in result.trace]
+    return [str(event.event_type) for event in own_events(result)]
 
 
 def test_c01_c06_code_is_asked_for_run_and_summarised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +124,7 @@ def test_c09_the_trace_has_code_outcome_and_time(monkeypatch: pytest.MonkeyPatch
     trace = Trace("thread")
     with record_trace(trace):
         result = Asked(f"'{TOKEN}'").invoke(monkeypatch, {"api_bearer_token": TOKEN})
-    decision, tool = result.trace
+    decision, tool = own_events(result)
     assert decision.data == {"code": "'***'"} and kinds(result) == ["DECISION", "TOOL"]
     assert tool.data["value"] == 42 and float(str(tool.data["elapsed_ms"])) >= 0
     (span,) = [each for each in trace.spans if each.kind == "tool"]

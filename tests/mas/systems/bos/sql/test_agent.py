@@ -27,6 +27,7 @@ from mas.systems.bos.sql.agent import (
 )
 from mas.systems.bos.sql.server import Database, QueryResult, SchemaResult
 from mas.systems.bos.sql.session import SqlSession
+from tests.mas.systems.bos.building import own_events
 from tests.mas.systems.bos.sql.hostile_queries import SECRET, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 from tests.mas.systems.bos.test_planner import FixedPredictor
@@ -112,7 +113,7 @@ def answer(text: str = "There are three.") -> dict[str, object]:
 
 
 def messages(result: AgentResult) -> list[tuple[str, str | None]]:
-    return [(str(event.event_type), event.message) for event in result.trace]
+    return [(str(event.event_type), event.message) for event in own_events(result)]
 
 
 def get_history(result: AgentResult) -> list[dict[str, Any]]:
@@ -242,7 +243,7 @@ async def test_q15_a_success_ends_the_attempts(world: World) -> None:
 async def test_e05_q14_the_attempts_of_a_success_are_kept_with_their_times(world: World) -> None:
     wrong = write("SELECT wrong FROM customers")
     result = await world.ask(choose(), wrong, review(), write(COUNT), review(), answer())
-    history = cast(list[dict[str, Any]], result.trace[-1].data["attempt_history"])
+    history = cast(list[dict[str, Any]], own_events(result)[-1].data["attempt_history"])
     assert [(row["attempt"], row["success"]) for row in history] == [(1, False), (2, True)]
     assert history[0]["error"] and history[1]["error"] is None and all(row["latency_ms"] > 0 for row in history)
 
