@@ -21,7 +21,6 @@ from mas.runtime.text import replace_surrogates
 from mas.systems.bos.api.catalogue import (
     ApiCallPlan,
     ApiRequest,
-    BaseUrl,
     build_request,
     find_base_url,
     format_endpoint,
@@ -32,10 +31,9 @@ from mas.systems.bos.contracts import HEADERS, REQUEST_SENT, AgentFailureError, 
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.settings import FIREBASE_ENV, TOKEN_ENV, list_api_secrets
 
-_UNAUTHORIZED, _BAD_REQUEST = 401, 400
 MAX_ERROR_CHARS = 2_000  # of a body in an error
 MAX_BODY_BYTES = 200_000  # what is longer is cut
-
+_UNAUTHORIZED, _BAD_REQUEST = 401, 400
 
 # Input names differ from step to step: GEPA tells predictors by them.
 
@@ -86,7 +84,6 @@ class Reply:
 
     status: int
     text: str
-    truncated: bool
 
 
 @dataclass(frozen=True)
@@ -99,12 +96,11 @@ class ApiDocsAgent(RecordedAgent):
     services: ApiServices
 
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, None]:
+        services, predictors = self.services, self.predictors
         for secret in list_api_secrets():
             recorder.hide(secret)
-        documentation = select_documentation(self.services.catalogue, question, self.services.settings.top_k)
-        planned = await recorder.call(
-            self.predictors["api_plan"], question_for_api=question, documentation=documentation
-        )
+        documentation = select_documentation(services.catalogue, question, services.settings.top_k)
+        planned = await recorder.call(predictors["api_plan"], question_for_api=question, documentation=documentation)
         plan: ApiCallPlan = planned.plan
         if not plan.make_request:
             if answer := str(planned.documentation_answer or "").strip():
@@ -112,134 +108,102 @@ class ApiDocsAgent(RecordedAgent):
                 return answer, None
             reason = (plan.failure_reason or "").strip() or "no endpoint of the API answers the question"
             raise AgentFailureError("PlanningDeclined", reason)
-        request = self._build(plan, recorder)
-        facts = {"path": request.endpoint.path, "reason": plan.reason, "dropped": list(request.dropped)}
-        recorder.add("DECISION", "Planned API call", method=request.method, **facts)
-        request, reply = await self._exchange(question, recorder, plan, request)
+        base_url, is_own = find_base_url(recorder.context, services.settings, services.catalogue)
+        request = build_request(plan, services.catalogue, base_url, services.settings.methods)
+        facts = {"method": request.method, "path": request.endpoint.path, "reason": plan.reason}
+        recorder.add("DECISION", "Planned API call", **facts)
+        token, account = await self._find_token(request, is_own, recorder)
+        reply, not_repeated = await self._send(request, token, recorder), {_UNAUTHORIZED, _BAD_REQUEST}
+        while reply.status in not_repeated:
+            not_repeated.remove(reply.status)
+            if reply.status == _UNAUTHORIZED and account is not None:
+                token = await self._sign_in(account, recorder, refused=token)
+                recorder.add("MESSAGE", "Token refreshed after HTTP 401")
+            elif reply.status == _BAD_REQUEST:
+                adjusted = await recorder.call(
+                    predictors["api_adjust"],
+                    question_of_refused_call=question,
+                    refused_plan=plan.model_dump_json(),
+                    endpoint=format_endpoint(request.endpoint),
+                    refusal=_format_reply(reply, recorder),
+                )
+                plan = adjusted.adjusted_plan
+                recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=plan.reason)
+                request = build_request(plan, services.catalogue, base_url, services.settings.methods)
+            else:
+                break
+            reply = await self._send(request, token, recorder)
+        name = f"{request.method} {request.endpoint.path}"
         if not 200 <= reply.status < 300:
             hint = "; redirects are not followed" if 300 <= reply.status < 400 else ""
-            message = f"{request.method} {request.endpoint.path} answered with HTTP {reply.status}{hint}"
             details = {"status_code": reply.status, "body": reply.text[:MAX_ERROR_CHARS]}
-            raise AgentFailureError("HttpError", message, details)
+            raise AgentFailureError("HttpError", f"{name} answered with HTTP {reply.status}{hint}", details)
         summary = await recorder.ask(
-            self.predictors["api_summarize"],
+            predictors["api_summarize"],
             "summary",
             "Reply could not be put into words",
             question_about_reply=question,
-            request=f"{request.method} {request.endpoint.path}: HTTP {reply.status}",
-            reply=_format_reply(recorder, reply),
+            request=f"{name}: HTTP {reply.status}",
+            reply=_format_reply(reply, recorder),
         )
         return summary or reply.text[:MAX_ERROR_CHARS], None
 
-    def _find_base(self, recorder: EventRecorder) -> BaseUrl:
-        return find_base_url(recorder.context, self.services.settings, self.services.catalogue)
+    async def _find_token(
+        self, request: ApiRequest, is_own: bool, recorder: EventRecorder
+    ) -> tuple[str | None, Credentials | None]:
+        """Return the token to send, and the Firebase account that another one can be made of.
 
-    def _build(self, plan: ApiCallPlan, recorder: EventRecorder) -> ApiRequest:
-        base, methods = self._find_base(recorder), self.services.settings.methods
-        return build_request(plan, self.services.catalogue, base.url, methods)
-
-    async def _exchange(
-        self, question: str, recorder: EventRecorder, plan: ApiCallPlan, request: ApiRequest
-    ) -> tuple[ApiRequest, Reply]:
-        """Send the request, again after a 401 and after a 400; return the last one with its reply."""
-        token, account = _find_access(recorder.context, self._find_base(recorder).is_own)
+        Both are those of the request's context, else, at the installation's address, of the environment.
+        """
         if not self.services.catalogue.needs_token(request.endpoint):
-            token = None
-        elif token is None:
-            token = await self._make_token(recorder, request, account)
-        renewed = adjusted = False
-        while True:
-            reply = await self._send(recorder, request, token)
-            if reply.status == _UNAUTHORIZED and account is not None and not renewed:
-                renewed, token = True, await self.services.tokens.find(account, self.services.client, refused=token)
-                recorder.hide(token)
-                recorder.add("MESSAGE", "Token refreshed after HTTP 401")
-            elif reply.status == _BAD_REQUEST and not adjusted:
-                adjusted, better = True, await self._adjust(question, recorder, plan, request, reply)
-                if better is None:
-                    return request, reply
-                request = better
-            else:
-                return request, reply
+            return None, None
+        token = get_text(recorder.context, "api_bearer_token")
+        values = [get_text(recorder.context, name.lower()) for name in FIREBASE_ENV]
+        if is_own and not (token or all(values)):
+            token = os.environ.get(TOKEN_ENV) or None
+            values = [os.environ.get(name) for name in FIREBASE_ENV]
+        account = Credentials(*filter(None, values)) if all(values) else None
+        if token is None and account is not None:
+            token = await self._sign_in(account, recorder)
+        elif token is None and "Authorization" not in _read_headers(recorder.context):
+            raise AgentFailureError(
+                "ConfigurationError",
+                f"{request.method} {request.endpoint.path} needs a token; give api_bearer_token or a Firebase account "
+                f"in the request's context, or set {TOKEN_ENV}",
+            )
+        return token, account
 
-    async def _make_token(
-        self, recorder: EventRecorder, request: ApiRequest, account: Credentials | None
-    ) -> str | None:
-        """Return the token of an account; None: the context's headers have one."""
-        if account is not None:
-            token = await self.services.tokens.find(account, self.services.client)
-            recorder.hide(token)
-            return token
-        if any(name.lower() == "authorization" for name in _read_headers(recorder.context)):
-            return None
-        raise AgentFailureError(
-            "ConfigurationError",
-            f"{request.method} {request.endpoint.path} needs a token; give api_bearer_token or a Firebase account "
-            f"in the request's context, or set {TOKEN_ENV}",
-        )
+    async def _sign_in(self, account: Credentials, recorder: EventRecorder, refused: str | None = None) -> str:
+        token = await self.services.tokens.find(account, self.services.client, refused)
+        recorder.hide(token)
+        return token
 
-    async def _send(self, recorder: EventRecorder, request: ApiRequest, token: str | None) -> Reply:
+    async def _send(self, request: ApiRequest, token: str | None, recorder: EventRecorder) -> Reply:
         headers = httpx.Headers({"Accept": "application/json", **request.headers})
         headers.update(_read_headers(recorder.context))
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        started = time.perf_counter()
-
-        def note(**outcome: object) -> None:
-            facts = {"method": request.method, "url": request.url, "query": dict(request.query), **outcome}
-            recorder.add("TOOL", REQUEST_SENT, **facts, elapsed_ms=(time.perf_counter() - started) * 1000)
-
+        started, outcome = time.perf_counter(), dict[str, object](status_code=None)
         try:
             reply = await send(self.services.client, request, headers, self.services.settings.timeout_seconds)
+            outcome["status_code"] = reply.status
+            return reply
         except AgentFailureError as failure:  # the server may have acted on it all the same
-            note(status_code=None, error=str(failure))
+            outcome["error"] = str(failure)
             raise
-        note(status_code=reply.status)
-        return reply
-
-    async def _adjust(
-        self, question: str, recorder: EventRecorder, plan: ApiCallPlan, refused: ApiRequest, reply: Reply
-    ) -> ApiRequest | None:
-        """Return the request with other parameters; None: the adjusted plan is of no use."""
-        adjusted = await recorder.call(
-            self.predictors["api_adjust"],
-            question_of_refused_call=question,
-            refused_plan=plan.model_dump_json(),
-            endpoint=format_endpoint(refused.endpoint),
-            refusal=_format_reply(recorder, reply),
-        )
-        again: ApiCallPlan = adjusted.adjusted_plan
-        try:
-            request = self._build(again, recorder)
-            if request.endpoint != refused.endpoint:
-                raise AgentFailureError("PathResolutionError", f"{again.path} is another endpoint")
-        except AgentFailureError as failure:
-            recorder.add("ERROR", "Adjusted request cannot be sent", reason=str(failure))
-            return None
-        recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=again.reason, dropped=request.dropped)
-        return request
+        finally:
+            facts = {"method": request.method, "url": request.url, "query": dict(httpx.QueryParams(request.query))}
+            recorder.add("TOOL", REQUEST_SENT, **facts, **outcome, elapsed_ms=(time.perf_counter() - started) * 1000)
 
 
-def _find_access(context: Mapping[str, object], is_own: bool) -> tuple[str | None, Credentials | None]:
-    """Return token and Firebase account of the request, else, at the installation's address, of the environment."""
-    token = get_text(context, "api_bearer_token")
-    account = [get_text(context, name.lower()) for name in FIREBASE_ENV]
-    if is_own and not (token or all(account)):
-        token = os.environ.get(TOKEN_ENV) or None
-        account = [os.environ.get(name) or None for name in FIREBASE_ENV]
-    key, email, password = account
-    return token, Credentials(key, email, password) if key and email and password else None
-
-
-def _read_headers(context: Mapping[str, object]) -> dict[str, str]:
+def _read_headers(context: Mapping[str, object]) -> httpx.Headers:
     given = context.get(HEADERS)
-    return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
+    return httpx.Headers({str(name): str(given[name]) for name in given} if isinstance(given, Mapping) else {})
 
 
-def _format_reply(recorder: EventRecorder, reply: Reply) -> str:
+def _format_reply(reply: Reply, recorder: EventRecorder) -> str:
     """Return the body as data that is not trusted, without secrets, for a prompt."""
-    text = recorder.redact(reply.text) or "(empty body)"
-    return format_data("api", text + (" [cut]" if reply.truncated else ""))
+    return format_data("api", recorder.redact(reply.text) or "(empty body)")
 
 
 async def send(
@@ -253,7 +217,7 @@ async def send(
             client.stream(
                 request.method,
                 request.url,
-                params=list(request.query) or None,
+                params=request.query or None,
                 json=request.json_body,
                 headers={"Accept-Encoding": "identity", **headers},
                 follow_redirects=False,
@@ -271,4 +235,5 @@ async def send(
         raise AgentFailureError("HttpRequestError", f"the request failed ({reason})") from None
     kind = {"Content-Type": response.headers.get("content-type", "")}
     text = httpx.Response(response.status_code, headers=kind, content=body[:MAX_BODY_BYTES]).text
-    return Reply(response.status_code, replace_surrogates(text), len(body) > MAX_BODY_BYTES)
+    cut = " [cut]" if len(body) > MAX_BODY_BYTES else ""
+    return Reply(response.status_code, replace_surrogates(text) + cut)

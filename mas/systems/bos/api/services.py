@@ -17,7 +17,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +39,12 @@ IDENTITY = "identitytoolkit.googleapis.com"
 EMULATOR = "FIREBASE_AUTH_EMULATOR_HOST"  # variable of Firebase's own tools
 MARGIN_SECONDS = 60.0  # a token that expires earlier is not used
 TIMEOUT_SECONDS = 30.0
+START_SECONDS = 30.0  # of an API that is started
+END_SECONDS = 5.0
 _OK = 200
+
+_Token = tuple[str, float]  # and when it expires, in seconds since the epoch
+_TOKENS = TypeAdapter(dict[str, _Token])  # by account
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,15 +60,6 @@ class Credentials:
         return hashlib.sha256(f"{self.api_key}\0{self.email}".encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class _Token:
-    id_token: str
-    expires_at: float  # seconds since the epoch
-
-
-_TOKENS = TypeAdapter(dict[str, _Token])
-
-
 class FirebaseTokens:
     """Tokens of a run, by account."""
 
@@ -77,15 +73,15 @@ class FirebaseTokens:
 
         Requests that were refused together renew it once.
         """
+        account = credentials.digest
         async with self._lock:
-            kept = self._kept.get(credentials.digest)
-            if kept is None:
-                kept = (await asyncio.to_thread(self._read_file)).get(credentials.digest)
-            is_valid = kept is not None and kept.expires_at - MARGIN_SECONDS > self._clock()
-            if kept is None or not is_valid or kept.id_token == refused:
-                kept = await self._sign_in(credentials, client)
-            self._kept[credentials.digest] = kept
-            return kept.id_token
+            token, expires_at = self._kept.get(account) or self._read_file().get(account) or ("", 0.0)
+            if token == refused or expires_at - MARGIN_SECONDS <= self._clock():
+                token, expires_at = await self._sign_in(credentials, client)
+                with suppress(OSError):  # a file that cannot be written costs the next run a sign-in
+                    self._write_file(self._read_file() | {account: (token, expires_at)})
+            self._kept[account] = token, expires_at
+            return token
 
     async def _sign_in(self, credentials: Credentials, client: httpx.AsyncClient) -> _Token:
         url = f"{self._url}/v1/accounts:signInWithPassword"
@@ -103,12 +99,9 @@ class FirebaseTokens:
             )
         try:
             content = reply.json()
-            token = _Token(str(content["idToken"]), self._clock() + float(content["expiresIn"]))
+            return str(content["idToken"]), self._clock() + float(content["expiresIn"])
         except (ValueError, KeyError, TypeError):
             raise AgentFailureError("HttpRequestError", "Firebase's reply holds no token") from None
-        with suppress(OSError):  # a file that cannot be written costs the next run a sign-in
-            await asyncio.to_thread(self._write_file, credentials.digest, token)
-        return token
 
     def _read_file(self) -> dict[str, _Token]:
         """Return the tokens of earlier runs; a file that is missing or damaged has none."""
@@ -117,22 +110,10 @@ class FirebaseTokens:
         except (OSError, ValueError):
             return {}
 
-    def _write_file(self, digest: str, token: _Token) -> None:
+    def _write_file(self, tokens: dict[str, _Token]) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with write_atomically(self._file) as file:
-            file.write(_TOKENS.dump_json(self._read_file() | {digest: token}).decode())
-
-
-def open_tokens(environment: Mapping[str, str] = os.environ) -> FirebaseTokens:
-    """Return the tokens of Firebase, or of its emulator, that are kept in the user's state folder."""
-    emulator = environment.get(EMULATOR)
-    at = f"http://{emulator}/" if emulator else "https://"
-    return FirebaseTokens(at + IDENTITY, find_state_folder() / "firebase_tokens.json")
-
-
-MAX_IDLE_CONNECTIONS = 20
-START_SECONDS = 30.0  # of an API that is started
-END_SECONDS = 5.0
+            file.write(_TOKENS.dump_json(tokens).decode())
 
 
 @dataclass(frozen=True)
@@ -148,14 +129,15 @@ class ApiServices:
 @contextmanager
 def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
     """Read the documentation, start the API if there is a command, and open a client on the questions' event loop."""
-    catalogue = load_catalogue(Path(settings.documentation or ""))
+    catalogue, emulator = load_catalogue(Path(settings.documentation or "")), os.environ.get(EMULATOR)
+    firebase = f"http://{emulator}/{IDENTITY}" if emulator else f"https://{IDENTITY}"
+    tokens = FirebaseTokens(firebase, find_state_folder() / "firebase_tokens.json")
     with ExitStack() as opened:
         if settings.command:
             settings = replace(settings, base_url=opened.enter_context(run_api(settings.command)))
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS)
-        client = httpx.AsyncClient(limits=limits)
+        client = httpx.AsyncClient(limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
         opened.callback(lambda: run_blocking(client.aclose()))
-        yield ApiServices(catalogue, open_tokens(), settings, client)
+        yield ApiServices(catalogue, tokens, settings, client)
 
 
 @contextmanager

@@ -112,7 +112,7 @@ async def test_a_question_is_one_request_and_a_summary(world: World) -> None:
     assert asked.headers["accept"] == "application/json"
     assert "authorization" not in asked.headers  # a public endpoint goes without
     decision, tool = own_events(result)
-    assert decision.data == {"method": "GET", "path": "/orders", "reason": "a list", "dropped": ["debug"]}
+    assert decision.data == {"method": "GET", "path": "/orders", "reason": "a list"}
     assert tool.message == "Executed HTTP request"
     assert tool.data.keys() == {"method", "url", "query", "status_code", "elapsed_ms"}
     assert '"total\\": 12.5' in world.prompts[1] or "12.5" in world.prompts[1]
