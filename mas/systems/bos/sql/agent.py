@@ -16,9 +16,9 @@ as in `mas.systems.bos.orchestrator`.
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -38,11 +38,11 @@ from mas.systems.bos.sql.guard import Guard, UnsafeQueryError
 from mas.systems.bos.sql.server import QUERY_TOOL, QueryResult, fail
 from mas.systems.bos.sql.session import SqlSession, format_tables
 
-MAX_STEPS = 12  # of one attempt, which takes eight
 DATABASE = "database"  # key of a request's context that names the database
 MAX_ROWS_CHARS = 20_000  # of a result in a prompt
 NO_ROWS = "The query returned no rows."
 NO_QUERY = f"No query was written: call the tool {QUERY_TOOL} with one SELECT statement. Text is not run."
+_CONFIG: RunnableConfig = {"recursion_limit": 12}  # of one attempt, which takes eight steps
 
 
 # Input names differ from step to step: GEPA tells predictors by them.
@@ -97,7 +97,7 @@ class AnswerFromRows(dspy.Signature):
 class SQLAgentState(MessagesState, total=False):
     """State of one attempt. `messages` begins with the question; each failed attempt has added its feedback."""
 
-    metadata: dict[str, object]  # context; overview; schema, known from attempt to attempt; reviewed
+    metadata: dict[str, object]  # context; tables, with the schema if that is known; schema; reviewed; unreadable
     last_query: str | None
     last_query_result: QueryResult | None
     final_answer: str | None
@@ -112,7 +112,6 @@ class AttemptContext:
     database: str
     question: str
     recorder: EventRecorder
-    unreadable: list[AdapterParseError] = field(default_factory=list)  # in a row, the newest last
 
     @property
     def guard(self) -> Guard:
@@ -131,64 +130,59 @@ Attempt = CompiledStateGraph[SQLAgentState, AttemptContext, SQLAgentState, SQLAg
 @functools.cache
 def sql_graph() -> Attempt:
     graph = StateGraph(SQLAgentState, context_schema=AttemptContext)
+    for node in (list_tables, call_get_schema, generate_query, safety_check, check_query, execute_query, parse_results):
+        graph.add_node(node.__name__, node)  # one that returns a Command says which node is next
     graph.add_edge(START, "list_tables")
-    graph.add_node("list_tables", list_tables)  # a node that returns a Command says which one is next
-    graph.add_node("call_get_schema", call_get_schema)
     graph.add_edge("call_get_schema", "generate_query")
-    graph.add_node("generate_query", generate_query)
-    graph.add_node("safety_check", safety_check)
-    graph.add_node("check_query", check_query)
     graph.add_edge("check_query", "safety_check")
-    graph.add_node("execute_query", execute_query)
-    graph.add_node("parse_results", parse_results)
     graph.add_edge("parse_results", END)
     return graph.compile()
 
 
 async def list_tables(state: SQLAgentState, runtime: Context) -> Command[str]:
-    overview = "\n".join(f"table {name}" for name in runtime.context.guard.tables)
-    is_known = state["metadata"].get("schema")
-    return Command(goto="generate_query" if is_known else "call_get_schema", update=_note(state, overview=overview))
+    if schema := state["metadata"].get("schema"):  # of an earlier attempt
+        return Command(goto="generate_query", update=_note(state, tables=schema))
+    names = "\n".join(f"table {name}" for name in runtime.context.guard.tables)
+    return Command(goto="call_get_schema", update=_note(state, tables=names))
 
 
 async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
     """Read the columns of the tables that the model chooses; of all if it chose none and its first query failed."""
     own, tables = runtime.context, list(runtime.context.guard.tables)
-    chosen: Sequence[object] = tables
+    chosen: list[object] = [*tables]
     if len(state["messages"]) == 1:
         with suppress(AdapterParseError):
             reply = await own.ask("sql_schema", question_for_tables=own.question, tables=", ".join(tables))
-            chosen = reply.needed_tables or ()
+            chosen = list(reply.needed_tables or ())
     if not chosen:
-        return _note(state)
+        return {}
     wanted = {str(name).strip().lower() for name in chosen}
     known = [name for name in tables if name.lower() in wanted] or tables
-    schema = await own.session.read_schema(own.database, known)
+    schema = format_tables((await own.session.read_schema(own.database, known))["tables"])
     own.recorder.add("TOOL", "Read the schema of tables", tables=known)
-    return _note(state, schema=format_tables(schema["tables"]))
+    return _note(state, tables=schema, schema=schema)
 
 
 async def generate_query(state: SQLAgentState, runtime: Context) -> Command[str]:
     own, tool = runtime.context, dspy.Tool(mcp_db_query)
     lm = own.predictors["sql_generate"].lm or dspy.settings.lm
+    unreadable: AdapterParseError | None = None
     try:
         with dspy.context(adapter=ToolAdapter({QUERY_TOOL: tool}, native=lm.supports_function_calling)):
             reply = await own.ask(
                 "sql_generate",
                 question_for_query=own.question,
                 database=f"{own.database} ({own.guard.dialect})",
-                table_overview=_describe_tables(state),
+                table_overview=state["metadata"]["tables"],
                 failed_attempts="\n\n".join(str(message.content) for message in state["messages"][1:]) or None,
                 tools=[tool],
             )
         query, remark = _find_query(reply.tool_calls), str(reply.remark or "").strip()
-        own.unreadable.clear()
     except AdapterParseError as error:
-        query, remark = "", str(getattr(error, "lm_response", "") or "").strip()[:500]
-        own.unreadable.append(error)
+        query, remark, unreadable = "", str(getattr(error, "lm_response", "") or "").strip()[:500], error
     if not query:
-        reason = f"{NO_QUERY} The reply was: {remark}" if remark else NO_QUERY
-        return Command(goto=END, update={"last_query_result": fail(own.recorder.redact(reason))})
+        reason = own.recorder.redact(f"{NO_QUERY} The reply was: {remark}" if remark else NO_QUERY)
+        return Command(goto=END, update={"last_query_result": fail(reason), **_note(state, unreadable=unreadable)})
     own.recorder.add("DECISION", "Query was written", query=query)
     return Command(goto="safety_check", update={"last_query": query})
 
@@ -216,19 +210,19 @@ async def safety_check(state: SQLAgentState, runtime: Context) -> Command[str]:
 
 async def check_query(state: SQLAgentState, runtime: Context) -> Changes:
     """Let the model review the query; what it returns is checked for safety again."""
-    own, reviewed = runtime.context, ""
+    own, query = runtime.context, state["last_query"]
     with suppress(AdapterParseError):
         reply = await own.ask(
             "sql_check",
             question_of_query=own.question,
-            query_to_review=state["last_query"],
+            query_to_review=query,
             dialect=own.guard.dialect,
-            known_tables=_describe_tables(state),
+            known_tables=state["metadata"]["tables"],
         )
-        reviewed = str(reply.reviewed_query or "").strip()
-    if reviewed and reviewed != state["last_query"]:
-        own.recorder.add("DECISION", "Query was changed by its review", query=reviewed)
-    return {"last_query": reviewed or state["last_query"], **_note(state, reviewed=True)}
+        query = str(reply.reviewed_query or "").strip() or query
+    if query != state["last_query"]:
+        own.recorder.add("DECISION", "Query was changed by its review", query=query)
+    return {"last_query": query, **_note(state, reviewed=True)}
 
 
 async def execute_query(state: SQLAgentState, runtime: Context) -> Command[str]:
@@ -247,7 +241,7 @@ async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
     """Answer from the rows; without rows there is nothing that a model could add."""
     own, result = runtime.context, state["last_query_result"]
     assert result is not None
-    answer = NO_ROWS
+    rows, answer = format_rows(result), NO_ROWS
     if result["data"]:
         answer = await own.recorder.ask(
             own.predictors["sql_answer"],
@@ -255,10 +249,9 @@ async def parse_results(state: SQLAgentState, runtime: Context) -> Changes:
             "Rows could not be put into words",
             question_about_rows=own.question,
             executed_query=state["last_query"],
-            rows=format_data(QUERY_TOOL, format_rows(result)),
+            rows=format_data(QUERY_TOOL, rows),
         )
-    answer = answer or format_rows(result)
-    return {"final_answer": answer, "messages": [AIMessage(answer)]}
+    return {"final_answer": answer or rows, "messages": [AIMessage(answer or rows)]}
 
 
 def format_rows(result: QueryResult) -> str:
@@ -268,10 +261,6 @@ def format_rows(result: QueryResult) -> str:
     text = "\n".join(lines)
     is_cut = len(text) > MAX_ROWS_CHARS or result["truncated"]
     return text[:MAX_ROWS_CHARS] + ("\n[there are more rows]" if is_cut else "")
-
-
-def _describe_tables(state: SQLAgentState) -> str:
-    return str(state["metadata"].get("schema") or state["metadata"]["overview"])
 
 
 def _note(state: SQLAgentState, **values: object) -> Changes:
@@ -290,34 +279,32 @@ class SqlAgent(RecordedAgent):
 
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
         """Answer from the rows of a query; after one that failed another is written, until the retries are used up."""
-        database, context = self._choose_database(recorder.context), dict(recorder.context)
-        attempt_context = AttemptContext(self.predictors, self.session, database, question, recorder)
-        limit: RunnableConfig = {"recursion_limit": MAX_STEPS}  # the orchestrator's would be inherited
+        database = self._choose_database(recorder.context)
+        own = AttemptContext(self.predictors, self.session, database, question, recorder)
         messages: list[AnyMessage] = [HumanMessage(question)]
+        metadata: dict[str, object] = {"context": dict(recorder.context)}
         history: list[dict[str, object]] = []
-        schema: object = None
         for attempt in range(1, self.max_retries + 2):
-            started = time.perf_counter()
-            first = SQLAgentState(messages=list(messages), metadata={"context": context, "schema": schema})
-            state: SQLAgentState = await sql_graph().ainvoke(first, context=attempt_context, config=limit)  # type: ignore[assignment]
-            latency = (time.perf_counter() - started) * 1000
-            result, query = state.get("last_query_result"), state.get("last_query")
-            made = {"attempt": attempt, "query": query, "latency_ms": latency}
-            if result is not None and result["success"]:
-                history.append({**made, "success": True, "error": None})
+            started, first = time.perf_counter(), SQLAgentState(messages=list(messages), metadata=metadata)
+            state: SQLAgentState = await sql_graph().ainvoke(first, context=own, config=_CONFIG)  # type: ignore[assignment]
+            latency, query = (time.perf_counter() - started) * 1000, state.get("last_query")
+            result = state.get("last_query_result") or fail("no query was run")
+            error = recorder.redact(result["error"] or "") or None
+            made = {"attempt": attempt, "query": query, "success": result["success"], "error": error}
+            history.append({**made, "latency_ms": latency})
+            if result["success"]:
                 recorder.add("RESULT", "SQL agent attempt succeeded", attempt_history=history)
                 table = TabularResult.from_lists(result["columns"], result["data"], result["truncated"])
                 return state.get("final_answer") or "", table
-            error = recorder.redact((result and result["error"]) or "no query was run")
-            history.append({**made, "success": False, "error": error})
             recorder.add("ERROR", "SQL agent attempt failed", **history[-1])
             if attempt <= self.max_retries:
                 recorder.add("MESSAGE", "SQL agent tries again with feedback", attempt=attempt + 1, error=error)
             feedback = f"The query:\n{query or '(none)'}\n\nfailed: {error}\n\nWrite another one."
             messages = [*state["messages"], HumanMessage(feedback)]
-            schema = state["metadata"].get("schema")
-        if attempt_context.unreadable:
-            raise attempt_context.unreadable[-1]  # the model's fault, no query's
+            metadata |= {"schema": state["metadata"].get("schema")}
+        unreadable = state["metadata"].get("unreadable")
+        if isinstance(unreadable, AdapterParseError):
+            raise unreadable  # the model's fault, no query's
         message = f"No query succeeded in {len(history)} attempts; the last error: {history[-1]['error']}"
         raise AgentFailureError("QueryError", message, {"attempt_history": history})
 

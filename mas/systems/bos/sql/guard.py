@@ -6,62 +6,54 @@
 
 Everything is refused that is not listed: kinds of syntax, functions, types and tables. What is run is the
 rendered tree, never the text that was checked, with tables named by their schema: a database reads it alike.
-Databases enforce the same a second time (`engines.py`).
+Databases enforce the same a second time (`server.py`).
 """
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from sqlglot import exp
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 # Lists of what a query may use. Left out on purpose: what reads files, settings or the catalogue, sleeps, runs text as
 # SQL, locks, or makes a value of any length from a short call (`repeat`, `lpad`, `printf`, `format`, `zeroblob`).
-# The first are classes of sqlglot's syntax tree; functions that it knows have a class too.
-_SYNTAX = """
+# These are classes of sqlglot's syntax tree, besides all aggregates: syntax, functions of values, of dates, of arrays
+# and JSON.
+_NODES = """
     Select Union Intersect Except Subquery With CTE From Where Group Having Order Ordered Limit Offset Fetch
     LimitOptions Distinct Join Lateral Table TableAlias Values Tuple Paren Alias Aliases Column Identifier Star Literal
     Null Boolean HexString Var Window WindowSpec WithinGroup Filter Rollup Cube GroupingSets Collate Bracket Slice
     Interval IntervalSpan AtTimeZone DataType DataTypeParam JSONPath JSONPathRoot JSONPathKey JSONPathSubscript Qualify
     And Or Not EQ NEQ GT GTE LT LTE Is In Between Like ILike Glob SimilarTo RegexpLike RegexpILike Escape NullSafeEQ
     NullSafeNEQ Add Sub Mul Div IntDiv Mod Neg DPipe BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift
-    BitwiseRightShift Any All Exists Case If Cast Overlaps
-"""
-_AGGREGATES = """
-    Count Sum Avg Min Max Stddev StddevPop StddevSamp Variance VariancePop Corr CovarPop CovarSamp Median Mode
-    PercentileCont PercentileDisc ArrayAgg GroupConcat LogicalAnd LogicalOr BitwiseAndAgg BitwiseOrAgg Grouping
-    RegrSlope RegrIntercept RegrR2 RegrCount RegrAvgx RegrAvgy RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag
-    Lead FirstValue LastValue NthValue IgnoreNulls RespectNulls JSONArrayAgg JSONObjectAgg JSONBObjectAgg
-"""
-_SCALARS = """
+    BitwiseRightShift Any All Exists Case If Cast Overlaps RowNumber IgnoreNulls RespectNulls
+
     Abs Ceil Floor Round Trunc Sqrt Cbrt Exp Ln Log Pow Sign Greatest Least Pi Degrees Radians Sin Cos Tan Cot Asin Acos
     Atan Atan2 Rand Lower Upper Initcap Trim Substring Left Right Length Replace Concat ConcatWs StrPosition SplitPart
     Reverse Translate Chr Unicode Ascii Hex StartsWith Coalesce Nullif Typeof RegexpReplace RegexpExtract RegexpSplit
     RegexpCount RegexpInstr Soundex ByteLength BitLength Overlay
-"""
-_DATES = """
+
     CurrentDate CurrentTime CurrentTimestamp Localtime Localtimestamp Extract TimestampTrunc DateTrunc TimeToStr
     StrToTime StrToDate StrToUnix UnixToTime TsOrDsToDate TsOrDsToTimestamp TsOrDsToDatetime TsOrDsToTime Date Datetime
     Timestamp DateAdd DateSub DateDiff TsOrDsAdd TsOrDsDiff Year Month Day Quarter Week DayOfWeek DayOfYear MakeInterval
     DateFromParts TimestampFromParts JustifyDays JustifyHours JustifyInterval ToChar ToNumber DateBin
-"""
-_STRUCTURES = """
+
     Array ArrayContainsAll ArrayContainedBy ArrayOverlaps ArraySize ArrayPosition ArrayToString ArrayConcat
     StringToArray Unnest ExplodingGenerateSeries GenerateSeries JSONExtract JSONExtractScalar JSONBExtract
     JSONBExtractScalar JSONBContains JSONArray JSONObject JSONKeyValue JSONType
 """
-NODES = frozenset((_SYNTAX + _AGGREGATES + _SCALARS + _DATES + _STRUCTURES).split())
-
+NODES = frozenset(_NODES.split())
 TABLE_ARGUMENTS = frozenset(("this", "db", "catalog", "alias", "joins", "laterals", "ordinality"))
 
-_SQLITE = """
+# Functions without a class: of SQLite, and of PostgreSQL. The other one does not know them.
+_FUNCTIONS = """
     date time datetime julianday unixepoch strftime timediff total likely unlikely soundex sign mod pow power exp ln
     log10 log2 ceil ceiling floor trunc json_each json_tree json_extract json_array_length json_type json_valid
     json_object json_array json_group_array json_group_object concat concat_ws octet_length quote
-"""
-_POSTGRES = """
+
     age to_char to_date to_timestamp to_number date_part date_bin make_date make_time make_timestamp make_interval
     justify_days justify_hours justify_interval isfinite every bool_and bool_or array_length cardinality array_position
     array_remove array_to_string string_to_array regexp_match regexp_matches regexp_split_to_table
@@ -72,10 +64,7 @@ _POSTGRES = """
     jsonb_agg json_agg jsonb_object_agg clock_timestamp statement_timestamp transaction_timestamp to_json to_jsonb
     regr_sxx regr_syy regr_sxy num_nonnulls num_nulls unnest md5 ascii
 """
-FUNCTION_NAMES: Mapping[str, frozenset[str]] = {
-    "sqlite": frozenset(_SQLITE.split()),
-    "postgres": frozenset(_POSTGRES.split()),
-}
+FUNCTION_NAMES = frozenset(_FUNCTIONS.split())
 
 # Types of casts, by sqlglot's names. PostgreSQL's `reg…` types, which look names up in the catalogue, are left out.
 _TYPES = """
@@ -83,7 +72,6 @@ _TYPES = """
     NVARCHAR SMALLINT TEXT TIME TIMESTAMP TIMESTAMPTZ TIMETZ TINYINT UUID VARBINARY VARCHAR
 """
 TYPES = frozenset(_TYPES.split())
-
 
 Dialect = Literal["sqlite", "postgres"]
 MAX_QUERY_CHARS = 10_000
@@ -124,11 +112,7 @@ class Guard:
             self._check_rows(tree, columns)
         return tree.sql(self.dialect, comments=False)
 
-    def _parse(self, query: str) -> "exp.Query":
-        import sqlglot
-        from sqlglot import exp
-        from sqlglot.errors import SqlglotError
-
+    def _parse(self, query: str) -> exp.Query:
         logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # its warnings quote the query
         if any(ord(char) < 32 and char not in "\t\r\n" for char in query):
             raise UnsafeQueryError("The query holds control characters; remove them.")
@@ -145,14 +129,12 @@ class Guard:
             raise UnsafeQueryError("Only SELECT statements are allowed (also UNION, INTERSECT, EXCEPT, WITH … SELECT).")
         return tree
 
-    def _check_node(self, node: "exp.Expr", columns: dict[str, set[str]]) -> None:
-        from sqlglot import exp
-
+    def _check_node(self, node: exp.Expr, columns: dict[str, set[str]]) -> None:
         kind = type(node).__name__
         if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
-            if not isinstance(node.this, str) or node.this.lower() not in FUNCTION_NAMES[self.dialect]:
+            if not isinstance(node.this, str) or node.this.lower() not in FUNCTION_NAMES:
                 raise UnsafeQueryError(f"The function {node.this} is not allowed.")
-        elif kind not in NODES:
+        elif kind not in NODES and not isinstance(node, exp.AggFunc):
             what = f"The function {node.sql_name()}" if isinstance(node, exp.Func) else f"{_describe(kind)} in a query"
             raise UnsafeQueryError(f"{what} is not allowed.")
         elif isinstance(node, exp.Table):
@@ -162,10 +144,8 @@ class Guard:
         elif isinstance(node, exp.In) and node.args.get("field"):
             raise UnsafeQueryError("IN needs a list or a subquery in parentheses.")
 
-    def _check_table(self, table: "exp.Table", columns: dict[str, set[str]]) -> None:
+    def _check_table(self, table: exp.Table, columns: dict[str, set[str]]) -> None:
         """Refuse a table that is not listed; write the name of a listed one in full and note its columns."""
-        from sqlglot import exp
-
         if extra := {name for name, value in table.args.items() if value} - TABLE_ARGUMENTS:
             raise UnsafeQueryError(f"{_describe(', '.join(sorted(extra)))} of a table is not allowed.")
         if isinstance(table.this, exp.Func):
@@ -188,10 +168,8 @@ class Guard:
         table.set("db", exp.to_identifier(schema or main, quoted=True))
         table.set("this", exp.to_identifier(own, quoted=True))
 
-    def _check_rows(self, tree: "exp.Query", columns: Mapping[str, Collection[str]]) -> None:
+    def _check_rows(self, tree: exp.Query, columns: Mapping[str, Collection[str]]) -> None:
         """Refuse a table's whole row as a value, and `row.function`, which calls a function that is not listed."""
-        from sqlglot import exp
-
         named = {each.alias for each in tree.find_all(exp.Alias)} | {name for each in columns.values() for name in each}
         for column in tree.find_all(exp.Column):
             name, table = self._fold(column.this), column.args.get("table")
@@ -202,15 +180,13 @@ class Guard:
                 known = ", ".join(sorted(own))
                 raise UnsafeQueryError(f"There is no column {name} in {column.table}; it has {known}.")
 
-    def _fold(self, identifier: "exp.Expr") -> str:
+    def _fold(self, identifier: exp.Expr) -> str:
         is_exact = self.dialect == "postgres" and bool(identifier.args.get("quoted"))
         return identifier.name if is_exact else _lower_ascii(identifier.name)
 
 
-def _names_cte(table: "exp.Table", name: str, fold: Callable[["exp.Expr"], str]) -> bool:
+def _names_cte(table: exp.Table, name: str, fold: Callable[[exp.Expr], str]) -> bool:
     """Return True if a WITH clause around the table defines its name. A CTE sees those before it, not those after."""
-    from sqlglot import exp
-
     node: exp.Expr = table
     while (parent := node.parent) is not None:
         visible: Sequence[exp.Expr] = ()

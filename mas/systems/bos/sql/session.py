@@ -1,7 +1,7 @@
 """Session with the MCP server of the databases, shared by all samples of a run.
 
-A server that dies or does not answer is restarted once a run, and the calls that its death broke are repeated; after
-that a call raises `ConfigurationError`.
+A call that the death of the server breaks is repeated once with another one; after that it raises `ConfigurationError`.
+A server that does not answer is replaced for the next call.
 """
 
 import asyncio
@@ -17,15 +17,23 @@ from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
 from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.settings import SqlSettings
-from mas.systems.bos.sql.engines import QUERY_SECONDS, TableSchema, explain_timeout
-from mas.systems.bos.sql.guard import Dialect, Guard
-from mas.systems.bos.sql.server import QUERY_TOOL, SCHEMA_TOOL, QueryResult, SchemaResult, fail, make_guard
+from mas.systems.bos.sql.guard import Guard
+from mas.systems.bos.sql.server import (
+    QUERY_SECONDS,
+    QUERY_TOOL,
+    SCHEMA_TOOL,
+    QueryResult,
+    SchemaResult,
+    TableSchema,
+    explain_timeout,
+    fail,
+    make_guard,
+)
 from mas.tools.mcp.connection import Connection, ConnectionLostError, ServerCommand
 
 START_SECONDS = 60.0
 SLACK_SECONDS = 15.0  # beyond the time of a query, for the server to say that it has stopped it
 END_SECONDS = 11.0  # for a server to end; one that hangs is killed by then
-MAX_RESTARTS = 1
 MAX_SCHEMA_CHARS = 20_000
 
 
@@ -45,8 +53,7 @@ class SqlSession:
         self.settings = settings
         self.guards: dict[str, Guard] = {}  # by database
         self._connection: Connection | None = None
-        self._restarting = asyncio.Lock()
-        self._restarts = 0
+        self._starting = asyncio.Lock()
 
     async def query(self, query: str, database: str) -> QueryResult:
         """Run a query; AgentFailureError: the server is gone, or the database is."""
@@ -57,65 +64,45 @@ class SqlSession:
             return fail(explain_timeout())
 
     async def read_schema(self, database: str, tables: Sequence[str] = ()) -> SchemaResult:
-        """Return the listed tables, or of them those that are named.
-
-        Raises:
-            AgentFailureError: the server is gone, or does not know the database.
-        """
+        """Return the listed tables, or of them those that are named; AgentFailureError: as for a query."""
         arguments = {"database": database, "tables": list(tables)}
         return cast(SchemaResult, await self._call(SCHEMA_TOOL, arguments, START_SECONDS))
 
     async def open(self) -> None:
         """Start the server, and make a guard for each database from its tables."""
-        await self._connect()
         for name in self.settings.list_databases():
             schema = await self.read_schema(name)
-            self.guards[name] = make_guard(cast(Dialect, schema["dialect"]), schema["tables"])
-
-    async def _connect(self) -> None:
-        try:
-            self._connection = await Connection.open(make_server(self.settings), START_SECONDS)
-        except ConnectionLostError as error:
-            message = f"The server of the databases could not be started: {error}"
-            raise AgentFailureError("ConfigurationError", message) from error
+            self.guards[name] = make_guard(schema["dialect"], schema["tables"])
 
     async def _call(self, tool: str, arguments: Mapping[str, object], seconds: float) -> Mapping[str, object]:
         """Return what a tool returns; it is called on the loop that the connection belongs to."""
         if asyncio.get_running_loop() is not background_loop():
-            there = asyncio.run_coroutine_threadsafe(self._call(tool, arguments, seconds), background_loop())
-            return await asyncio.wrap_future(there)
-        while True:
-            connection = self._connection
+            return await asyncio.to_thread(run_blocking, self._call(tool, arguments, seconds))
+        for is_repeated in (False, True):
+            connection = None
             try:
-                if connection is None:
-                    raise ConnectionLostError("the session is closed")
+                connection = await self._connect()
                 async with asyncio.timeout(seconds):
                     reply = await connection.call(tool, arguments)
-            except TimeoutError:
-                await self._restart(connection, "it did not answer")
-                raise
-            except ConnectionLostError as error:
-                await self._restart(connection, str(error))
-            else:
-                if reply.failed or reply.data is None:
-                    message = reply.text or "The server of the databases returned nothing."
-                    raise AgentFailureError("ConfigurationError", message)
-                return reply.data
+                break
+            except (ConnectionLostError, TimeoutError) as error:
+                if self._connection is connection:
+                    await self.aclose()
+                if isinstance(error, TimeoutError):
+                    raise
+                if is_repeated:
+                    message = f"The server of the databases has stopped or cannot be started: {error}"
+                    raise AgentFailureError("ConfigurationError", message) from error
+        if reply.failed or reply.data is None:
+            message = reply.text or "The server of the databases returned nothing."
+            raise AgentFailureError("ConfigurationError", message)
+        return reply.data
 
-    async def _restart(self, old: Connection | None, reason: str) -> None:
-        """Start the server again once in a run, unless another call has done so already."""
-        async with self._restarting:
-            if self._connection is not old and self._connection is not None:
-                return
-            if old is None or self._restarts == MAX_RESTARTS:
-                raise AgentFailureError(
-                    "ConfigurationError",
-                    f"The server of the databases has stopped again after {self._restarts} restart ({reason}); the SQL "
-                    "agent cannot go on in this run.",
-                )
-            await self.aclose()
-            self._restarts += 1
-            await self._connect()
+    async def _connect(self) -> Connection:
+        async with self._starting:
+            if self._connection is None:
+                self._connection = await Connection.open(make_server(self.settings), START_SECONDS)
+            return self._connection
 
     async def aclose(self) -> None:
         connection, self._connection = self._connection, None
@@ -129,11 +116,10 @@ def open_sql_session(settings: SqlSettings) -> Iterator[SqlSession]:
     """Open the session of a run; UserError: there is no such database."""
     session = SqlSession(settings)
     try:
-        try:
-            run_blocking(session.open())
-        except AgentFailureError as error:
-            raise UserError(str(error)) from error
+        run_blocking(session.open())
         yield session
+    except AgentFailureError as error:
+        raise UserError(str(error)) from error
     finally:
         run_blocking(session.aclose())
 

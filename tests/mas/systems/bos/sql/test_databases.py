@@ -12,7 +12,7 @@ import pytest
 
 from mas.runtime.errors import UserError
 from mas.systems.bos.settings import DatabaseSettings
-from mas.systems.bos.sql import engines, server
+from mas.systems.bos.sql import server
 from mas.systems.bos.sql.server import Database
 from tests.mas.systems.bos.sql.hostile_queries import BENIGN_SQLITE, SECRET, SQLITE, TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
@@ -31,7 +31,7 @@ def open_file(file: Path) -> Database:
 def test_q22_q23_hostile_queries_read_and_change_nothing(
     file: Path, defence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "QUERY_SECONDS", 0.1)
+    monkeypatch.setattr(server, "QUERY_SECONDS", 0.1)
     database = open_file(file)
     before = hashlib.sha256(file.read_bytes()).digest()
     run = []
@@ -96,7 +96,7 @@ def test_q24_a10_rows_and_bytes_are_limited_and_the_cut_is_said(file: Path, monk
 
 
 def test_q24_time_and_length_are_limited(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "QUERY_SECONDS", 0.2)
+    monkeypatch.setattr(server, "QUERY_SECONDS", 0.2)
     endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
     started = time.perf_counter()
     result = open_file(file).query(endless)

@@ -29,7 +29,7 @@ def call(query: str) -> list[Call]:
 
 
 @pytest.mark.slow
-def test_q05_q26_q27_samples_of_a_run_share_a_server_that_may_die_once(tmp_path: Path) -> None:
+def test_q05_q26_q27_samples_of_a_run_share_a_server_that_may_die(tmp_path: Path) -> None:
     queries = [call(f"SELECT name AS who FROM customers WHERE id = {n}") for n in (1, 2, 3)]
     model = ScriptedModel(
         answering(
@@ -43,14 +43,10 @@ def test_q05_q26_q27_samples_of_a_run_share_a_server_that_may_die_once(tmp_path:
         program = system.build(cast(Any, model), None, resources)
         for n, name in enumerate(("Ann", "Bob", "Eve"), 1):
             (result,) = program(question="List the customers of the table.", file=None).state["agent_results"]
-            if name == "Eve":
-                assert result.error.type == "ConfigurationError"
-                assert "stopped again after 1 restart" in result.error.message
-            else:
-                assert result.error is None, result.error
-                assert (result.answer, result.tabular.rows) == (f"answer {n}", [{"who": name}])
-                (server,) = find_servers()
-                os.kill(server, signal.SIGKILL)
+            assert result.error is None, result.error
+            assert (result.answer, result.tabular.rows) == (f"answer {n}", [{"who": name}])
+            (server,) = find_servers()
+            os.kill(server, signal.SIGKILL)
     assert find_servers() == []
     assert model.agents_asked[:7] == [
         *("bos_planner", "sql_schema", "sql_generate", "sql_generate", "sql_check", "sql_answer", "composer"),

@@ -9,7 +9,6 @@ import pytest
 
 from mas.runtime.errors import UserError
 from mas.systems.bos.settings import DatabaseSettings
-from mas.systems.bos.sql import engines
 from mas.systems.bos.sql import server as server_module
 from mas.systems.bos.sql.server import Database
 from tests.mas.systems.bos.sql.hostile_queries import BENIGN_POSTGRES, POSTGRES, SECRET, TABLES
@@ -46,7 +45,7 @@ def dump(server: RunningPostgres) -> list[str]:
 def test_q22_q23_hostile_queries_read_and_change_nothing(
     postgres: tuple[RunningPostgres, Mapping[str, str]], url: str, defence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "QUERY_SECONDS", 0.3)
+    monkeypatch.setattr(server_module, "QUERY_SECONDS", 0.3)
     server, _ = postgres
     database, before = open_shop(), dump(server)
     run, leaked = [], set()
@@ -101,7 +100,7 @@ def test_a09_values_are_json_and_columns_are_kept(url: str) -> None:
 @missing
 def test_q24_rows_and_time_are_limited(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MAX_ROWS", 3)
-    monkeypatch.setattr(engines, "QUERY_SECONDS", 0.3)
+    monkeypatch.setattr(server_module, "QUERY_SECONDS", 0.3)
     result = open_shop().query("SELECT n FROM generate_series(1, 100000) AS g(n)")
     assert (result["row_count"], result["truncated"]) == (3, True)
     result = open_shop().query("SELECT count(*) FROM generate_series(1, 1000000000000) g")

@@ -1,8 +1,9 @@
-"""Session with the server of the databases: one process a run, restarted once."""
+"""Session with the server of the databases: one process a run, replaced when it has died."""
 
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from mas.runtime.event_loop import run_blocking
 from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.settings import DatabaseSettings, SqlSettings
+from mas.systems.bos.sql import session as module
 from mas.systems.bos.sql.session import SqlSession, format_tables, open_sql_session
+from mas.tools.mcp.connection import ServerCommand
 from tests.mas.systems.bos.sql.hostile_queries import TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 
@@ -73,15 +76,17 @@ def test_q04_q07_q09_q26_one_server_answers_a_whole_run_and_checks_every_query_i
 
 
 @pytest.mark.slow
-def test_q27_a_server_that_dies_is_restarted_once_and_then_it_is_a_configuration_error(settings: SqlSettings) -> None:
+def test_q27_a_server_that_has_died_is_replaced_and_without_one_it_is_a_configuration_error(
+    settings: SqlSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_sql_session(settings) as session:
-        assert ask(session) == [[3]]
-        kill_server()
-        assert ask(session) == [[3]]
-        assert ask(session) == [[3]]
-        kill_server()
+        for _ in range(3):
+            assert ask(session) == [[3]]
+            kill_server()
+        broken = ServerCommand((sys.executable, "-c", "raise SystemExit('no server')"), {})
+        monkeypatch.setattr(module, "make_server", lambda settings: broken)
         for _ in range(2):
-            with pytest.raises(AgentFailureError, match=r"stopped again after 1 restart \(.+\); the SQL agent"):
+            with pytest.raises(AgentFailureError, match="has stopped or cannot be started: no server"):
                 ask(session)
         assert find_servers() == []
 
