@@ -25,21 +25,18 @@ ALLOWED_IMPORTS = (  # code that imports others is refused
     *("functools", "collections", "heapq", "bisect", "operator", "random", "re", "string", "json", "csv", "io"),
     *("typing", "dataclasses", "enum", "numpy", "pandas", "scipy", "openpyxl"),
 )
-_RESERVE_CHARS = 500  # of an output, for what is around the captured values
+_FORBIDDEN = (
+    *("exec", "eval", "compile", "__import__", "breakpoint", "input", "help", "exit", "quit", "__subclasses__"),
+    *("__globals__", "__builtins__", "__code__", "__loader__", "__bases__", "__base__", "__mro__"),
+)
 _STOPPED: dict[type[Exception], str] = {
     SessionTimeoutError: "SandboxTimeout",
     SessionLostError: "SandboxViolation",
     NotAvailableError: "ConfigurationError",
 }
+_RESERVE_CHARS = 500  # of an output, for what is around the captured values
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
-_ERROR_TYPE = re.compile(r"(?:\w+\.)*(\w+)(?::|$)")
-_FORBIDDEN = (
-    *("exec", "eval", "compile", "__import__", "breakpoint", "input", "help", "exit", "quit", "__subclasses__"),
-    *("__globals__", "__builtins__", "__code__", "__loader__", "__bases__", "__base__", "__mro__"),
-)
-_SYSTEM_MODULES = (  # which allowed modules have among their own names: random._os, calendar.sys
-    *("os", "posix", "sys", "subprocess", "socket", "shutil", "builtins", "importlib", "ctypes", "multiprocessing"),
-)
+_CAPTURE = Path(__file__).parent / "capture.py"
 
 
 class WriteCode(dspy.Signature):
@@ -91,12 +88,17 @@ class ComputationAgent(RecordedAgent):
     sandbox: SandboxSettings
 
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
-        code = await self._ask_for_code(question, recorder)
+        reply = await recorder.call(
+            self.predictors["compute_code"],
+            computation_question=question,
+            modules=", ".join(ALLOWED_IMPORTS),
+            files=", ".join(list_attachments()) or "none",
+        )
+        text = str(reply.code or "")
+        fenced = _FENCE.match(text)
+        code = fenced[1] if fenced else text
         recorder.add("DECISION", "Computation code was written", code=code)
         execution = await self._run(code, recorder)
-        if execution.error:
-            kind = _ERROR_TYPE.match(execution.error_line)
-            raise AgentFailureError(kind[1] if kind else "CodeError", execution.error_line, {"code": code})
         answer = await recorder.ask(
             self.predictors["compute_summarize"],
             "computation_answer",
@@ -107,22 +109,13 @@ class ComputationAgent(RecordedAgent):
         )
         return answer or execution.text, execution.table
 
-    async def _ask_for_code(self, question: str, recorder: EventRecorder) -> str:
-        reply = await recorder.call(
-            self.predictors["compute_code"],
-            computation_question=question,
-            modules=", ".join(ALLOWED_IMPORTS),
-            files=", ".join(list_attachments()) or "none",
-        )
-        text = str(reply.code or "")
-        fenced = _FENCE.match(text)
-        return fenced[1] if fenced else text
-
     async def _run(self, code: str, recorder: EventRecorder) -> Execution:
+        """Run code; AgentFailureError: it is refused, stopped or fails."""
+        details = {"code": code}
         if not code.strip():
-            raise AgentFailureError("PlanningDeclined", "no code can be written for this question", {"code": code})
+            raise AgentFailureError("PlanningDeclined", "no code can be written for this question", details)
         if violation := find_violation(code):
-            raise AgentFailureError("SandboxViolation", violation, {"code": code})
+            raise AgentFailureError("SandboxViolation", violation, details)
         if sample := current_context():
             sample.count_tool_call()
         started = time.perf_counter()
@@ -131,7 +124,7 @@ class ComputationAgent(RecordedAgent):
                 execution = await execute(code, self.sandbox, list_attachments())
                 current.outputs = {"observation": execution.text}
         except (SessionTimeoutError, SessionLostError, NotAvailableError) as error:
-            raise AgentFailureError(_STOPPED[type(error)], str(error), {"code": code}) from error
+            raise AgentFailureError(_STOPPED[type(error)], str(error), details) from error
         recorder.add(
             "TOOL",
             "Executed code",
@@ -142,35 +135,31 @@ class ComputationAgent(RecordedAgent):
             locals=execution.variables,
             row_count=execution.table.row_count if execution.table else None,
         )
+        if execution.error:
+            kind = execution.error_line.partition(":")[0].rpartition(".")[2]
+            raise AgentFailureError(kind if kind.isidentifier() else "CodeError", execution.error_line, details)
         return execution
 
 
 def find_violation(code: str) -> str | None:
-    """Return what the code may not do, or None: imports are from a list, and no function reaches beyond a calculation.
+    """Return what the code may not do, or None: imports are from a list, and no name reaches beyond a calculation.
 
     The sandbox is what shuts the code in. This check refuses early and says why.
     """
     try:
-        tree = ast.parse(code)
+        nodes = list(ast.walk(ast.parse(code)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # the sandbox shows the error with its line
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    imported = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
-    for node in ast.walk(tree):
+    for node in nodes:
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
-            names = [alias.name for alias in node.names]
-            modules = [node.module or ".", *(name for name in names if name.lstrip("_") in _SYSTEM_MODULES)]
+            modules = [node.module or "."]
         for module in modules:
             if module.partition(".")[0] not in ALLOWED_IMPORTS:
                 return f"the module {module} may not be imported; allowed: {', '.join(ALLOWED_IMPORTS)}"
         used = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if used in _FORBIDDEN:
             return f"{used} may not be used"
-        if isinstance(node, ast.Attribute) and used.lstrip("_") in _SYSTEM_MODULES:
-            path = ast.unparse(node)
-            if path.partition(".")[0] in imported:
-                return f"{path} may not be used: it reaches a module that may not be imported"
     return None
 
 
@@ -182,11 +171,9 @@ async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path
         text = str(format_reply(reply))
         if reply.error:
             return Execution(text, error=reply.error, output=reply.output)
+        call = f"_mas_capture(globals(), {bool(reply.value)}, {MAX_OUTPUT_CHARS - _RESERVE_CHARS})"
         try:
-            room = MAX_OUTPUT_CHARS - _RESERVE_CHARS
-            program = (Path(__file__).parent / "capture.py").read_text("utf-8")
-            capture = f"{program}\nprint(_mas_capture(globals(), {bool(reply.value)}, {room}))"
-            captured = (await interpreter.run(capture)).output
+            captured = (await interpreter.run(f"{_CAPTURE.read_text('utf-8')}\nprint({call})")).output
         except SessionLostError:  # the code has left something running; what it printed is known
             captured = ""
     finally:

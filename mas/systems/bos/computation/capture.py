@@ -1,7 +1,6 @@
 """Program that describes the outcome of a computation as JSON; its text runs inside the sandbox after the code.
 
-It uses only the standard library and bounded space. The code shares its process: the reader trusts nothing that it
-prints (`mas.systems.bos.computation.agent`).
+It uses only the standard library and bounded space. The code shares its process: the reader trusts nothing it prints.
 
     print(_mas_capture({"total": 42}, has_value=False, max_chars=2000))      # {"locals": {"total": 42}, …}
 """
@@ -21,10 +20,10 @@ def _mas_capture(variables, has_value, max_chars):
             value = value.item()  # of numpy
         if type(value).__name__ == "Decimal":
             value = int(value) if value == value.to_integral_value() else float(value)
-        if value is None or (isinstance(value, int) and abs(value) < 10**300):
+        if isinstance(value, float) and not math.isfinite(value):
+            return None if math.isnan(value) else str(value)
+        if value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**300):
             return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else None if math.isnan(value) else str(value)
         return str(value.isoformat() if hasattr(value, "isoformat") else value)[:500]
 
     def find_table(value):
@@ -32,10 +31,10 @@ def _mas_capture(variables, has_value, max_chars):
             value = value.to_frame().reset_index()
         if hasattr(value, "itertuples") and hasattr(value, "columns"):  # a DataFrame
             value = value if type(value.index).__name__ == "RangeIndex" else value.reset_index()
-            return list(map(str, value.columns)), value.itertuples(index=False, name=None), len(value)
+            return list(value.columns), value.itertuples(index=False, name=None), len(value)
         if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             names = list(dict.fromkeys(name for row in value for name in row))
-            return list(map(str, names)), ([row.get(name) for name in names] for row in value), len(value)
+            return names, ([row.get(name) for name in names] for row in value), len(value)
         return None
 
     def take(items, room):
@@ -53,12 +52,12 @@ def _mas_capture(variables, has_value, max_chars):
         if table := find_table(outcome):
             columns, rows, n_rows = table
             kept = take(([to_cell(cell) for cell in row] for row in rows), max_chars // 2)
-            described["table"] = {"columns": columns, "rows": kept, "truncated": len(kept) < n_rows}
+            described["table"] = {"columns": list(map(str, columns)), "rows": kept, "truncated": len(kept) < n_rows}
         else:
             described["value"] = to_cell(outcome)
         hidden = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
         shown = {n: v for n, v in variables.items() if not n.startswith("_") and not isinstance(v, hidden)}
-        cells = ((name, to_cell(value)) for name, value in list(shown.items()))
+        cells = ((name, to_cell(value)) for name, value in shown.items())
         short = ((name, cell[:200] if isinstance(cell, str) else cell) for name, cell in cells)
         described["locals"] = dict(take(short, max_chars // 4))
     except Exception:  # noqa: BLE001  # of a value's own methods
