@@ -1,7 +1,7 @@
 """HTTP service: replies as streams of server-sent events, health, and a description of the API.
 
     event: plan      {"agents": ["sql"], "rationale": "…", "confidence": 0.9, "request_id": "…"}
-    event: agent     {"agent": "sql", "status": "succeeded", "answer": "…", "tabular": {…}, "queries": ["SELECT …"], …}
+    event: agent     {"agent": "sql", "status": "succeeded", "answer": "…", "tabular": {…}, …}
     event: answer    the response as JSON; the last event
     event: error     {"type": "timeout", "message": "…", …}; the last event instead
 
@@ -22,7 +22,6 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.security.redaction import redact_value
 from mas.system import ServiceOptions
-from mas.systems.bos.contracts import AgentRequest, AgentResult, make_redactor
+from mas.systems.bos.contracts import AgentRequest, make_redactor
 from mas.systems.bos.program import BosProgram, Chunk
 from mas.systems.bos.settings import LOOPBACK, ServiceSettings
 
@@ -38,23 +37,15 @@ Event = tuple[str, dict[str, object]]  # name and data
 Events = asyncio.Queue[Event | None]  # None: no more
 
 MAX_BODY_BYTES = 100_000
-MAX_QUESTION_CHARS = 10_000
 BODY_SECONDS = 10.0  # for a client to send its request
 RETRY_SECONDS = "2"
 _NEED_NO_TOKEN = ("/health", "/openapi.json")
 
 
-class ServiceRequest(AgentRequest):
-    """Request of a client."""
-
-    question: str = Field(max_length=MAX_QUESTION_CHARS, pattern=r"\S")
-
-
 def make_application(program: BosProgram, settings: ServiceSettings, options: ServiceOptions) -> FastAPI:
-    """Return the ASGI application.
+    """Return the ASGI application; without a token it accepts names of this machine alone.
 
-    Without a token a page of the web could reach the service through a host name that its owner points at this machine,
-    so only names of this machine are accepted.
+    A page of the web could reach it through a host name that its owner points at this machine.
     """
     works = set[asyncio.Task[None]]()
     app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None, max_body_size=MAX_BODY_BYTES)
@@ -68,7 +59,7 @@ def make_application(program: BosProgram, settings: ServiceSettings, options: Se
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         return JSONResponse({"detail": f"The request is wrong. {wrong[:1000]}."}, 422)
 
-    async def begin(request: ServiceRequest) -> AsyncIterator[Events]:
+    async def begin(request: AgentRequest) -> AsyncIterator[Events]:
         """Work on the request in a task of its own as long as its client is there."""
         if len(works) >= settings.max_requests:
             text = f"{settings.max_requests} requests are being answered; try again in {RETRY_SECONDS} seconds."
@@ -178,14 +169,10 @@ def describe_changes(chunk: Chunk, request: AgentRequest) -> Iterator[Event]:
             plan = state["planner"].model_dump(mode="json", include={"rationale", "confidence"})
             yield "plan", {**plan, "agents": list(state["planner"].chosen_agents)}
         elif node == "execute_agent":
-            yield "agent", _describe_result(state["agent_results"][-1], request)
+            shown = state["agent_results"][-1].model_dump(
+                mode="json", exclude=None if request.trace else {"trace": True, "error": {"details"}}
+            )
+            yield "agent", shown | ({} if request.include_data else {"tabular": None})
         else:
             hidden = None if request.trace else {"agent_results": {"__all__": {"error": {"details"}}}}
             yield "answer", state["response"].model_dump(mode="json", exclude=hidden)
-
-
-def _describe_result(result: AgentResult, request: AgentRequest) -> dict[str, object]:
-    tools = [event for event in result.trace if event.event_type == "TOOL" and result.agent == "sql"]
-    shown = result.model_dump(mode="json", exclude=None if request.trace else {"trace": True, "error": {"details"}})
-    shown["queries"] = [event.data["query"] for event in tools if "query" in event.data]
-    return shown | ({} if request.include_data else {"tabular": None})

@@ -2,12 +2,9 @@
 
 with mas_harness.open_program("bos", model="gpt-4o-mini") as program, use_program(program):
     response = run({"question": "How many orders?"})
-    response = await arun('{"question": "How many orders?"}')
-    async for chunk in astream(request):        # {"plan": {…}}, {"execute_agent": {…}}, …, {"compose": {…}}
+    async for chunk in astream('{"question": "How many orders?"}'):       # {"plan": {…}}, …, {"compose": {…}}
         …
     chunk["compose"]["response"].answer
-
-Without `use_program` the program is the second argument.
 """
 
 import asyncio
@@ -38,14 +35,12 @@ def use_program(program: BosProgram) -> Iterator[None]:
 def get_resources() -> BosProgram:
     """Return the program that requests share: its models, connections, settings, planner and composer."""
     if _program is None:
-        raise RuntimeError(
-            "no program is open: with mas_harness.open_program(…) as program, service.use_program(program):"
-        )
+        raise RuntimeError("no program is in use: with mas_harness.open_program(…) as program, use_program(program):")
     return _program
 
 
 def run(request: Request, program: BosProgram | None = None) -> OrchestratorResponse:
-    """Return the response to a request; for synchronous callers.
+    """Return the response to a request, for synchronous callers.
 
     Raises:
         RuntimeError: no program is given or used.
