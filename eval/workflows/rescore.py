@@ -1,7 +1,6 @@
 """Score the answers of runs again, each into a run of its own.
 
     folder = rescore_run(find_run("latest"), ["scorer=numeric"], gold=None)
-    read_run_info(folder).rescored_from      # "2026-11-21_08-30-31_gaia_offline_sample"
     rescore_all(list_runs(), [], Path("outputs/gold"), command=[])       # what people said of their answers
 
 The new records are the same but for score, explanation, parts, target and the labels of people. By such labels only
@@ -47,7 +46,7 @@ from eval.reports.summary_table import choose_exit_code, print_report_path, prin
 from eval.runs.find import get_run_name, list_runs
 from eval.runs.folder import DATABASE, format_path, is_in_use, make_run_folder, read_kept_prompts
 from eval.runs.own_runs import is_own_run, note_run, refuse_unreadable
-from eval.runs.record import Record, Usage
+from eval.runs.record import PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free, open_run, read_run_info
 from eval.scorers.gaia import question_scorer
@@ -63,7 +62,6 @@ _AT_ONCE = 16  # verdicts of a function that waits
 TUNING_NOTE = "note: the verdicts of tuning runs stay: no sealed test is repeated with corrected targets"
 _SHOWN_LINES = 5
 _NO_TARGETS: dict[str, Any] = {"dataset_sha256": "", "labels": []}  # of a TaskInfo whose targets are others now
-_TARGET_FIELD = "target_field"  # of a function that is a DSPy metric
 _ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
 
 
@@ -71,9 +69,6 @@ def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path 
     """Rescore several runs, with a line for each; return the worst exit code.
 
     By labels of people, runs without a label on them are left out, and those that were scored again by the same labels.
-
-    Raises:
-        UserError: as `rescore_run`, of what concerns all runs.
     """
     codes, rescored = list[int](), list[Path]()
     labels = LabelIndex(_read_label_book(gold)) if gold and _is_of_labels(gold) else None
@@ -116,29 +111,17 @@ def _list_applying(original: Path, labels: LabelIndex) -> set[str]:
     """Return the ids of the labels that hold for the answers of a run; none for one that was itself scored again."""
     with refuse_unreadable(original), open_run(original) as store:
         info = store.read_info()
-        if info.rescored_from:
-            return set()
-        found = (
-            labels.find(record, info.task.file_sha256.get(record.sample_id))
-            for record in store.records(without_trajectory=True)
-        )
+        records = () if info.rescored_from else store.records(without_trajectory=True)
+        found = (labels.find(record, info.task.file_sha256.get(record.sample_id)) for record in records)
         return {each.id for one in found for each in (one.on_question, one.on_answer) if each is not None}
 
 
 def rescore_and_report(
     original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str], is_one_of_many: bool = False
 ) -> int:
-    """Rescore a run, write the files of the new one and show its results; return the exit code.
+    """Rescore a run as `rescore_run` does, write the new one's files and show its results; return the exit code.
 
-    Args:
-        original: the run's folder.
-        overrides: as of `rescore_run`.
-        gold: as of `rescore_run`.
-        command: as typed.
-        is_one_of_many: the new run is made in the folder of the old one, and shown in one line.
-
-    Raises:
-        UserError: as `rescore_run`.
+    With `is_one_of_many` the new run is made in the folder of the old one, and shown in one line.
     """
     try:
         with refuse_unreadable(original):
@@ -162,8 +145,8 @@ def rescore_and_report(
         return choose_exit_code(summary, None, Console(quiet=True))
     console = Console()
     print_summary(summary, console)
-    for name, path in (("scored again from", original), ("results", folder)):
-        console.print(f"{name}: {format_path(path)}", markup=False, highlight=False, soft_wrap=True)
+    print_line(f"scored again from: {format_path(original)}")
+    print_line(f"results: {format_path(folder)}")
     print_report_path(folder, console)
     if gold and _is_of_labels(gold):
         send_labels([original], gold)
@@ -208,25 +191,17 @@ def rescore_run(
             f"{format_path(original)} was made elsewhere, or moved since, so its scorer is not used; name one: "
             "scorer=…."
         )
+    only_labelled = by_labels and not is_named
+    is_judged = only_labelled and "judge" in cast(Mapping[str, object], config.get("scorer") or {})
     extra = cast(dict[str, dict[str, object]], config.get("extra_scorers") or {}) if is_own else {}
     config["extra_scorers"] = {name: node for name, node in extra.items() if "judge" not in node}
     with RunStore(original / DATABASE, read_only=True) as source:
-        changes = _Changes(only_labelled=by_labels and not is_named)
-        if gold and by_labels:
-            labels, files = LabelIndex(_read_label_book(gold)), info.task.file_sha256
-            corrected = {each.id: labels.find(each, files.get(each.id)).corrected_target for each in source.read_plan()}
-            targets = {sample_id: target for sample_id, target in corrected.items() if target is not None}
-            changes = replace(changes, labels=labels, targets=targets)
-        elif gold:
-            changes = replace(changes, targets=_read_targets(gold, {each.id for each in source.read_plan()}))
-        if changes.only_labelled and "judge" in cast(Mapping[str, object], config.get("scorer") or {}):
-            scorer: Scorer = CorrectedRule()
-        else:
-            scorer = _build_scorer(config.get("scorer"), "scorer")
-        scorers = {
-            None: scorer,
+        changes = _read_changes(gold, source.read_plan(), info.task.file_sha256, only_labelled)
+        scorers: dict[str | None, Scorer] = {
+            None: CorrectedRule() if is_judged else _build_scorer(config.get("scorer"), "scorer"),
             **{name: _build_scorer(node, f"extra_scorers.{name}") for name, node in config["extra_scorers"].items()},
         }
+        scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers.items()]
         if chosen.run.dir:
             check_free(Path(chosen.run.dir))
         name = chosen.run.name or f"{get_run_name(original)}_rescored"
@@ -249,8 +224,22 @@ def rescore_run(
         if is_own:  # else its configuration is somebody else's
             note_run(info.run_id, folder)
         with RunStore(folder / DATABASE) as target:
-            run_blocking(_copy(source, target, scorers, changes, info))
+            run_blocking(_copy(source, target, scorings, changes, info))
     return folder
+
+
+def _read_changes(
+    gold: Path | None, plan: Sequence[PlannedQuestion], files: Mapping[str, str], only_labelled: bool
+) -> "_Changes":
+    """Return what a file of targets, or people's labels, change in a run with this plan and these attachments."""
+    if gold is None:
+        return _Changes()
+    if not _is_of_labels(gold):
+        return _Changes(_read_targets(gold, {each.id for each in plan}))
+    labels = LabelIndex(_read_label_book(gold))
+    corrected = {each.id: labels.find(each, files.get(each.id)).corrected_target for each in plan}
+    targets = {sample_id: target for sample_id, target in corrected.items() if target is not None}
+    return _Changes(targets, labels, only_labelled)
 
 
 def _is_of_labels(gold: Path) -> bool:
@@ -261,11 +250,9 @@ def _read_label_book(place: Path) -> LabelBook:
     """Return the labels in a folder or a file; lines that are none are reported."""
     book = read_labels(place)
     if book.unreadable:
-        shown = ", ".join(book.unreadable[:_SHOWN_LINES])
-        count = format_count(len(book.unreadable), "line")
-        print_line(
-            f"warning: {count} of {format_path(place)} cannot be read and count as no label: {shown}", error=True
-        )
+        lines, shown = format_count(len(book.unreadable), "line"), ", ".join(book.unreadable[:_SHOWN_LINES])
+        what = f"{lines} of {format_path(place)} cannot be read and count as no label"
+        print_line(f"warning: {what}: {shown}", error=True)
     if not book.labels:
         raise UserError(f"gold={format_path(place)} has no labels yet; review answers with python eval/view.py.")
     return book
@@ -289,14 +276,14 @@ class CorrectedRule(Scorer):
 
 
 def _choose_scorer(config: Mapping[str, object], scorer: Any) -> dict[str, object]:
-    """Return the scorer that was named; the target keeps the name that it has in the run's data.
+    """Return the scorer that was named; the target of a DSPy metric keeps the name that it has in the run's data.
 
     The run may be from elsewhere: a name that is more than a text would be resolved, or imported.
     """
     data = config.get("data")
     name = data.get("target_column") if isinstance(data, Mapping) else None
-    if scorer.get(_TARGET_FIELD, "") is None and isinstance(name, str) and name != "???" and "${" not in name:
-        scorer[_TARGET_FIELD] = name
+    if scorer.get("target_field", "") is None and isinstance(name, str) and name != "???" and "${" not in name:
+        scorer["target_field"] = name
     return cast(dict[str, object], scorer)
 
 
@@ -341,10 +328,9 @@ def _check_row(row: Row, ids: Collection[str]) -> Row:
     return Row(row.place, {**named, _QUESTION: "?", _ANSWER: answer})
 
 
-Scorers = Mapping[str | None, Scorer]  # by name among the extra ones; None: the one that decides
-
-
-async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _Changes, info: RunInfo) -> None:
+async def _copy(
+    source: RunStore, target: RunStore, scorings: Sequence[Scoring], changes: _Changes, info: RunInfo
+) -> None:
     """Copy the whole run with new scores, a few records in memory at a time."""
     gold, files = changes.targets, info.task.file_sha256
     planned = [replace(each, target=gold.get(each.id, each.target)) for each in source.read_plan()]
@@ -354,7 +340,6 @@ async def _copy(source: RunStore, target: RunStore, scorers: Scorers, changes: _
         info = replace(info, task=replace(info.task, labels=list(labels.names)))
     target.write_info(info)
     target.write_state(source.read_state())
-    scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers.items()]
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         found = [changes.labels.find(record, files.get(record.sample_id)) for record in some]
