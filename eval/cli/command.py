@@ -47,8 +47,6 @@ def run_command(
 ) -> int:
     """Compose the configuration from `conf/` and the command line, and return the exit code of `task`, once a job.
 
-    Called inside `run_cli`.
-
     Args:
         task: does one job and returns its exit code.
         config_name: of the file in `conf/`.
@@ -77,11 +75,7 @@ def run_command(
 
 
 def add_original_arguments(arguments: Sequence[str], key: str, read_original: ReadOriginal) -> list[str]:
-    """Return the command line with that of the run to resume before `key`; what is given now takes precedence.
-
-    Raises:
-        UserError: a run is named more than once or for several jobs, there is none, or its command line is refused.
-    """
+    """Return the command line with that of the run to resume before `key`; what is given now takes precedence."""
     names = [read_option_name(each) if "=" in each else "" for each in arguments]
     if names.count(key) > 1:
         raise UserError(f"{key} is given {names.count(key)} times; name the one run to resume.")
@@ -146,7 +140,7 @@ class _CleanRecord(logging.LogRecord):
 
 
 def _print_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of a defect of this program; its message may hold the text of a page or a model."""
+    """Print the traceback; its message may hold the text of a page or a model."""
     print_line("".join(traceback.format_exception(kind, error, trace)).rstrip(), error=True)
 
 
@@ -198,8 +192,7 @@ def _raise_interrupt(name: str) -> NoReturn:
 
 
 def get_signal_name(interrupt: KeyboardInterrupt) -> str:
-    """Return the name of the signal; Python's own interrupt has none."""
-    return str(interrupt) or "Ctrl-C"
+    return str(interrupt) or "Ctrl-C"  # Python's own interrupt has no name
 
 
 @contextmanager

@@ -42,11 +42,7 @@ _COMPOSING = Lock()  # Hydra has one state per process
 
 
 def check_flags(arguments: Sequence[str]) -> None:
-    """Check Hydra's flags, before Hydra prints its usage over several lines.
-
-    Raises:
-        UserError: a flag is unknown, or an option comes after one.
-    """
+    """Check Hydra's flags, before Hydra prints its usage over several lines."""
 
     def refuse(message: str) -> None:
         raise UserError(f"the flags cannot be read: {message}; options are given as name=value, and --help lists them.")
@@ -76,11 +72,7 @@ _OPEN_BRANCH = re.compile(r"(?:system\.agents|model\.agents|system\.tools)\.\w")
 
 
 def _expand_scorers(argument: str) -> list[str]:
-    """Return the choices that `extra_scorers=[graded,contains]` stands for, each a node of its own.
-
-    Raises:
-        UserError: it is no list of names, or one is there twice.
-    """
+    """Return the choices that `extra_scorers=[graded,contains]` stands for, each a node of its own."""
     name, given, value = argument.partition("=")
     if name != EXTRA_SCORERS or not given:
         return [argument]
@@ -117,11 +109,7 @@ _TEXTS = ("name", "split", "revision", "sheet", "prompts", "dir", "resume")  # o
 
 
 def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:
-    """Return the configuration as `eval/run.py` would compose it, with `.env` read first.
-
-    Args:
-        overrides: as on a command line.
-        config_name: of the command's file in `conf/`: `optimize` for that of `optimize/run.py`.
+    """Return the configuration as `eval/run.py`, or another command with a file in `conf/`, would compose it.
 
     Raises:
         HydraException, OmegaConfBaseException, UserError: a mistake; see `eval.cli.mistakes.describe_mistake`.
@@ -138,16 +126,14 @@ def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictC
 
 
 def format_override(name: str, value: object) -> str:
-    """Return an override whose value Hydra reads as the text, number, list or null that it is."""
+    """Return an override whose value Hydra reads as the text, truth value or list of texts that it is."""
     return f"{name}={_format_value(value)}"
 
 
 def _format_value(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return f"[{','.join(map(_format_value, value))}]"
     escaped = re.sub(r'(\\*)("|$)', r"\1\1\2", str(value)).replace('"', '\\"').replace("${", "\\${")
     return f'"{escaped}"'
@@ -159,12 +145,9 @@ def _prepare() -> None:
 
 
 def run_jobs(job: Callable[[DictConfig], None], config_name: str, edit: Callable[[Sequence[str]], list[str]]) -> None:
-    """Let Hydra compose the configuration and run a job, or several for a multirun.
+    """Let Hydra compose the configuration of `conf/<config_name>.yaml` and run a job, or several for a multirun.
 
-    Args:
-        job: called with each composed configuration.
-        config_name: of the file in `conf/`.
-        edit: changes the command line before Hydra reads it.
+    `edit` changes the command line before Hydra reads it.
 
     Raises:
         UserError, HydraException, OmegaConfBaseException: a mistake in the command line or in the configuration.
