@@ -1,8 +1,6 @@
 """Output of a command on the terminal: tables and live lines, a run's progress, notes about missing services.
 
-console = Console()
-console.print(Text("a name\\x1b[2J"))      # "a name\\ufffd[2J": no text of others controls the terminal
-with RunProgress(66, console) as progress:
+with RunProgress(66, Console()) as progress:
     progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.03, 48.0 s, about 4 min left, about $0.17 in all
 
 Progress is a live bar on a terminal with a line below it, and plain lines anywhere else (a file, CI). After a minute
@@ -99,7 +97,7 @@ class RunProgress:
     ) -> None:
         """
         Args:
-            total: of the answers to come: questions times epochs; None: it is not known, as in a search.
+            total: answers to come; None: it is not known, as in a search.
             console: where to.
             at_once: answers that are under way at the same time.
             list_traffic: of the model's servers; called from another thread.
@@ -115,7 +113,6 @@ class RunProgress:
         self._exited = threading.Event()
 
     def __enter__(self) -> Self:
-        self._started = time.monotonic()
         if self._console.is_terminal:
             self._bar = _LiveBar(BarColumn(), TimeElapsedColumn(), console=self._console, transient=self._total is None)
             self._bar.add_task(self._describe(""), total=self._total)
@@ -185,13 +182,12 @@ def _sum_traffic(servers: Sequence[Traffic]) -> Traffic:
 def _describe_traffic(before: Traffic, now: Traffic) -> str:
     if now == _sum_traffic([]):  # a model without a server
         return ""
-    text = (
-        f": {now.answered - before.answered} model requests answered, {now.refused - before.refused} refused (429), "
+    refused = now.refused - before.refused
+    return (
+        f": {now.answered - before.answered} model requests answered, {refused} refused (429), "
         f"{now.failed - before.failed} failed; {now.in_flight} in flight, {now.waiting} waiting"
+        + (f"; the refusals allow {now.pace:.2g} requests a second" if refused > 0 and now.pace is not None else "")
     )
-    if now.pace is not None and now.refused > before.refused:
-        text += f"; the refusals allow {now.pace:.2g} requests a second"
-    return text
 
 
 class MissingServices:

@@ -51,8 +51,6 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import Payment, SampleContext, SampleKey, SampleLimits, ToolResults
 from mas.system import Resources, list_critics, read_program_digest
 
-Execution = Callable[[], Coroutine[object, object, None]]  # answers the samples of a session
-
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRequest:
@@ -72,10 +70,8 @@ class SessionRequest:
 def open_session(request: SessionRequest, output: Output) -> Iterator["Session"]:
     """Build the program, then make the folder of the run, or take that of a resumed one, and lock it.
 
-    In this order, a mistake in the program leaves no folder behind.
-
-    Raises:
-        UserError: the program cannot be built, the folder cannot be written, or another process uses it.
+    In this order, a mistake in the program leaves no folder behind. UserError: the program cannot be built, the folder
+    cannot be written, or another process uses it.
     """
     config, missing = request.config, MissingServices(request.config)
     with missing.open_resources() as resources, ExitStack() as stack:
@@ -85,7 +81,8 @@ def open_session(request: SessionRequest, output: Output) -> Iterator["Session"]
             store = stack.enter_context(RunStore(folder / DATABASE, redact=config.redact))
         except StoreError as error:
             raise UserError(f"{error}.") from error
-        stop = StopController.of(config.run, lambda line: output.print(line, error=True))
+        limits = (config.run.drain_seconds, config.run.max_errors, config.run.max_seconds, config.run.max_same_errors)
+        stop = StopController(*limits, say=lambda line: output.print(line, error=True))
         session = Session(request, executor, store, stop, output, stack)
         session.missing = missing
         yield session
@@ -124,10 +121,7 @@ def describe_run(request: SessionRequest, stored: dict[str, Any], task: TaskInfo
 
 
 class Session:
-    """One session of a run, from its first entry in the run's folder to its last. Created by `open_session`.
-
-    What `begin` opens is there until the block ends.
-    """
+    """One session of a run, from its first entry in the run's folder to its last."""
 
     info: RunInfo
     state: RunState  # the course of the run, with this session
@@ -257,14 +251,9 @@ class Session:
         return list_pending(ids, self.config.run.epochs, self.store.read_last_attempts(), retry_errors)
 
     def run(self, pending: Sequence[PendingSample], after_first: Callable[[Record], None] | None = None) -> str | None:
-        """Answer samples, and keep each record at once.
+        """Answer samples, keep each record at once, and return why the run stopped before its end, if it did.
 
-        Args:
-            pending: samples to run.
-            after_first: called after the first sample, which then is run alone; it may stop the run.
-
-        Returns:
-            Why the run stopped before its end; None: it did not.
+        `after_first` is called after the first sample, which then is run alone; it may stop the run.
         """
         at_once, traffic = self.config.run.concurrency, self.config.list_traffic
         with RunProgress(len(pending), self.output.console, at_once=at_once, list_traffic=traffic) as progress:
@@ -287,15 +276,12 @@ class Session:
             self.store.write(record, forget=True)
             show(record)
             self.answers.finish(record)
-
-        def keep_first(record: Record) -> None:
-            keep(record)
-            if after_first is not None:
+            if rest is pending and after_first is not None:
                 after_first(record)
 
         try:
             if after_first is not None:
-                await run_side_by_side(answer, pending[:1], keep_first, self.stop, 1)
+                await run_side_by_side(answer, pending[:1], keep, self.stop, 1)
                 rest = pending[1:]
             await run_side_by_side(answer, rest, keep, self.stop, self.config.run.concurrency)
         finally:
@@ -321,13 +307,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def run_to_end(executions: Sequence[Execution], stop: StopController) -> str | None:
-    """Await the executions of one or several runs; Ctrl-C and its like stop all of them.
+def run_to_end(executions: Sequence[Callable[[], Coroutine[object, object, None]]], stop: StopController) -> str | None:
+    """Await the executions of one or several runs, and return why they stopped before their end; None: they did not.
 
-    A third signal ends the waiting at once. It does not end the process: the caller still writes the run's files.
-
-    Returns:
-        Why they stopped before their end; None: they did not.
+    A third signal ends the waiting at once, but not the process: the caller still writes the run's files.
     """
 
     async def run_all() -> None:

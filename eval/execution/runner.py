@@ -1,7 +1,4 @@
-"""One sample → one record: the program answers in a trace of its own and within its own limits, the scorer judges.
-
-A sample that fails becomes a record with its error; nothing it does ends the run.
-"""
+"""One sample → one record: the program answers in a trace of its own and within its own limits, the scorer judges."""
 
 import asyncio
 import time
@@ -134,14 +131,11 @@ class SampleRunner:
             record.leaks = redact_value(find_web_leaks(record.question, record.target, steps, is_label), self.redact)
             record.blocked_pages = count_blocked_hosts(steps)
         record.trajectory = redact_value(steps, self.redact)
-        record.calls_by_tool, record.tool_errors, record.first_tool_errors = count_tool_calls(record.trajectory)
+        record.calls_by_tool, record.tool_errors, record.first_tool_errors = _count_tool_calls(record.trajectory)
 
     def _fail(self, record: Record, failure: "Failure") -> None:
         record.answer, record.reasoning_trace, record.score = None, "", None
         failure.write_to(record, self.redact)
-
-
-# Usage
 
 
 def sum_usage(spans: Sequence[Span]) -> Usage:
@@ -182,9 +176,7 @@ def add_unseen_usage(record: Record, paid: Usage) -> Usage:
     That is what an earlier session paid for and nobody asked for again: the request was cut off, or is now another one.
     """
     notes = [each["attributes"] for each in record.trajectory if each["kind"] == "lm"]
-    charged = [
-        each for each in notes if "cost_usd" in each and not each.get("cached")
-    ]  # now, or before it was replayed
+    charged = [each for each in notes if "cost_usd" in each and not each.get("cached")]  # now, or before a replay
     seen = {name: sum(each.get(name) or 0 for each in charged) for name in PAID}
     seen["lm_calls"] = len(charged)
     seen["known_cost_usd"] = sum(each["cost_usd"] or 0.0 for each in charged)
@@ -199,9 +191,7 @@ def add_unseen_usage(record: Record, paid: Usage) -> Usage:
     return usage
 
 
-def count_tool_calls(
-    steps: Iterable[Mapping[str, Any]],
-) -> tuple[dict[str, int], dict[str, int], dict[str, str]]:
+def _count_tool_calls(steps: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, int], dict[str, str]]:
     """Return the calls by tool, and of each tool that failed how often it did, and its first error."""
     calls, errors, first = Counter[str](), Counter[str](), dict[str, str]()
     for step in steps:

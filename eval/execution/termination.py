@@ -2,13 +2,7 @@
 
 There are two speeds. *Draining*: nothing new is started, and what is in flight may still finish within `drain_seconds`.
 *Now*: what is in flight is cancelled and leaves no record, so that the next session of the run takes it up again.
-
-    stop = StopController(drain_seconds=30)
-    with stop.handle_signals():
-        run_blocking(executor.run(info, pending, on_record, stop))
-    stop.reason                              # "interrupted by Ctrl-C"; None: the run has not stopped before its end
-
-Evaluating and tuning share it. Tuning registers how its search is broken off: `with stop.in_flight(cancel): …`
+Tuning registers how its search is broken off: `with stop.in_flight(cancel): …`
 """
 
 import asyncio
@@ -18,16 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Self
 
 from eval.cli.command import handle_signals
 from eval.runs.record import Record
 from eval.runs.store import RETRIED
 from mas.runtime.event_loop import background_loop
 from mas.runtime.terminal import print_line
-
-if TYPE_CHECKING:
-    from eval.config.evaluation import RunSettings
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
 MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
@@ -78,11 +68,6 @@ class StopController:
         self._ends_at: float | None = None  # time of the loop at which `max_seconds` are over
         self._waiting_ended_at: float | None = None  # time.monotonic(); None: somebody waits for the run
 
-    @classmethod
-    def of(cls, run: "RunSettings", say: Callable[[str], None]) -> Self:
-        """Return one with the limits of a run's settings; `say`: shows a line."""
-        return cls(run.drain_seconds, run.max_errors, run.max_seconds, run.max_same_errors, say)
-
     def drain(self, reason: str) -> None:
         """Start nothing new and let what is in flight finish, for at most `drain_seconds`."""
         if self.reason is not None:
@@ -126,24 +111,21 @@ class StopController:
 
     def end_waiting(self) -> None:
         """Note that nothing is waited for any longer, and the run's files are written next."""
-        if self._waiting_ended_at is None:
-            self._waiting_ended_at = time.monotonic()
+        self._waiting_ended_at = self._waiting_ended_at or time.monotonic()
 
     def _on_signal(self, name: str) -> None:
-        """Drain at the first signal, cancel at the second.
+        """Drain at the first signal, cancel at the second; KeyboardInterrupt: a third, or one with nothing in flight.
 
-        Raises:
-            KeyboardInterrupt: a third signal, or one with nothing in flight; the argument is its name. Whoever awaits
-                the run still writes its files; for some seconds further signals are ignored.
+        Whoever awaits the run still writes its files; for some seconds further signals are ignored.
         """
         self.interrupted = True
         self._signals += 1
-        if self._waiting_ended_at is None and self._cancels and self._signals <= _MAX_SIGNALS:
+        ended_at = self._waiting_ended_at
+        if ended_at is None and self._cancels and self._signals <= _MAX_SIGNALS:
             with suppress(RuntimeError):  # of a line that is printed while another one is: the signal came in between
                 stop = self.drain if self.reason is None else self.stop_now
                 stop(f"interrupted by {name}")
             return
-        ended_at = self._waiting_ended_at
         self.end_waiting()
         if ended_at is None or time.monotonic() - ended_at > _FILES_SECONDS:
             raise KeyboardInterrupt(name)
@@ -161,11 +143,7 @@ class StopController:
                 self._drain_timer.cancel()
 
     async def supervise(self, workers: Sequence["asyncio.Task[None]"]) -> None:
-        """Wait for all of them, for the first that raises, or for `stop_now`; none is running when this returns.
-
-        Raises:
-            Exception: whatever a worker raised.
-        """
+        """Wait for all of them, for the first that raises, or for `stop_now`; none is running when this returns."""
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
         waiting = asyncio.ensure_future(asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION))
 
@@ -238,20 +216,20 @@ class SameErrors:
 
     def __init__(self, max_same_errors: int | None) -> None:
         self._max = max_same_errors  # None: no number is enough
-        self._first: tuple[str | None, ...] | None = None
-        self._n_same = 0
+        self._alike: list[tuple[str | None, ...]] = []
 
     def observe(self, record: Record) -> str | None:
         """Count a record; return the reason to stop if it was the last one needed."""
+        if self._max is None:
+            return None
         message = re.sub(r"[^\s]*\d[^\s]*", "#", record.error or "")  # ids of requests, times and addresses differ
-        failure = (record.error_class, record.error_component, message)
-        if self._max is None or record.error is None or failure != (self._first or failure):
+        self._alike.append((record.error_class, record.error_component, message))
+        if record.error is None or len(set(self._alike)) > 1:
             self._max = None
-            return None
-        self._first, self._n_same = failure, self._n_same + 1
-        if self._n_same < self._max:
-            return None
-        return f"the first {self._n_same} answers all failed in the same way: {record.error} (run.max_same_errors)"
+        elif len(self._alike) >= self._max:
+            n = len(self._alike)
+            return f"the first {n} answers all failed in the same way: {record.error} (run.max_same_errors)"
+        return None
 
 
 class FailuresInARow:

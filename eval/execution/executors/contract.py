@@ -4,8 +4,7 @@
     answered = await answering.answer(None, sample, SampleKey(sample.id), open_context)
     await answering.close()
 
-An executor is made from the configuration and the prompts of the run and builds the program itself: what it runs can be
-built again in another process or on another machine from `RunInfo` and the run's folder, and is never a closure.
+What it runs can be built again in another process or on another machine from configuration and prompts.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,16 +52,9 @@ class Answering(Protocol):
     async def answer(
         self, program: Program | None, sample: Sample, sample_key: SampleKey, open_context: OpenContext
     ) -> AnsweredTrial:
-        """Answer and score a sample.
+        """Answer and score a sample; `close` cancels it.
 
-        Args:
-            program: a copy of the executor's, whose prompts count; None: the run's own program.
-            sample: to be answered.
-            sample_key: of the answer.
-            open_context: returns the limits, the budget and the call log of the answer.
-
-        Raises:
-            CancelledError: this call was cancelled, or `close` was called.
+        `program`: a copy of the executor's, whose prompts count; None: the run's own program.
         """
         ...
 

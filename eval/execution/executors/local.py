@@ -35,16 +35,11 @@ class LocalExecutor:
     """An Executor (see `contract.py`)."""
 
     def __init__(self, config: EvalConfig, prompts: PromptSet | None, resources: Resources) -> None:
-        """Build the program.
-
-        Raises:
-            UserError: it cannot be built, such as with a tool that cannot be loaded.
-        """
+        """Build the program; UserError: it cannot be built, such as with a tool that cannot be loaded."""
         self.program = config.system.build(config.model, prompts, resources)
         self._config, self._prompts = config, prompts
 
     def open(self, run_info: RunInfo, hooks: SampleHooks, stop: StopController) -> "LocalAnswering":
-        """Return what answers the samples of a session; see `Executor.open`."""
         return LocalAnswering(create_runner(self._config, self.program, run_info, hooks.answers), self._prompts)
 
 

@@ -48,7 +48,6 @@ class RayExecutor:
     cluster: RunCluster
 
     def open(self, run_info: RunInfo, hooks: SampleHooks, stop: StopController) -> "RayAnswering":
-        """Return what answers the samples of a session; see `Executor.open`."""
         models = {"": self.config.model, **self.config.judges}
         connections = [model.max_connections for model in models.values()]
         n_workers = max(1, min(self.cluster.n_workers, self.config.run.concurrency, *connections))
@@ -128,11 +127,7 @@ class RayAnswering:
             self._stop.stop_now(f"workers cannot be kept: {error}")
 
     async def _wait_for_worker(self, is_alone: bool) -> "RemoteWorker":
-        """Return the worker that is to answer a sample; `is_alone`: without others at the same time.
-
-        Raises:
-            CancelledError: the run stops, and no worker is free.
-        """
+        """Return the worker that is to answer a sample; `is_alone`: without others at the same time."""
         self._n_suspects += is_alone
         try:
             while (worker := self._find_worker(is_alone)) is None:
@@ -201,17 +196,18 @@ class _Lease:
 class RemoteWorker:
     """A worker in a new actor, as the run's process sees it. Used on one event loop."""
 
+    how_it_ended = "the worker has ended"
+    is_ready = False
+    is_reserved = False  # for the one sample that it has
+    _collecting: "ray.ObjectRef[list[Message]] | None" = None
+
     def __init__(self, name: str, hooks: SampleHooks, stop: StopController) -> None:
         """Start the actor; `name` is that in the session's log."""
         options = {"num_cpus": 1, "max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"}
         self._actor = ray.remote(WorkerActor).options(**options).remote()
         self.name, self._hooks, self._stop = name, hooks, stop
-        self.how_it_ended = "the worker has ended"
-        self.is_ready = False
-        self.is_reserved = False  # for the one sample that it has
         self.leases: dict[int, _Lease] = {}
         self._numbers = count()
-        self._collecting: ray.ObjectRef[list[Message]] | None = None
 
     async def serve(self, start: Start, note_change: Callable[[], None]) -> None:
         """Let the worker build the program, and handle its messages until it ends.
@@ -238,7 +234,6 @@ class RemoteWorker:
     async def answer(
         self, sample: Sample, key: SampleKey, prompts: PromptSet | None, context: SampleContext
     ) -> AnsweredTrial:
-        """Let the worker answer a sample; WorkerEndedError: it has ended."""
         context.read_start_time()  # kept with the replies: the same one in every worker
         number = next(self._numbers)
         lease = self.leases[number] = _Lease(context, asyncio.get_running_loop().create_future())
@@ -277,7 +272,7 @@ class RemoteWorker:
         self._stop.stop_now(reason)
 
     def reserve(self, number: int, request: int) -> None:
-        """Reserve a request in the run's budget; once what is in flight is broken off, it has no answer."""
+        """Reserve a request in the run's budget; none is granted once what is in flight is broken off."""
         if self._stop.is_cancelled or (lease := self.leases.get(number)) is None:
             return
         refusal = None
@@ -294,7 +289,6 @@ class RemoteWorker:
             lease.settle(payment)
 
     def keep_reply(self, number: int, request: str, reply: str) -> None:
-        """Keep a reply until the sample's record is stored."""
         if (lease := self.leases.get(number)) is not None and lease.context.call_log is not None:
             lease.context.call_log.put(request, reply)
 
@@ -306,5 +300,4 @@ class RemoteWorker:
             lease.answered.set_result(AnsweredTrial(record, pickle.loads(calls)))
 
     def log(self, name: str, text: str) -> None:
-        """Add lines to one of the run's logs."""
         self._hooks.answers.write(name, text)

@@ -80,7 +80,6 @@ class WorkerActor:
         return os.getpid(), socket.gethostname()
 
     def answer(self, *arguments: Any) -> None:
-        """Begin to answer a sample; see `_Worker.begin`."""
         background_loop().call_soon_threadsafe(self._worker.begin, *arguments)
 
     def grant(self, request: int, refusal: Refusal | None) -> None:
@@ -182,11 +181,7 @@ class _Worker:
         return SampleContext(key, self._config.limits, link, link, self._shared_cache, results, ask_budget=reserve)
 
     async def _reserve(self, number: int) -> None:
-        """Wait until the run's process has reserved a request of a sample.
-
-        Raises:
-            LimitReachedError: the run's budget is used up.
-        """
+        """Wait until the run's process has reserved a request of a sample."""
         request = next(self._requests)
         self._waiting[request] = asyncio.get_running_loop().create_future()
         self._send("reserve", number, request)
