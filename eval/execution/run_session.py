@@ -49,6 +49,7 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import Payment, SampleContext, SampleKey, SampleLimits, ToolResults
+from mas.runtime.security.redaction import build_redactor
 from mas.system import Resources, list_critics, read_program_digest
 
 
@@ -142,7 +143,7 @@ class Session:
         self.config, self.prompts, self.executor = request.config, request.prompts, executor
         self.program, self.store, self.folder = executor.program, store, store.path.parent
         self.stop, self.output, self._stack = stop, output, stack
-        self.call_log = CallLog(store, request.config.secrets())
+        self.call_log = CallLog(store, build_redactor(tuple(request.config.secrets())))
 
     def begin(
         self,

@@ -1,23 +1,18 @@
 """Replies of models, payments and results of tools: tables of run.db, so that no call is made or paid for twice.
 
-An interrupted sample continues where it was, with the replies that it has.
-
-    calls = CallLog(store, config.secrets())
-    replies = calls.for_sample(SampleKey("q1"))
-    replies.put(key, reply)
-    replies.get(key)                         # the reply, also after kill -9; None if there is none
-    calls.pay(SampleKey("q1"), Payment(100, 0, 20, cost_usd=0.0013))
-    calls.sum_paid(SampleKey("q1")).lm_calls # 1: what the sample has cost so far, its useless replies included
-    store.write(record, forget=True)         # its replies and payments go with the row
+    calls = CallLog(store, config.redact)
+    calls.for_sample(SampleKey("q1")).get(key)           # the reply, also after kill -9; None if there is none
+    calls.sum_paid(SampleKey("q1")).lm_calls             # 1: what the sample has cost so far
 
 A payment is written before its reply, and what is written survives kill -9. Of a request in flight it may lose the
-payment with the reply, or the reply alone: it is then sent and paid again, and both payments count. Any thread may call
-these; what a full disk does not take costs calls, and is noticed by the next row.
+payment with the reply, or the reply alone: it is then sent and paid again, and both payments count. Both go when the
+sample's record is stored. Any thread may call these; what a full disk does not take costs calls, and is noticed by the
+next row.
 """
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +25,7 @@ from eval.config.evaluation import CacheSettings
 from eval.runs.record import PAID, Usage, name_sample
 from eval.runs.run_database import RunDatabase
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
-from mas.runtime.security.redaction import Redact, encode_secret, redact_value
+from mas.runtime.security.redaction import Redact, redact_value
 from mas.runtime.terminal import print_warning
 
 _PAY = f"""
@@ -42,46 +37,38 @@ _BUSY_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class SampleReplies:
-    """Replies to one sample, stored without the run's secrets, which a server may have repeated.
+    """Replies to one sample. One in which a server has repeated a secret of the run is not kept: it is asked again."""
 
-    A reply comes back as it was, because later requests, and their keys, are made of it. If a secret has changed since,
-    the new one is restored.
-    """
-
-    log: "CallLog"
+    store: RunDatabase
     sample: str
+    redact: Redact
 
     def get(self, key: str) -> str | None:
         query = "SELECT reply FROM replies WHERE sample = ? AND key = ?"
-        rows = self.log.store.try_execute(query, self.sample, _encode(key))
-        return self.log.unmask(rows[0][0]) if rows else None
+        rows = self.store.try_execute(query, self.sample, _encode(key))
+        return _decode(rows[0][0]) if rows else None
 
     def put(self, key: str, reply: str) -> None:
-        values = self.sample, _encode(key), self.log.mask(reply)
-        self.log.store.try_execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
+        if self.redact(reply) == reply:
+            values = self.sample, _encode(key), _encode(reply)
+            self.store.try_execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
 
 
 class CallLog:
     """Replies to a run's unfinished samples, and what was paid for them."""
 
-    def __init__(self, store: RunDatabase, secrets: Sequence[str] = ()) -> None:
-        """`secrets`: of the run, which no reply is kept with."""
-        masks = [
-            (f"\x00secret {number} {name}\x00", form)
-            for number, secret in enumerate(secrets)
-            for name, form in encode_secret(secret).items()
-        ]
-        self.store = store
-        self._masks = sorted(masks, key=lambda each: len(each[1]), reverse=True)  # one form may contain another
+    def __init__(self, store: RunDatabase, redact: Redact = str) -> None:
+        """`redact` removes the run's secrets."""
+        self.store, self.redact = store, redact
 
     def for_sample(self, sample_key: SampleKey) -> ReplyLog:
         """Return the replies of one attempt at a sample."""
-        return SampleReplies(self, name_sample(sample_key))
+        return SampleReplies(self.store, name_sample(sample_key), self.redact)
 
     def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
         """Return the kept replies of one attempt at a sample by key."""
         rows = self.store.try_execute("SELECT key, reply FROM replies WHERE sample = ?", name_sample(sample_key))
-        return {_decode(key): self.unmask(reply) for key, reply in rows}
+        return {_decode(key): _decode(reply) for key, reply in rows}
 
     def forget_replies(self, sample_key: SampleKey) -> None:
         """Remove the replies of a sample whose record is in the store; its payments still count."""
@@ -108,34 +95,18 @@ class CallLog:
 
     def _sum(self, where: str = "", *values: str) -> Usage:
         rows = self.store.try_execute(f"{_TOTAL} {where}", *values)
-        paid = dict(zip(PAID, rows[0] if rows else [0.0] * len(PAID), strict=True))
-        known_cost_usd = paid.pop("known_cost_usd")
-        counts: dict[str, Any] = {name: int(count) for name, count in paid.items()}
-        usage = Usage(known_cost_usd=known_cost_usd, **counts)
-        usage.cost_usd = known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
+        paid: dict[str, Any] = dict(zip(PAID, rows[0] if rows else [0.0] * len(PAID), strict=True))
+        usage = Usage(**{name: paid[name] if name == "known_cost_usd" else int(paid[name]) for name in PAID})
+        usage.cost_usd = usage.known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
         return usage
-
-    def mask(self, reply: str) -> bytes:
-        """Return a reply as it is kept."""
-        for mask, form in self._masks:
-            reply = reply.replace(form, mask)
-        return _encode(reply)
-
-    def unmask(self, kept: bytes) -> str:
-        """Return the reply that `mask` was given."""
-        reply = _decode(kept)
-        if "\x00" in reply:
-            for mask, form in self._masks:
-                reply = reply.replace(mask, form)
-        return reply
 
 
 @dataclass(frozen=True)
 class RunResults:
-    """Results of one run's read-only tools, for all of its samples.
+    """Results of one run's read-only tools, for all of its samples, without secrets.
 
-    Keys are digests of the call (`mas.tools.read_only`), and no secret is in what is kept. Two samples that make one
-    call at the same time both make it, and the first result is kept: a resumed run finds it for both.
+    Keys are digests of the call (`mas.tools.read_only`). Two samples that make one call at the same time both make it,
+    and the first result is kept: a resumed run finds it for both.
     """
 
     store: RunDatabase
@@ -200,7 +171,6 @@ class SharedCache:
         self._execute("INSERT OR REPLACE INTO replies VALUES(?, ?)", _encode(key), _encode(reply))
 
     def _execute(self, query: str, *values: bytes) -> list[Any]:
-        """Return the rows of a query; none if the file cannot be used."""
         with self._turns:
             try:
                 self._database = self._database or self._connect()
@@ -226,7 +196,6 @@ class SharedCache:
 
 
 def _encode(text: str) -> bytes:
-    """Encode a text for a BLOB; lone surrogates stay as they are."""
     return text.encode("utf-8", "surrogatepass")
 
 
