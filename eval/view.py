@@ -17,11 +17,11 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 import argparse
-import getpass
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import exit_now, run_cli
 from eval.cli.paths import OUTPUTS
+from eval.runs.folder import read_user
 from mas.runtime.errors import UserError
 
 PORT = 8770  # 0: any that is free
@@ -43,15 +43,8 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise UserError(f"port={port} is out of range; expected 0 to 65535.")
     given.folder, given.port = Path(folders[0]) if folders else OUTPUTS, int(port)
-    given.user = options.get("user", "").strip() or _read_user()
+    given.user = options.get("user", "").strip() or read_user() or "unknown"
     return given
-
-
-def _read_user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container's user without a name
-        return "unknown"
 
 
 def task(arguments: list[str]) -> int:

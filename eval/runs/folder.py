@@ -1,9 +1,4 @@
-"""Folder of one run, `outputs/eval/<time>_<name>/`: how it is made, locked and written, and who starts it.
-
-folder = make_run_folder("eval", "gaia_offline_sample", given=None)
-with write_atomically(folder / "report.html") as file: …
-lock = RunLock(folder / "run.db")       # locks run.lock; the kernel's flock, so kill -9 frees it
-"""
+"""Folder of one run, `outputs/eval/<time>_<name>/`: how it is made, locked and written, and who starts it."""
 
 import getpass
 import re
@@ -37,11 +32,7 @@ _PROBE = ".probe"  # file by which it is seen that the folder can be written
 
 
 def make_run_folder(kind: str, name: str, given: str | None, parent: Path | None = None) -> Path:
-    """Make the folder of a new run: `given`, or a new one with `name` in `parent`, which is else outputs/<kind>.
-
-    Raises:
-        UserError: it cannot be made or written.
-    """
+    """Make the folder of a new run: `given`, or a new one with `name` in `parent`, which is else outputs/<kind>."""
     wanted = Path(given).absolute() if given else parent or OUTPUTS / kind
     try:
         wanted.mkdir(parents=True, exist_ok=True)
@@ -65,9 +56,6 @@ def check_empty(folder: Path, leftovers: bool = False) -> None:
     """Check that a folder chosen for a new run has nothing in it, for a run writes files with common names.
 
     With `leftovers`, what a process has left that died before its run began may be there.
-
-    Raises:
-        UserError: something is there.
     """
     try:
         names = sorted(each.name for each in folder.iterdir() if each.suffix != ".lock" and each.name != _PROBE)
@@ -153,12 +141,9 @@ WAIT_SECONDS = 0.5  # a report looks in for an instant; and a holder needs one t
 
 
 def read_origin() -> dict[str, str]:
-    """Return who starts the run, where, and from which state of the code, as MLflow tags; what is unknown is left out.
-
-    read_origin()["mlflow.source.git.commit"]       # "8159276…"
-    """
+    """Return who starts the run, where, and from which state of the code, as MLflow tags, as far as it is known."""
     found = {
-        "mlflow.user": _read_user(),
+        "mlflow.user": read_user(),
         "mlflow.source.type": "LOCAL",
         "mlflow.source.name": "eval/run.py",
         "mlflow.source.git.commit": _run_git("rev-parse", "HEAD"),
@@ -171,11 +156,11 @@ def read_origin() -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _read_user() -> str | None:
+def read_user() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's user without a name
-        return None
+        return ""
 
 
 def _run_git(*arguments: str) -> str | None:
@@ -193,7 +178,7 @@ class RunInUseError(Exception):
 
 
 class RunLock:
-    """Lock of a run, held by one writer until its process ends. Any thread may release it."""
+    """Lock of a run, held by one writer until its process ends, also by kill -9. Any thread may release it."""
 
     def __init__(self, database: Path) -> None:
         from filelock import FileLock
