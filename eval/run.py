@@ -45,7 +45,7 @@ def _run_job(composed: DictConfig, add_to_sweep: "AddToSweep | None" = None) -> 
 
         if (code := show_finished_run(config, resolved)) is not None:
             return code
-    if config.run.dir and not config.run.resume:
+    elif config.run.dir:
         check_free(Path(config.run.dir))
     prompts = config.check()
     from eval.execution.run_session import SessionRequest
@@ -63,11 +63,10 @@ def _read_original(run: str, arguments: Sequence[str]) -> Sequence[str]:
 
 def _run_jobs() -> int:
     code = run_command(task, "eval", RESUME, _read_original)
-    module = sys.modules.get("eval.workflows.sweep")
-    if module is not None and (sweep := module.end_sweep()):  # a job of a sweep has run
+    if "eval.workflows.sweep" in sys.modules:  # a job of a sweep has run
         from eval.workflows.sweep_table import finish_sweep
 
-        finish_sweep(sweep)
+        finish_sweep()
     return code
 
 

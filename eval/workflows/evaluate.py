@@ -58,8 +58,7 @@ def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep
         add_to_sweep: called with the run's folder, in a sweep.
 
     Raises:
-        UserError: a mistake that is seen only now, before the first sample: a bad row, a tool that cannot be loaded, a
-            run that cannot be resumed like this.
+        UserError: a mistake that is seen only now, before the first sample.
         InterruptedRunError: a signal stopped the run.
     """
     config = request.config
@@ -89,11 +88,10 @@ def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep
             session.begin(replace(info, sweep=sweep), samples, changes)
             ended = run.show(*run.answer(split.notes))
         except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
-            begun = True
             with suppress(StoreError):
-                begun = session.store.read_info().has_begun
-            if not begun:
-                raise UserError(f"{error}; nothing was begun: free space, then give the same command again.") from error
+                if not session.store.read_info().has_begun:
+                    what = "nothing was begun: free space, then give the same command again"
+                    raise UserError(f"{error}; {what}.") from error
             output.print(f"stopped: {error}; what is finished is in {session.folder / DATABASE}", error=True)
             output.print(format_resume_hint(session.folder), error=True)
             ended = Ended(session.folder, STOPPED)
@@ -153,7 +151,6 @@ class _Evaluation:
             return summary, exporter.finish(self.output.print) if exporter else None
 
     def open_exporter(self) -> "ExporterLauncher | None":
-        """Start the process that sends the run to MLflow; None: it is sent nowhere."""
         if isinstance(self.config.tracking, NoTracking) and not (self.session.folder / MLFLOW_STATE).exists():
             return None
         from eval.mlflow_export.exporter_launcher import ExporterLauncher
@@ -211,7 +208,6 @@ class _Evaluation:
         return judge_first
 
     def end(self, stopped: str | None) -> Summary:
-        """Record the end of the session and write the run's files."""
         session = self.session
         session.stop.end_waiting()
         if not session.list_pending(retry_errors=False):
@@ -226,7 +222,6 @@ class _Evaluation:
         return write_files(session.folder, session.store)
 
     def show(self, summary: Summary, tracked: "ExportOutcome | None") -> Ended:
-        """Show the results and where they are."""
         if tracked and tracked.warning:
             self.output.print(f"warning: {tracked.warning}", error=True)
         if self.output.shows_results:

@@ -1,7 +1,6 @@
 """A sweep while it goes on: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process.
 
 run_as_job(get_multirun_job(), lambda: evaluate(…, add_to_sweep=add_run_to_sweep))    # Hydra has called for this job
-add_run_to_sweep(folder, config)    # called by `evaluate` once the run has a folder; its result is `RunInfo.sweep`
 end_sweep()                         # after the last job; `eval.workflows.sweep_table` then makes the table
 """
 
@@ -25,7 +24,7 @@ _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job, with t
 
 @dataclass
 class Job:
-    """One combination of a sweep's values, and its run, which is an ordinary one."""
+    """One combination of a sweep's values."""
 
     job: int  # from 0
     differs: list[str]  # overrides that other jobs have otherwise
@@ -52,7 +51,7 @@ _running: Sweep | None = None  # of this process
 
 
 def run_as_job(place: MultirunJob, run: Callable[[], int]) -> int:
-    """Run one job of a multirun and note how it ended, be it by a mistake, by Ctrl-C or by a defect."""
+    """Run one job of a multirun and note how it ended."""
     global _running
     if _running is None or _running.folder != place.folder or place.number == 0:
         _running = Sweep(place.folder)
@@ -61,8 +60,13 @@ def run_as_job(place: MultirunJob, run: Callable[[], int]) -> int:
     _running.jobs.append(job)
     try:
         job.exit_code = run()
+    except (InterruptedRunError, KeyboardInterrupt):
+        job.exit_code, job.error = STOPPED, "stopped by Ctrl-C"
+        raise
     except BaseException as error:
-        job.exit_code, job.error = _describe_failure(error)
+        job.error = f"a defect of this program ({type(error).__name__})"
+        if is_mistake(error):
+            job.exit_code, job.error = USER_ERROR, remove_passwords(describe_mistake(error))
         raise
     return job.exit_code
 
@@ -81,11 +85,3 @@ def end_sweep() -> Sweep | None:
     global _running
     sweep, _running = _running, None
     return sweep
-
-
-def _describe_failure(error: BaseException) -> tuple[int | None, str]:
-    if isinstance(error, InterruptedRunError | KeyboardInterrupt):
-        return STOPPED, "stopped by Ctrl-C"
-    if is_mistake(error):
-        return USER_ERROR, remove_passwords(describe_mistake(error))
-    return None, f"a defect of this program ({type(error).__name__})"

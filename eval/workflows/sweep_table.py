@@ -1,7 +1,4 @@
-"""The table of a sweep: a row for each job, and each job compared with the first, made from the runs' stores alone.
-
-make_table(end_sweep())     # shown, and kept in sweep.json and sweep.html
-"""
+"""The table of a sweep: a row for each job, and each job compared with the first, made from the runs' stores alone."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -41,7 +38,7 @@ from eval.runs.folder import DATABASE, format_path, format_resume_hint, write_li
 from eval.runs.mlflow_state import read_link
 from eval.runs.store import open_run
 from eval.scorers.score import join_metrics
-from eval.workflows.sweep import Job, Sweep
+from eval.workflows.sweep import Job, Sweep, end_sweep
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
@@ -72,13 +69,9 @@ class _Row:
 
     def describe(self) -> dict[str, object]:
         numbers = self.summary.to_dict() if self.summary else {}
-        return {
-            **asdict(self.job),
-            **{key: numbers.get(key) for key in _SUMMARY_KEYS},
-            "cost_usd": self.summary.usage.cost_usd if self.summary else None,
-            "simulated": self.simulated,
-            "mlflow": self.mlflow,
-        }
+        cost_usd = self.summary.usage.cost_usd if self.summary else None
+        own = {"cost_usd": cost_usd, "simulated": self.simulated, "mlflow": self.mlflow}
+        return {**asdict(self.job), **{key: numbers.get(key) for key in _SUMMARY_KEYS}, **own}
 
     def describe_comparison(self) -> dict[str, object]:
         data: dict[str, object] = {"job": self.job.job, "against": 0, "reason": self.reason}
@@ -88,21 +81,18 @@ class _Row:
         return data
 
 
-def finish_sweep(sweep: Sweep) -> None:
-    """Make the table of a sweep that has just ended; a failure is a warning, and changes no exit code."""
+def finish_sweep() -> None:
+    """Make the table of the sweep that has just ended; a failure is a warning, and changes no exit code."""
     try:
-        make_table(sweep)
+        if sweep := end_sweep():
+            make_table(sweep)
     except (OSError, KeyboardInterrupt) as error:
         why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
         print_line(f"warning: the sweep's table could not be made: {why}; its runs are complete", error=True)
 
 
 def make_table(sweep: Sweep) -> None:
-    """Make the table, print it and write it to the sweep's folder.
-
-    Raises:
-        OSError: the sweep's folder cannot be written.
-    """
+    """Print the table and write it to the sweep's folder."""
     rows = [_read_job(job, sweep.find_run(job)) for job in sweep.jobs]
     compared = _compare(rows)
     sweep.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -123,15 +113,14 @@ def make_table(sweep: Sweep) -> None:
         write_comparison(page := sweep.folder / PAGE_FILE, shown, shown.runs)
         output.print(f"page: {format_path(page)}")
     stopped = [each.job for each in rows if each.job.exit_code == STOPPED]
-    for job in stopped:
-        if run := sweep.find_run(job):
+    for job, run in [(each, sweep.find_run(each)) for each in stopped]:
+        if run:
             output.print(f"job {job.job}: {format_resume_hint(run)}")
     if stopped:
         output.print("then compare the runs with: python eval/compare.py RUN RUN …")
 
 
 def _read_job(job: Job, folder: Path | None) -> _Row:
-    """Return the job's result, with its run if that has any answer."""
     if folder is None or not (folder / DATABASE).is_file():
         return _Row(job)
     try:
@@ -168,7 +157,6 @@ def _compare(rows: Sequence[_Row]) -> ComparisonResult | None:
 
 
 def _print_rows(rows: Sequence[_Row], console: Console) -> None:
-    """Print both tables and the remarks."""
     if any(each.simulated for each in rows):
         console.print(Text(SIMULATED_NOTICE, style="bold yellow"))
     metric = join_metrics(each.summary.metric for each in rows if each.summary is not None)
