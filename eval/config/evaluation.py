@@ -1,8 +1,5 @@
 """Configuration of one evaluation, checked: Hydra's YAML → dataclasses whose types and keys are enforced.
 
-    config = read_config(composed)
-    prompts = config.check()            # UserError: the first thing that is wrong
-
 Nothing heavy is imported here: a mistake in the configuration is reported in a fraction of a second. `_target_` names
 the dataclass of each replaceable part (PARTS below); the rest of its node are the fields of that dataclass.
 """
@@ -106,11 +103,7 @@ class EvalConfig:
     executor: ExecutorSettings = field(default_factory=LocalSettings)
 
     def check(self) -> PromptSet | None:
-        """Check everything that can be seen before anything heavy is imported; return the prompt set.
-
-        Raises:
-            UserError: the first thing that is wrong.
-        """
+        """Check everything that can be seen before anything heavy is imported; return the prompt set."""
         _check_resuming(self.run)
         self.check_scorers()
         self.check_model()
@@ -153,15 +146,13 @@ class EvalConfig:
 
     def check_budget(self) -> None:
         budgets = {"run.max_cost_usd": self.run.max_cost_usd, "limits.cost_usd": self.limits.cost_usd}
-        given = [f"{key}={value:g}" for key, value in budgets.items() if value is not None]
-        if not given:
-            return
-        if not self.needs_model:
-            raise UserError(f"{given[0]} cannot be kept: what this system spends is not seen here; leave it out.")
-        for key, names in self._unpriced().items():
+        given = next((f"{key}={value:g}" for key, value in budgets.items() if value is not None), None)
+        if given and not self.needs_model:
+            raise UserError(f"{given} cannot be kept: what this system spends is not seen here; leave it out.")
+        for key, names in self._unpriced().items() if given else ():
             if names:
                 raise UserError(
-                    f"{given[0]} cannot be kept, because no price is known for {', '.join(names)}; give it as "
+                    f"{given} cannot be kept, because no price is known for {', '.join(names)}; give it as "
                     f"{_price_override(key, names)} with the prices that hold there, or leave the budget out."
                 )
 
@@ -255,11 +246,9 @@ _NO_PLAIN = ("executor", "experiment", "debug", "extra_scorers")  # options that
 
 
 def read_config(composed: DictConfig) -> EvalConfig:
-    """Check a composed configuration and build its parts.
+    """Check what Hydra made of `conf/` and the command line, and build its parts.
 
-    Args:
-        composed: what Hydra made of `conf/` and the command line; the prompts, the split and the name of the data are
-            put into it.
+    The prompts, the split and the name of the data are put into it.
 
     Raises:
         UserError: a value of the wrong kind, out of range, or missing.
@@ -322,11 +311,7 @@ def build_part(node: DictConfig, key: str) -> Any:
 
 
 def check_branches(schema: DictConfig, values: Mapping[Any, object], prefix: str = "") -> None:
-    """Check that branches have options; OmegaConf's own message names no key.
-
-    Raises:
-        UserError: one value was given where several options belong.
-    """
+    """Check that no value was given where several options belong; OmegaConf's own message names no key."""
     for key, value in values.items():
         if key not in schema or not isinstance(options := schema[key], DictConfig):  # an unknown key is reported later
             continue
@@ -349,17 +334,13 @@ def _check_resuming(run: RunSettings) -> None:
 
 
 def require(valid: bool, key: str, value: object, expected: str) -> None:
-    """Check a value.
-
-    Raises:
-        UserError: it is not valid.
-    """
+    """Raise a UserError for a value that is not valid."""
     if not valid:
         raise UserError(f"{key}={value} is out of range; expected {expected}.")
 
 
 def _check_ranges(plain: _Plain) -> None:
-    need, run = require, plain.run
+    need, run, errors, same = require, plain.run, plain.run.max_errors, plain.run.max_same_errors
     need(plain.limit is None or plain.limit >= 1, "limit", plain.limit, "at least 1, or null for all questions")
     need(run.concurrency >= 1, "run.concurrency", run.concurrency, "at least 1")
     need(run.deadline_seconds > 0, "run.deadline_seconds", run.deadline_seconds, "more than 0 seconds")
@@ -368,10 +349,8 @@ def _check_ranges(plain: _Plain) -> None:
     limits = {f"limits.{key}": value for key, value in vars(plain.limits).items()}
     for key, value in {"run.max_seconds": run.max_seconds, "run.max_cost_usd": run.max_cost_usd, **limits}.items():
         need(value is None or value > 0, key, value, "more than 0, or null for no limit")
-    errors = run.max_errors
-    whole = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
-    need(whole, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
-    same = run.max_same_errors
+    is_count = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
+    need(is_count, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
     need(same is None or same >= 1, "run.max_same_errors", same, "a number of answers from 1, or null")
     need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
     need(plain.cache.tools in ("off", "run"), "cache.tools", plain.cache.tools, "off or run")

@@ -60,8 +60,7 @@ class LocalTracking:
         return f"sqlite:///{self.path() / 'mlflow.db'}"
 
     def artifact_location(self) -> str:
-        """Return an absolute address: MLflow's own default is the folder in which the command was started."""
-        return (self.path() / "mlflow-artifacts").as_uri()
+        return (self.path() / "mlflow-artifacts").as_uri()  # MLflow's default is the folder of the command's start
 
     def environment(self) -> Mapping[str, str]:
         return {**_ENVIRONMENT, URI_VARIABLE: self.address()}

@@ -1,8 +1,5 @@
 """Resuming a run: its own command line, the check that it still is the same run, and the samples that are missing.
 
-    python eval/run.py run.resume=latest                       # as it was started, and only what is missing
-    python eval/run.py run.resume=latest run.concurrency=4     # the options given now take precedence
-
     read_original_arguments("latest", ["run.resume=latest"])   # ["model=offline", "data=sample"]
 
 Nothing heavy is imported here: a finished run is shown again in a moment, however many samples it has.
@@ -29,11 +26,7 @@ _SHOWN = 10  # differences in one sentence
 
 
 def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
-    """Return the command line that a run was started with, as far as a later session takes it over.
-
-    Raises:
-        UserError: there is no such run, or it was made elsewhere and its options are not typed.
-    """
+    """Return the command line that a run was started with, as far as a later session takes it over."""
     folder = find_run_to_resume(run)
     with refuse_unreadable(folder):
         info = read_run_info(folder)
@@ -56,9 +49,6 @@ def read_stored_command(folder: Path, arguments: Sequence[str], option: str, pro
         arguments: given now.
         option: that names the run, as typed.
         program: that the user started.
-
-    Raises:
-        UserError: only memory held a part of the run, it never began, or it was made elsewhere.
     """
     info = read_run_info(folder)
     if parts := list_in_memory(info.config):
@@ -75,11 +65,7 @@ def read_stored_command(folder: Path, arguments: Sequence[str], option: str, pro
 
 
 def find_run_to_resume(run: str) -> Path:
-    """Return the folder of a run as `find_run` does, but the latest is the latest that can be resumed.
-
-    Raises:
-        UserError: as `find_run`; or it is a side of a sealed test.
-    """
+    """Return the folder of a run as `find_run` does, but the latest is the latest that can be resumed."""
     for folder in list_runs() if run == LATEST else ():
         with suppress(UserError):  # it cannot be read: reported when it is opened
             if read_run_info(folder).rescored_from:
@@ -104,14 +90,12 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
         allow: `run.allow_config_change`.
     """
     found = find_changes(before.config, config)
+    source = f"source of {'system.target' if 'target' in before.part('system') else f'system={before.system}'}"
+    program, dataset = before.program_sha256, before.task.dataset_sha256
     for name, old, new in (
         ("prompts_sha256", before.prompts_sha256, info.prompts_sha256),
-        (
-            f"source of {'system.target' if 'target' in before.part('system') else f'system={before.system}'}",
-            before.program_sha256,
-            before.program_sha256 and (info.program_sha256 or before.program_sha256),
-        ),
-        ("dataset_sha256", before.task.dataset_sha256, info.task.dataset_sha256 or before.task.dataset_sha256),
+        (source, program, program and (info.program_sha256 or program)),
+        ("dataset_sha256", dataset, info.task.dataset_sha256 or dataset),
     ):
         if old != new:
             found[name] = f"{old[:12]} → {new[:12]}"

@@ -17,11 +17,7 @@ DRAIN_SECONDS = 30  # for requests in flight when the service is stopped
 
 
 def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -> int:
-    """Serve the system until a signal ends it; a second signal ends it at once. Return the exit code.
-
-    Raises:
-        UserError: the address is in use.
-    """
+    """Serve the system until a signal ends it; a second signal ends it at once. Return the exit code."""
     import uvicorn
 
     if config.needs_model and config.model.simulated:
@@ -55,11 +51,7 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
 
 
 def open_listener(host: str, port: int, option: str) -> socket.socket:
-    """Return a socket that listens; `option`: with which another port is chosen.
-
-    Raises:
-        UserError: the address is in use.
-    """
+    """Return a socket that listens; UserError: the address is in use; `option`: with which another is chosen."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=512)
