@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from eval.cli.hydra_compat import MISTAKES
 from mas.runtime.errors import UserError, walk_chain
 
-_OF_RAY = ("executor.workers", "executor.address", "executor.files")
+_OF_RAY = ("executor.workers", "executor.address")
 _EXPECTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
 
 Found = re.Match[str]

@@ -3,7 +3,7 @@
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from mas.runtime.errors import UserError
@@ -19,14 +19,9 @@ class RaySettings:
 
     workers: int | None = None  # null: one for each core of this machine, or for each CPU of the cluster
     address: str | None = None  # null: a Ray of its own on this machine; auto; HOST:PORT
-    files: list[str] = field(default_factory=list)  # of the program, relative to the current folder
 
     def check(self, resolved: Mapping[str, object]) -> None:
-        """Check the settings, that Ray is installed, and that the run can be built in another process.
-
-        Raises:
-            UserError: a setting is wrong, only memory holds the program or a scorer, or nothing listens at the address.
-        """
+        """Check the settings, that Ray is installed, and that the run can be built in another process."""
         if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
             raise UserError(
                 f"executor.workers={self.workers} is out of range; expected 1 to {MAX_WORKERS}, or "
@@ -44,8 +39,6 @@ class RaySettings:
                 "executor=ray needs the package ray, which is not installed; install it with: pip install "
                 "'mas-harness[ray]', or use executor=local."
             )
-        if self.files and self.address is None:
-            raise UserError("executor.files is only for a cluster; leave it out, or give executor.address.")
         if self.address not in (None, "auto"):
             self._check_address(str(self.address))
 

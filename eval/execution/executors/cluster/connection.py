@@ -6,8 +6,8 @@
 A Ray that is started for the run belongs to the user alone: others can reach its ports, but each call needs a token.
 
 The nodes of another one get a folder, which Ray hands on by its digest and in which workers run. It has the harness,
-the modules of the user's program and scorers, attachments, and what `executor.files` names. Questions, answers, runs,
-keys and `.env` are no part of it.
+the modules of the user's program and scorers, and attachments. Questions, answers, runs, keys and `.env` are no part
+of it.
 """
 
 import json
@@ -22,13 +22,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import STOP_SIGNALS
-from eval.cli.paths import OUTPUTS, PROJECT_ROOT
+from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig
 from eval.config.executor import MAX_WORKERS, RaySettings
 from mas.agents.source_digest import OURS, list_modules
@@ -42,7 +41,6 @@ _TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # workers see the GPUs
 _HARNESS = ("mas", "eval")
 _NOT_OF_HARNESS = ("__pycache__", "sample")
-_PRIVATE = (".env*", "*.pem", "*.key", "*.p12", "*.pfx", "id_*", ".ssh", ".aws", ".git", ".netrc", "*credentials*")
 _NO_TRACKING = {"_target_": "eval.config.tracking.NoTracking"}
 
 
@@ -76,7 +74,7 @@ def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Se
         samples: all that the run may answer, with their attachments.
 
     Raises:
-        UserError: the cluster cannot be used, or a file or an option must not be sent to it.
+        UserError: the cluster cannot be used, or an option must not be sent to it.
     """
     settings = config.executor
     assert isinstance(settings, RaySettings)
@@ -91,7 +89,7 @@ def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Se
             "records; name an environment variable instead."
         )
     with TemporaryDirectory(prefix="mas-package-") as folder:
-        places = _copy_files(Path(folder), config, resolved, samples, settings.files)
+        places = _copy_files(Path(folder), config, resolved, samples)
         with _join_ray(settings.address, folder) as n_cpus:
             n_workers = settings.workers or max(1, min(int(n_cpus), MAX_WORKERS))
             yield RunCluster(n_workers, places)
@@ -178,22 +176,12 @@ def _connect(
 
 
 def _copy_files(
-    folder: Path, config: EvalConfig, resolved: Mapping[str, object], samples: Sequence[Sample], files: Sequence[str]
+    folder: Path, config: EvalConfig, resolved: Mapping[str, object], samples: Sequence[Sample]
 ) -> dict[Path, Path]:
-    """Copy the files of a run whose program has been built in this process.
-
-    Args:
-        folder: where to.
-        config: of the run.
-        resolved: the same as plain dictionaries.
-        samples: of the run, with their attachments.
-        files: `executor.files`.
-
-    Returns:
-        The place of each attachment within the folder.
+    """Copy the files of a run into the folder, and return the place of each attachment within it.
 
     Raises:
-        UserError: something must not leave this machine, or does not exist.
+        UserError: something must not leave this machine.
     """
     for name, part in resolved.items():  # workers have their secrets from the environment of their machine
         as_text = json.dumps({name: part}, default=str)
@@ -202,8 +190,6 @@ def _copy_files(
                 f"the part {name} of the configuration has a password or a key, which would be sent through the "
                 "cluster; name an environment variable instead, and set it on every node."
             )
-    for each in files:
-        _copy_own(folder, each)
     for package in _HARNESS:
         shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=shutil.ignore_patterns(*_NOT_OF_HARNESS))
     for module in _list_targets(resolved):
@@ -239,28 +225,3 @@ def _list_targets(value: object) -> set[str]:
 def _copy(file: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(file, target)
-
-
-def _copy_own(folder: Path, given: str) -> None:
-    here = Path.cwd()
-    path = here / given
-    if not path.exists() or not path.resolve().is_relative_to(here.resolve()) or path == here:
-        raise UserError(
-            f"executor.files: {given} is no file or folder inside of the current folder {here}; correct it, or start "
-            "the command in the folder that has it."
-        )
-    for file in [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file()):
-        place = file.relative_to(here)
-        if _is_private(file) or place.parts[0] in OURS:
-            raise UserError(
-                f"executor.files: {place} would be sent to all nodes, and looks like a key, a run or a part of the "
-                "harness; leave it out, or name the files that the program needs."
-            )
-        _copy(file, folder / place)
-
-
-def _is_private(file: Path) -> bool:
-    """Return whether a file must not leave this machine, by its name and place."""
-    return file.resolve().is_relative_to(OUTPUTS) or any(
-        fnmatchcase(part.lower(), pattern) for part in file.parts[1:] for pattern in _PRIVATE
-    )

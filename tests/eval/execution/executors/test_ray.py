@@ -37,7 +37,6 @@ OF_THE_COURSE = {  # of a record: times, ids, and what follows from them
         (RaySettings(workers=0), {}, "executor.workers=0 is out of range; expected 1 to 256, or null"),
         (RaySettings(), {"system": {"target": "in-memory:mine"}}, "system: an object of this Python program"),
         (RaySettings(), {"scorer": {"target": "in-memory:mine"}}, "or use executor=local"),
-        (RaySettings(files=["rates.csv"]), {}, "executor.files is only for a cluster"),
         (RaySettings(address="ray://head:10001"), {}, "(Ray Client, ray://, is not supported)"),
         (RaySettings(address="head"), {}, "executor.address=head is no address"),
     ],
