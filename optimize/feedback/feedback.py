@@ -1,20 +1,14 @@
 """Feedback for an optimizer on one agent's part in one answer, in words and without the target.
 
 It says whether the answer was right, which kind was expected, where it first went wrong, and what happened to this
-agent: unreadable replies, failed tools, mistaken decisions of a critic. Texts of the system or the question are not
-quoted, because the optimizer sees them as well. Messages of errors and of the scorer are quoted. Every remark is a
-tuple of wordings, from the most specific to the vaguest: the first that does not contain the target, an element or a
-number of it, in any form and even by coincidence, is used. (Masking it would reveal what it was.)
-
-    build_feedback("expert", record, Expectation.of(target, question))
-    # "The final answer was wrong. Expected was a whole number, without a unit. …"
-
-`Expectation` is the expected kind of answer, and finds the faults in form of the one given. A label
-(`eval.scorers.labels`) is no secret and is named.
+agent: unreadable replies, failed tools, mistaken decisions of a critic. Every remark is a tuple of wordings, from the
+most specific to the vaguest: the first that does not contain the target, an element or a number of it, in any form and
+even by coincidence, is used. (Masking it would reveal what it was.) A label (`eval.scorers.labels`) is named.
 
     expectation = Expectation.of("88450.42", "Express it in centimetres, rounded to two decimals, without the unit.")
     expectation.wordings[0]               # "Expected was a number with two decimals, without a unit."
     expectation.find_faults("88450.4187 cm")   # a unit next to the number; not rounded as asked
+    build_feedback("expert", record, expectation)      # "The final answer was wrong. Expected was a number with …"
 """
 
 import re

@@ -1,20 +1,15 @@
 """The publishing gate: decides from the answers of the sealed test whether a set is published.
 
     comparison = compare_answers(*map(build_answers, (parent_records, winner_records)))
-    verdict = judge(settings, comparison, Look.only(level=0.03))
-    verdict["published"], verdict["finish_reason"], verdict["reasons"]
-
-    plan = plan_looks(4, level=0.03)
-    decide_look(settings, comparison, Look(plan, 2))    # "success", "hopeless", "continue"
+    judge(settings, comparison, Look.only(level=0.03))["published"]
+    decide_look(settings, comparison, Look(plan_looks(4, level=0.03), 2))    # "success", "hopeless", "continue"
 
 A set is published if the gain's interval, at the level of the sealed test (`optimize.gate.sealed_log`), lies above
 `min_gain`, p is at most the level, and there are no new format losses: answers that could not be read, of which the
-winner has more than the parent beyond chance (docs/explanation/decisions.md 29a).
-
-A test that is looked at before all of its answers are there has its level for all looks together. It is hopeless if the
-last look is a success with a probability below 5 %, predicted from the answers so far (Spiegelhalter, Freedman and
-Blackburn, Controlled Clinical Trials 7, 1986). The interval is a repeated confidence interval (Jennison and Turnbull,
-J. Royal Statistical Society B 51, 1989): it holds wherever the test stops (docs/explanation/sequential-test.md).
+winner has more than the parent beyond chance (docs/explanation/decisions.md 29a). A test with several looks
+(docs/explanation/sequential-test.md) is hopeless if the last one is a success with a probability below 5 %, predicted
+from the answers so far (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7, 1986). The interval is a
+repeated confidence interval (Jennison and Turnbull, J. Royal Statistical Society B 51, 1989).
 """
 
 import math

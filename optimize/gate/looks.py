@@ -1,26 +1,20 @@
 """Several looks at one test, and the smallest gain that a test can show.
 
 plan_looks(4, level=0.03).levels              # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p at each of four looks
+compute_smallest_gain(53, epochs=5)           # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
 
 The level is spent over the looks by the function of Lan and DeMets (Biometrika 70, 1983) that resembles the bounds of
-O'Brien and Fleming (Biometrics 35, 1979): almost nothing at first, so that the last look is nearly a test without
-looks. The bounds follow by integrating the density of the paths that were not stopped (Armitage, McPherson and Rowe, J.
-Royal Statistical Society A 132, 1969).
-
-compute_smallest_gain(53, epochs=5)           # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
-compute_smallest_gain(10, epochs=1)           # None: not even always right instead of 40 %
+O'Brien and Fleming (Biometrics 35, 1979): almost nothing at first. The bounds follow by integrating the density of the
+paths that were not stopped (Armitage, McPherson and Rowe, J. Royal Statistical Society A 132, 1969).
 
 With n questions, k answers per question and side, and accuracies p and q, the variance of a question's difference is
 
     v = r·(p(1-p) + q(1-q) - 2·c·√(p(1-p)·q(1-q)))  +  (1-r)·(p(1-p) + q(1-q))/k
 
 the first part from questions that gain more or less than others, the second from chance. r is the correlation between
-answers to one question (0: all equally hard; 1: each always right or always wrong), c that between the questions'
-difficulty for the one prompt set and for the other. The smallest gain is then that of
-`eval.analysis.statistics.paired_tests.compute_smallest_difference`, and half a step of the exact test more: 1/(n·k).
-
-Source: E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640, 2024), section 5, for binary answers whose chances
-vary by question. Checked against simulation in `tests/optimize/gate/test_gate.py`.
+answers to one question, c that between the questions' difficulty for the one prompt set and for the other (E. Miller,
+arXiv 2411.00640, 2024, section 5). Half a step of the exact test is added: 1/(n·k). Checked by simulation in
+`tests/optimize/gate/test_gate.py`.
 """
 
 import math

@@ -8,12 +8,9 @@
 The k-th test that shares a question with earlier ones has the two-sided level 0.03/k², and never more than what these
 have left of 0.05 (docs/explanation/optimisation.md, with sources and limits).
 
-The log is `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl`: no folder of outputs holds it. It recognises questions by
-their text. A run's test is a line that is on the disk before its first question is answered, and another line for its
-judgement. A damaged log is refused, an edited one is not noticed. Tests with a simulated model are counted separately.
-
-A test that stops early has not opened all of its questions. The first line lists them in the order in which they are
-asked, the judgement says how many were. A test that was never judged counts with all.
+The log is `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl`. A run's test is a line that is on the disk before its first
+question is answered, with the questions in the order in which they are asked, and another line for its judgement, with
+how many were: a test that was never judged counts with all. A damaged log is refused, an edited one is not noticed.
 """
 
 import json
@@ -101,17 +98,9 @@ def begin_test(
 ) -> Allowance:
     """Record a run's test before its first question is answered, and return its allowance; a known test keeps its own.
 
-    Args:
-        run_id: of the run.
-        questions: their fingerprints, in the order in which they are asked.
-        winner_sha256: of the prompts that are tested.
-        simulated: whether the model is.
-        file: the log; None: the user's.
-        has_begun: an earlier session has recorded it.
-
-    Raises:
-        UserError: the test must not begin: the log cannot be used, does not have the test that has begun, has it with
-            other prompts or questions, or nothing is left.
+    `questions`: their fingerprints, in the order in which they are asked. `has_begun`: an earlier session has recorded
+    it. UserError: the test must not begin, since the log cannot be used, does not have the test that has begun, has it
+    with other prompts or questions, or nothing is left.
     """
     begun = {"run": run_id, "winner_sha256": winner_sha256, "simulated": simulated}
     with _open_log(file) as log:
@@ -132,15 +121,8 @@ def begin_test(
 def record_judgement(run_id: str, p: float, answers_sha256: str, n_opened: int, file: Path | None = None) -> None:
     """Record the result of a test, before anybody sees it.
 
-    Args:
-        run_id: of the run.
-        p: of the comparison.
-        answers_sha256: of the scores of all its answers.
-        n_opened: questions that were asked, the first of those listed.
-        file: see `begin_test`.
-
-    Raises:
-        UserError: the log cannot be used, does not have the test, or has its judgement with other answers.
+    `answers_sha256`: of the scores of all its answers. `n_opened`: questions that were asked, the first of those
+    listed. UserError: the log cannot be used, does not have the test, or has its judgement with other answers.
     """
     with _open_log(file) as log:
         log.find(run_id)

@@ -78,10 +78,8 @@ def prepare_splits(config: TuneConfig, console: Console) -> Splits:
 def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     """Show what the sealed questions can prove and what the run will take, and ask whether to begin.
 
-    A resumed run was confirmed before; a simulated model costs nothing.
-
-    Raises:
-        UserError: the answer is no, nobody can be asked, or the budget does not even allow the sealed test.
+    A resumed run was confirmed before; a simulated model costs nothing. UserError: the answer is no, nobody can be
+    asked, or the budget does not even allow the sealed test.
     """
     if config.optimizer.needs_reflection:
         config.base.model.create_reflection_lm(config.reflection_model)  # fails if the profile does not fit it
@@ -123,12 +121,8 @@ def confirm(yes: bool) -> None:
 def check_reflection_model(run: TuningRun) -> None:
     """Let the reflection model rewrite a prompt from invented examples, as the search does, before the first answer.
 
-    GEPA would spend its budget silently, without one proposal, on a model whose replies cannot be read.
-
-    Raises:
-        UserError: the model cannot be reached.
-        EarlyVerdictError: its replies cannot be read, or the budget is used up.
-        RunStoppedError: the run was stopped.
+    GEPA would spend its budget silently, without one proposal, on a model whose replies cannot be read. UserError: the
+    model cannot be reached. EarlyVerdictError: its replies cannot be read, or the budget is used up.
     """
     rewriter = PromptRewriter(EXAMPLE_PROMPTS, get_stop_reason=lambda: None, max_chars=None)
     cause = ""
@@ -187,11 +181,7 @@ class Phase(NamedTuple):
 
 
 def estimate_phases(config: TuneConfig, splits: Splits) -> tuple[list[Phase], str]:
-    """Return the upper limits of baseline, search, shortlist and sealed test, and where they are from.
-
-    Raises:
-        UserError: the budget leaves nothing for the search, or nothing would ever end it.
-    """
+    """Return the upper limits of all phases, and where they are from; UserError: the budget makes no sense."""
     budget, n_val = config.budget, len(splits.val)
     allowed = UNLIMITED if budget.metric_calls is None else budget.metric_calls
     if allowed <= 2 * n_val:

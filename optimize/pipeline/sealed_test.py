@@ -114,10 +114,7 @@ class SealedTest:
     def take_looks(self) -> None:
         """Answer the sealed questions with the parent's and the winner's prompts, until a look stops the test.
 
-        Raises:
-            UserError: the log of sealed tests does not allow it, or answers that were looked at are gone.
-            EarlyVerdictError: a budget is used up, or too many answers could not be scored.
-            RunStoppedError: the test was stopped, or the server fails too many answers.
+        UserError: the log of sealed tests does not allow it, or answers that were looked at are gone.
         """
         run, n_questions = self._run, len(self._samples)
         self._allowance = self._begin()

@@ -54,19 +54,11 @@ _LEAKS = "contains answers, questions or ids of validation or sealed questions (
 
 
 def tune(config: TuneConfig, output: Output | None = None) -> tuple[Path, int]:
-    """Run all phases.
+    """Run all phases of a checked configuration; return the run's folder, and the exit code.
 
-    Args:
-        config: checked.
-        output: where its lines go; None: the terminal.
-
-    Returns:
-        The run's folder, and the exit code: 0 published or rejected by the gate; 2 ended, and nothing was judged; 3
-        stopped before the verdict, and can be resumed.
-
-    Raises:
-        UserError: a mistake that is found only now, before anything is spent.
-        InterruptedRunError: a signal stopped the run; the command that resumes it has been printed.
+    It is 0 if a set was published or rejected by the gate, 2 if nothing could be judged, 3 if the run stopped before
+    the verdict, and can be resumed. UserError: a mistake that is found only now, before anything is spent.
+    InterruptedRunError: a signal stopped the run; the command that resumes it has been printed.
     """
     output = output or Output()
     config.base.executor.check(config.resolved)
@@ -139,12 +131,7 @@ def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
 
 
 def run_phases(run: TuningRun) -> None:
-    """Run the phases in order, up to a verdict.
-
-    Raises:
-        EarlyVerdictError: a phase ended the run, for a reason that is its verdict.
-        RunStoppedError: the run was stopped and can be resumed.
-    """
+    """Run the phases in order, up to a verdict, which may be that of an EarlyVerdictError; or it is stopped."""
     _begin(run, "preflight", "1/8 preflight")
     is_searched = run.store.read_result("search") is not None
     if run.config.optimizer.needs_reflection and not is_searched:
@@ -211,9 +198,7 @@ def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
 def run_search(run: TuningRun, measured: Baseline) -> None:
     """Let the optimizer propose candidates until its budget is used or nothing is left to try.
 
-    Raises:
-        EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended it in vain.
-        RunStoppedError: the run was stopped.
+    EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended it in vain.
     """
     config, metric_calls = run.config, run.config.budget.metric_calls
     limit = UNLIMITED if metric_calls is None else metric_calls

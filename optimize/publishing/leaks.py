@@ -209,13 +209,10 @@ class LeakIndex:
     def check(
         self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = (), is_parent_gated: bool = False
     ) -> LeakReport:
-        """Find leaks that `prompts` contains and a gated `parent` does not.
+        """Find leaks that `prompts` contains and a gated `parent`, the set that the search started from, does not.
 
-        Args:
-            prompts: the candidate, demos included.
-            parent: the set that the search started from.
-            system_words: words of the system itself; a target among them counts only close to its question.
-            is_parent_gated: it passed the gate and is unchanged since, so what it contains is no leak of this search.
+        `system_words`: of the system itself; a target among them counts only close to its question. `is_parent_gated`:
+        it passed the gate and is unchanged since, so what it contains is no leak of this search.
         """
         common_keys = {key for text in system_words for key in self._find_keys(text)}
         found: list[Hit] = []

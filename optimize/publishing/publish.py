@@ -126,10 +126,7 @@ def build_headline(provenance: Mapping[str, Any]) -> str:
 
 
 def describe_gain(scores: Mapping[str, Any]) -> str:
-    """Return `gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`.
-
-    A metric that is not the accuracy is named.
-    """
+    """Return `gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`, and the metric's name."""
     metric = scores.get("metric") or ACCURACY
     name = "gain" if metric == ACCURACY else f"gain in {metric}"
     line = f"{name} {format_points(scores['gain'])} points on sealed questions"
@@ -156,12 +153,8 @@ def describe_published(place: str, splits: Mapping[str, Any]) -> str:
 def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
     """Write the set as `folder`, whose name becomes the set's. A resumed run leaves its own set as it is.
 
-    Returns:
-        The set as `read_prompt_set` will read it.
-
-    Raises:
-        NameTakenError: something else has that name.
-        UserError: the folder cannot be written; nothing is left behind then.
+    Returns the set as `read_prompt_set` will read it. NameTakenError: something else has that name. UserError: the
+    folder cannot be written; nothing is left behind then.
     """
     if (folder / PROVENANCE_FILE).is_file():
         with suppress(UserError):  # it cannot be read

@@ -122,13 +122,8 @@ class Splits:
 def make_splits(data: Dataset, settings: SplitSettings, split: str | None = None) -> Splits:
     """Split the questions with targets.
 
-    Args:
-        data: the dataset.
-        settings: shares, the level to seal, and the seed of the hashes.
-        split: of the data, to be shared out; None: their own train, val and test splits, else their default split.
-
-    Raises:
-        UserError: the data cannot be loaded, a question is in two parts, or a part would have less than two questions.
+    `split`: of the data, to be shared out; None: their own train, val and test splits, else their default split.
+    UserError: the data cannot be loaded, a question is in two parts, or a part would have less than two questions.
     """
     settings.check()
     own = getattr(data, "tuning_splits", None)
@@ -255,13 +250,7 @@ def split_by_hash(
     by_stratum: bool = True,
     pairs: Iterable[tuple[str, str]] = (),
 ) -> list[Part]:
-    """Split the samples in proportion to `shares`; each part is in the order of the hashes.
-
-    Near-duplicates, `pairs`, stay in one part.
-
-    Raises:
-        OSError: an attachment cannot be read; only those of questions with equal texts are.
-    """
+    """Split the samples in proportion to `shares`, each part in the order of the hashes; `pairs` stay in one part."""
     strata: dict[str, list[list[Sample]]] = defaultdict(list)
     for group in _group(samples, seed, pairs):
         level, file = group[0].level or "none", group[0].file

@@ -37,13 +37,8 @@ _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
 def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
     """Write the page of a run, also while it is going on; a reader sees the old one or the whole new one.
 
-    Args:
-        folder: of the run.
-        redact: removes secrets from a text.
-
-    Raises:
-        UserError: the folder holds no tuning run, or one of its files cannot be read.
-        OSError: the page cannot be written; one that is already there stays as it was.
+    UserError: the folder holds no tuning run, or one of its files cannot be read. OSError: the page cannot be written;
+    one that is already there stays as it was.
     """
     check_entries(folder)
     tuning = read_tuning(folder)
@@ -58,12 +53,7 @@ def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
 def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
     """Print the verdict of a finished run again, and return its exit code; None if the run is not finished.
 
-    Args:
-        run: its name.
-        given: the command line as typed, without the overrides that the run was started with.
-
-    Raises:
-        UserError: there is no such run.
+    `given`: the command line as typed, without the overrides that the run was started with.
     """
     tuning = read_tuning(find_tuning_run(run))
     if not tuning.is_final:

@@ -1,16 +1,13 @@
 """The system and its metric as DSPy's optimizers want them: a student that answers and an objective that scores.
 
 The student is a module that answers by sample id, never raises, and shows its trace. Copies have prompts of their own
-and share the trials. Only the tuned agents are predictors of a student, under their own names.
+and share the trials. Only the tuned agents are predictors of a student, under their own names. The objective is the
+run's score, with feedback for one agent when its name is given. Targets are never returned.
 
     student = Student(program, prompts, trials, agents=["plan"])
-    student(sample_id="q1").trial.record.score      # 1.0
-    student.prompts.texts["plan"]                     # the current text
-
-The objective is the run's score, with feedback for one agent when its name is given. Targets are never returned.
-
+    prediction = student(sample_id="q1")            # .trial.record.score 1.0
     objective = Objective(splits.train, splits.val, scorer)
-    objective(dspy.Example(sample_id="q1"), prediction, pred_name="expert")    # .score 0.0, with .feedback
+    objective(dspy.Example(sample_id="q1"), prediction, pred_name="expert")    # .score 1.0, with .feedback
 """
 
 import copy
@@ -163,8 +160,7 @@ class Objective:
     """Metric of a search over its training and validation questions. Thread-safe.
 
     It never raises, because an optimizer swallows what a metric raises and goes on with nothing learned. Instead,
-    `errors` of `calls` counts failures to score: a defect, an answer without a record, or an error of the scorer. If
-    their share is large, the search is blind.
+    `errors` of `calls` counts failures to score: if their share is large, the search is blind.
     """
 
     def __init__(
@@ -195,13 +191,10 @@ class Objective:
         pred_name: str | None = None,
         pred_trace: object = None,
     ) -> "float | dspy.Prediction":
-        """Score a prediction, as `dspy.GEPA` calls its metric.
+        """Score a prediction of the student, as `dspy.GEPA` calls its metric, by the example's `sample_id`.
 
-        Args:
-            gold: an example with the `sample_id`.
-            pred: the student's prediction with its `trial`.
-            trace: of the whole program, for the feedback of the user's own metric; `pred_trace`: of one agent.
-            pred_name: the agent that is to learn from the answer; None: return the score alone, 0 to 1.
+        `pred_name`: the agent that is to learn from the answer; None: return the score alone, 0 to 1. `trace`: of the
+        whole program, `pred_trace`: of this agent, for the feedback of the user's own metric.
         """
         score, feedback, error = 0.0, "", None
         try:

@@ -1,11 +1,10 @@
 """Trials: one question, answered by one program and scored, as often as an optimizer asks and paid for once.
 
-A repeated request with the same prompts, question and epoch is answered from memory; of several threads that ask at
-once, only one sends requests. Each first answer of a session is a metric call of the budget and a row of the store.
-
     trials = Trials(session, {"q1": sample})
     trials.run(program, digest(prompts), "q1").record.score      # 1.0
-    trials.stop_reason                                           # None, or why no more requests are sent
+
+A repeated request with the same prompts, question and epoch is answered from memory; of several threads that ask at
+once, only one sends requests. Each first answer of a session is a metric call of the budget and a row of the store.
 
 A trial's steps are the model calls that an optimizer learns from: (predictor's name, inputs, outputs). Of an agent with
 tools only the call that ends its work counts: its history holds the calls before. A reply that could not be parsed is a

@@ -47,14 +47,9 @@ def find_tuning_run(run: str) -> Path:
 
 
 def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
-    """Read a prompt set of any system.
+    """Read a prompt set of any system, or raise a UserError: there is no such set, or it cannot be read.
 
-    Args:
-        name: of a set under `prompts/`, path of its folder, or RUN:ID for a candidate of a tuning run.
-        root: the folder that contains `prompts/`.
-
-    Raises:
-        UserError: there is no such set, or it cannot be read.
+    `name`: of a set under `prompts/`, path of its folder, or RUN:ID for a candidate of a tuning run.
     """
     run, colon, candidate_id = name.rpartition(":")
     if colon and run and candidate_id and not Path(name).exists():
