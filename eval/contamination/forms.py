@@ -95,11 +95,6 @@ class Reading:
     def find_paragraph(self, position: int) -> int:
         return self._paragraphs[self.find_line(position)]
 
-    def find_line_span(self, position: int) -> tuple[int, int]:
-        start = self._line_starts[self.find_line(position)]
-        end = self.text.find("\n", start)
-        return start, len(self.text) if end < 0 else end
-
 
 def join_words(words: Iterable[Piece]) -> str:
     """Return the text without white space and punctuation, as GAIA's scorer compares texts."""

@@ -128,10 +128,6 @@ class _Passage:
     place: str  # "demo 2 field result"; empty: instructions
     is_text: bool  # not a conversation
 
-    def find_line(self, found: Occurrence) -> str:
-        start, end = self.reading.find_line_span(found.start)
-        return self.reading.text[start:end]
-
     def describe_place(self, found: Occurrence) -> str:
         return self.place or f"text line {self.reading.find_line(found.start) + 1}"
 
@@ -300,10 +296,9 @@ def collect_system_words(program: Program) -> list[str]:
 
 
 def _classify_hits(agent: str, mine: list[_Finding], theirs: list[_Finding], is_parent_gated: bool) -> Iterator[Hit]:
-    """Yield an agent's findings as hits; as many as a gated parent has are inherited, those on its lines first."""
+    """Yield an agent's findings as hits; as many as a gated parent has are inherited, the first ones."""
     left = Counter((found.form, found.key) for _, found, _ in theirs)
-    known = {passage.find_line(found) for passage, found, _ in theirs}
-    for passage, found, is_allowed in sorted(mine, key=lambda each: each[0].find_line(each[1]) not in known):
+    for passage, found, is_allowed in mine:
         form, note = found.form, ""
         status: Status = "shown" if form.split == "train" else "blocking"
         parent_has_it = left[form, found.key] > 0

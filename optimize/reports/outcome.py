@@ -35,7 +35,6 @@ WORDS = {
     "reflection_unparsable": "no reply of the reflection model could be read",
 }
 NOT_TESTED = "The sealed questions were not used."
-_MAX_SHOWN = 5  # ids in a sentence
 
 
 def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None:
@@ -178,8 +177,6 @@ def _list_notes(verdict: Verdict) -> Iterator[str]:
 def describe_look(line: LookLine, n_looks: int, n_questions: int) -> str:
     """Return a line for the terminal. It shows no score: who saw it might stop the run for it."""
     words = {SUCCESS: "shows a gain", HOPELESS: "shows no gain", CONTINUE: "goes on"}
-    if line["look"] < n_looks and line["decision"] != CONTINUE:
-        words = {SUCCESS: "stops early, with a gain", HOPELESS: "stops early, without hope of a gain"}
     asked = f"{line['n_questions']} of {n_questions} questions"
     return f"look {line['look']} of {n_looks}, {asked}: the test {words[line['decision']]}"
 
@@ -215,12 +212,10 @@ def _describe_errors(verdict: Verdict) -> Iterator[str]:
         counts = {name: ", ".join(f"{n} {kind}" for kind, n in errors.items()) for name, errors in sides.items()}
         listed = "; ".join(f"{name} {found or 'none'}" for name, found in counts.items())
         yield f"answers in error, which count as wrong: {listed}"
-    if questions := verdict["failed_questions"]:
+    if verdict["failed_questions"]:
         failed = verdict["sealed"]["failed_answers"]
-        shown = ", ".join(questions[:_MAX_SHOWN])
-        more = f" and {len(questions) - _MAX_SHOWN} more" if len(questions) > _MAX_SHOWN else ""
         as_right = f"{failed['as_right']} of before count as right, the others as wrong"
         yield (
-            f"answers that the server failed each time: {failed['parent']} before, {failed['winner']} with {winner} "
-            f"(to {shown}{more}); {as_right if failed['as_right'] else 'all count as wrong'}"
+            f"answers that the server failed each time: {failed['parent']} before, {failed['winner']} with {winner}; "
+            f"{as_right if failed['as_right'] else 'all count as wrong'}"
         )
