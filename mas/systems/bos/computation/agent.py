@@ -29,6 +29,9 @@ _FORBIDDEN = (
     *("exec", "eval", "compile", "__import__", "breakpoint", "input", "help", "exit", "quit", "__subclasses__"),
     *("__globals__", "__builtins__", "__code__", "__loader__", "__bases__", "__base__", "__mro__"),
 )
+_SYSTEM_MODULES = (  # which allowed modules have among their own names: random._os, calendar.sys
+    *("os", "posix", "sys", "subprocess", "socket", "shutil", "builtins", "importlib", "ctypes", "multiprocessing"),
+)
 _STOPPED: dict[type[Exception], str] = {
     SessionTimeoutError: "SandboxTimeout",
     SessionLostError: "SandboxViolation",
@@ -142,7 +145,7 @@ class ComputationAgent(RecordedAgent):
 
 
 def find_violation(code: str) -> str | None:
-    """Return what the code may not do, or None: imports are from a list, and no name reaches beyond a calculation.
+    """Return what the code may not do, or None: imports are from a list, and no function reaches beyond a calculation.
 
     The sandbox is what shuts the code in. This check refuses early and says why.
     """
@@ -150,16 +153,23 @@ def find_violation(code: str) -> str | None:
         nodes = list(ast.walk(ast.parse(code)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # the sandbox shows the error with its line
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    imported = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
     for node in nodes:
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
-            modules = [node.module or "."]
+            names = [alias.name for alias in node.names]
+            modules = [node.module or ".", *(name for name in names if name.lstrip("_") in _SYSTEM_MODULES)]
         for module in modules:
             if module.partition(".")[0] not in ALLOWED_IMPORTS:
                 return f"the module {module} may not be imported; allowed: {', '.join(ALLOWED_IMPORTS)}"
         used = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if used in _FORBIDDEN:
             return f"{used} may not be used"
+        if isinstance(node, ast.Attribute) and used.lstrip("_") in _SYSTEM_MODULES:
+            path = ast.unparse(node)
+            if path.partition(".")[0] in imported:
+                return f"{path} may not be used: it reaches a module that may not be imported"
     return None
 
 

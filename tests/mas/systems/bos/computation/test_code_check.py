@@ -16,6 +16,10 @@ from mas.systems.bos.computation.agent import find_violation
         ("e = eval", "eval may not be used"),
         ("().__class__.__subclasses__()", "__subclasses__ may not be used"),
         ("print(type(1).__name__)", None),
+        ("import statistics\nstatistics.random._os.system('id')", "reaches a module that may not be imported"),
+        ("def f():\n    return m.sys.modules\nimport math as m", "m.sys may not be used"),
+        ("from statistics import sys as s", "the module sys may not be imported"),
+        ("rows.os.mean()", None),
     ],
 )
 def test_c03_imports_and_calls_beyond_a_calculation_are_found(code: str, violation: str | None) -> None:
