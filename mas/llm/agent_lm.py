@@ -1,20 +1,10 @@
 """The `dspy.LM` of an agent: our engines and retries, and native tools as the profile says."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import dspy
-from dspy.utils.exceptions import (
-    ContextWindowExceededError,
-    LMAuthError,
-    LMBillingError,
-    LMConfigurationError,
-    LMError,
-    LMInvalidRequestError,
-    LMTransportError,
-    LMUnexpectedError,
-)
+from dspy.utils import exceptions as errors
 
 from mas.llm.engine import AgentEngine, CallPolicy, Engine
 from mas.runtime.event_loop import await_on_loop, is_on_loop, run_blocking
@@ -23,7 +13,8 @@ from mas.runtime.text import replace_surrogates
 
 MAX_SERVER_CHARS = 500  # of a refusal's own words, so that the remedy after them is not cut off
 _LM15_GUIDANCE = "\n\n  "  # begins lm15's own advice, which names nothing that users of the harness have
-_SERVER_REFUSALS = (LMAuthError, LMBillingError, LMConfigurationError)  # the server will refuse every further request
+# The server will refuse every further request.
+_SERVER_REFUSALS = (errors.LMAuthError, errors.LMBillingError, errors.LMConfigurationError)
 
 
 class AgentLM(dspy.LM):
@@ -57,11 +48,25 @@ class AgentLM(dspy.LM):
         return run_blocking(self._ask(*args, **kwargs))
 
     async def acall(self, *args: object, **kwargs: object) -> list[object]:
-        """Ask the model, with retries; LimitReachedError: a limit of the sample or the run was reached."""
+        """Ask the model, with retries; LimitReachedError: a limit of the sample or the run was reached.
+
+        That the server refuses every request is noted in the sample's context as well: an agent may swallow the error.
+        """
         if not is_on_loop():
             return await await_on_loop(self._ask(*args, **kwargs))
-        with self._prepare_call(kwargs):
+        if isinstance(messages := kwargs.get("messages"), list):
+            messages[:] = replace_surrogates(messages)  # in place: DSPy recognises its adapters' own lists by identity
+        try:
             result: list[object] = await super().acall(*args, **kwargs)
+        except errors.LMError as error:
+            if isinstance(error, errors.LMUnexpectedError) and isinstance(error.__cause__, LimitReachedError):
+                raise error.__cause__ from None
+            if remedy := _find_remedy(error, self._agent_engine.policy):
+                message = f"{error.message.split(_LM15_GUIDANCE)[0][:MAX_SERVER_CHARS]}; {remedy}"
+                error.message, error.args = message, (f"[{error.model}] {message}" if error.model else message,)
+            if isinstance(error, _SERVER_REFUSALS) and (context := current_context()) is not None:
+                context.server_refusal = " ".join(f"{type(error).__name__}: {error}".split())
+            raise error from error.__cause__
         return result
 
     async def _ask(self, *args: object, **kwargs: object) -> list[object]:
@@ -70,39 +75,18 @@ class AgentLM(dspy.LM):
         async with nullcontext() if context is None else context.within_deadline():
             return await self.acall(*args, **kwargs)
 
-    @contextmanager
-    def _prepare_call(self, kwargs: dict[str, object]) -> Iterator[None]:
-        """Replace lone surrogates in the messages, in place: DSPy recognises its adapters' own lists by identity.
-
-        Errors leave the block with a remedy; a limit, which DSPy wraps as an unexpected error, leaves it as itself.
-        That the server refuses every request is noted in the sample's context as well: an agent may swallow the error.
-        """
-        if isinstance(messages := kwargs.get("messages"), list):
-            messages[:] = replace_surrogates(messages)
-        try:
-            yield
-        except LMError as error:
-            if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, LimitReachedError):
-                raise error.__cause__ from None
-            if remedy := _find_remedy(error, self._agent_engine.policy):
-                message = f"{error.message.split(_LM15_GUIDANCE)[0][:MAX_SERVER_CHARS]}; {remedy}"
-                error.message, error.args = message, (f"[{error.model}] {message}" if error.model else message,)
-            if isinstance(error, _SERVER_REFUSALS) and (context := current_context()) is not None:
-                context.server_refusal = " ".join(f"{type(error).__name__}: {error}".split())
-            raise error from error.__cause__
-
     dump_state = dspy.BaseLM.dump_state  # model and parameters; the profile creates new engines
 
 
-def _find_remedy(error: LMError, policy: CallPolicy) -> str | None:
+def _find_remedy(error: errors.LMError, policy: CallPolicy) -> str | None:
     """Return what to correct in the configuration, if the server's refusal can be its mistake."""
-    if isinstance(error, LMAuthError):
+    if isinstance(error, errors.LMAuthError):
         if policy.key_variable:
             return f"check the key in {policy.key_variable} (model.api_key_env)"
         return "the server wants a key: name the environment variable that holds it with model.api_key_env"
-    if isinstance(error, LMTransportError) and error.status == 200:  # a web page, for instance
+    if isinstance(error, errors.LMTransportError) and error.status == 200:  # a web page, for instance
         return "check model.base_url, to which /chat/completions is added"
-    if isinstance(error, ContextWindowExceededError) or not isinstance(error, LMInvalidRequestError):
+    if isinstance(error, errors.ContextWindowExceededError) or not isinstance(error, errors.LMInvalidRequestError):
         return None
     if error.status == 404:
         return f"check model.name={(error.model or '').partition('/')[2]} and model.base_url"

@@ -24,59 +24,45 @@ from collections import deque
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-from dspy.lm15 import (
-    CapabilityError,
-    ConfigurationError,
-    ProviderError,
-    RateLimitError,
-    Request,
-    Response,
-    ServerError,
-    TransportError,
-)
-from dspy.lm15 import TimeoutError as ServerTimeoutError
+from dspy import lm15
 from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_random_exponential
 
 from mas.llm import CallSettings
 from mas.llm.prices import FREE, Price
+from mas.llm.rate_limiter import RateLimiter, RequestPermit
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict
 from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
 from mas.runtime.trace import Span, span
 
-if TYPE_CHECKING:
-    from mas.llm.rate_limiter import RateLimiter, RequestPermit
-
 Source = Literal["replayed", "cached"]  # "replayed": from the call log, paid by this run; "cached": paid by another run
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
 MAX_WAIT_SECONDS = 60.0  # unless the server asks for a longer one
-SERVER_FAULTS = (ServerError, ServerTimeoutError, TransportError)
+SERVER_FAULTS = (lm15.ServerError, lm15.TimeoutError, lm15.TransportError)
 REFUSED = (503, 529)  # server errors that mean "not now", as 429 does
 REFUSALS_PER_RETRY = 4  # a call may be refused so many times as often as it may fail
 MIN_REPLIES, MAX_REPLIES = 10, 100  # before anything is learnt; newest ones that count
-SLOW_SHARE = 0.9  # the reply time that this share of them did not exceed …
-TIMEOUT_FACTOR = 5.0  # … times this is the timeout of an attempt,
-MIN_TIMEOUT_SECONDS = 10.0  # which is never shorter
+MIN_TIMEOUT_SECONDS = 10.0  # of an attempt, if it is learnt
 _ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not parse
 
 
-class NeverSentError(TransportError):
+class NeverSentError(lm15.TransportError):
     """There was no connection, so nothing was sent."""
 
 
 class Engine(Protocol):
     """Sends one request, without retries. The part of DSPy's contract of an asynchronous engine that our LMs use."""
 
-    async def complete(self, request: Request) -> Response: ...
+    async def complete(self, request: lm15.Request) -> lm15.Response: ...
 
 
-_NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, CapabilityError, ConfigurationError)
+_NEVER_SENT = (NeverSentError, LMUnsupportedFeatureError, lm15.CapabilityError, lm15.ConfigurationError)
 
 
 @dataclass(frozen=True)
@@ -87,10 +73,10 @@ class CallPolicy:
     native_tools: bool = True
     key_variable: str | None = None  # environment variable with the key, for messages
     price: Price | None = None  # None: unknown
-    rate_limiter: "RateLimiter | None" = None  # shared by all LMs of a profile; None: any number of requests at once
+    rate_limiter: RateLimiter | None = None  # shared by all LMs of a profile; None: any number of requests at once
     settings: CallSettings = field(default_factory=CallSettings)
 
-    def check_inputs(self, request: Request) -> None:
+    def check_inputs(self, request: lm15.Request) -> None:
         """Raise LMUnsupportedFeatureError if a request holds an image or a sound that the profile does not allow."""
         images, sounds = self.settings.takes_images, self.settings.takes_audio
         kinds = {part.type for message in request.messages for part in message.parts}
@@ -101,11 +87,11 @@ class CallPolicy:
 
 
 def learn_timeout(reply_seconds: Collection[float]) -> float:
-    """Return the seconds after which an attempt has probably hung; infinite while too little is known."""
+    """Return the seconds after which an attempt has probably hung: five times what 9 of 10 replies did not exceed."""
     if len(reply_seconds) < MIN_REPLIES:
         return math.inf
-    slow_seconds = sorted(reply_seconds)[math.ceil(SLOW_SHARE * len(reply_seconds)) - 1]
-    return max(MIN_TIMEOUT_SECONDS, TIMEOUT_FACTOR * slow_seconds)
+    slow_seconds = sorted(reply_seconds)[math.ceil(0.9 * len(reply_seconds)) - 1]
+    return max(MIN_TIMEOUT_SECONDS, 5.0 * slow_seconds)
 
 
 @dataclass
@@ -114,7 +100,7 @@ class _Call:
 
     policy: CallPolicy
     context: SampleContext  # its working time is paused during the waits
-    request: Request
+    request: lm15.Request
     content: dict[str, object]  # the request as JSON
     inputs: dict[str, object]  # the same as records store it: media are replaced by their size
     reply_seconds: deque[float]  # of the newest replies to this LM
@@ -144,14 +130,14 @@ class _Call:
         attributes |= {"attempt": self.count, "waited_seconds": round(time.monotonic() - self.idle_since, 4)}
         return span("lm", self.request.model, inputs=self.inputs, **attributes)
 
-    async def acquire_permit(self) -> "AbstractContextManager[RequestPermit | None]":
+    async def acquire_permit(self) -> AbstractContextManager[RequestPermit | None]:
         if (limiter := self.policy.rate_limiter) is None:
             return nullcontext()
         reply_tokens = min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
         with self.context.pause_working_time():
             return await limiter.acquire(len(str(self.inputs)) // CHARS_PER_TOKEN + reply_tokens)
 
-    async def send(self, engine: Engine) -> Response:
+    async def send(self, engine: Engine) -> lm15.Response:
         """Send the request, and cut it off at the timeout of an attempt or at the call's deadline.
 
         The timeout is that of the settings, or the learnt one; the last attempt has none.
@@ -171,7 +157,7 @@ class _Call:
                 limit = f"{settings.call_deadline_seconds:g} s (model.call_deadline_seconds)"
                 raise LMTimeoutError(f"no complete reply within {limit}") from error
             self.reply_seconds.append(time.monotonic() - began)
-            raise ServerTimeoutError(f"no complete reply within {seconds:.3g} s to attempt {self.count}") from error
+            raise lm15.TimeoutError(f"no complete reply within {seconds:.3g} s to attempt {self.count}") from error
         finally:
             self.idle_since = time.monotonic()
             self.worked_seconds += self.idle_since - began
@@ -179,8 +165,9 @@ class _Call:
 
     def is_transient(self, error: BaseException) -> bool:
         """Count a failure, and return whether the request may be sent again; after a reply without meaning, once."""
-        is_refusal = isinstance(error, RateLimitError) or (isinstance(error, ServerError) and error.status in REFUSED)
-        is_meaningless = isinstance(error, EmptyReplyError) or type(error) is ProviderError
+        is_busy = isinstance(error, lm15.ServerError) and error.status in REFUSED
+        is_refusal = is_busy or isinstance(error, lm15.RateLimitError)
+        is_meaningless = isinstance(error, EmptyReplyError) or type(error) is lm15.ProviderError
         is_transient = is_refusal or isinstance(error, SERVER_FAULTS) or (is_meaningless and self.faults == 0)
         self.refusals += is_refusal
         self.faults += not is_refusal
@@ -206,14 +193,14 @@ class _Call:
         """Return the cost of a failed attempt: unknown unless it was never sent, or refused (408 and 504 are not)."""
         if isinstance(error, _NEVER_SENT):
             return None
-        is_answered = isinstance(error, ProviderError) and type(error) is not ProviderError
-        if is_answered and not isinstance(error, ServerTimeoutError):
+        is_answered = isinstance(error, lm15.ProviderError) and type(error) is not lm15.ProviderError
+        if is_answered and not isinstance(error, lm15.TimeoutError):
             return Payment(cost_usd=0.0, refused=True)
         is_free = self.policy.price is not None and self.policy.price.is_free
         cost_usd = current.attributes["cost_usd"] = 0.0 if is_free else None
         return Payment(cost_usd=cost_usd)
 
-    def finish(self, response: Response, current: Span) -> Response:
+    def finish(self, response: lm15.Response, current: Span) -> lm15.Response:
         """Return the validated reply; the server's own is stored, unless it is empty and may be drawn again."""
         reply = validate_reply(response, self.policy.settings, current)
         if self.places and not isinstance(reply, EmptyReplyError):
@@ -232,7 +219,7 @@ class AgentEngine:
         self.inner, self.policy = inner, policy
         self.reply_seconds: deque[float] = deque(maxlen=MAX_REPLIES)
 
-    async def complete(self, request: Request) -> Response:
+    async def complete(self, request: lm15.Request) -> lm15.Response:
         """Return a stored or a new reply.
 
         Raises:
@@ -253,10 +240,10 @@ class AgentEngine:
                 return self._replay(call, response_from_dict(json.loads(text)), source)
         retry = retry_if_exception(call.is_transient)
         retries = AsyncRetrying(retry=retry, wait=call.choose_wait, stop=call.is_last, sleep=call.sleep, reraise=True)
-        response: Response = await retries(self._attempt, call)
+        response: lm15.Response = await retries(self._attempt, call)
         return response
 
-    def _replay(self, call: _Call, response: Response, source: Source) -> Response:
+    def _replay(self, call: _Call, response: lm15.Response, source: Source) -> lm15.Response:
         """Count and validate a stored reply as if it came from the server."""
         call.count += 1
         call.context.count_lm_call()
@@ -265,7 +252,7 @@ class AgentEngine:
             record_cost(response, FREE if source == "cached" else self.policy.price, call.context, current)
             return call.finish(response, current)
 
-    async def _attempt(self, call: _Call) -> Response:
+    async def _attempt(self, call: _Call) -> lm15.Response:
         """Wait for a turn and send the request. It is reserved in the run's budget before, and settled once.
 
         The cost is settled before the reply is stored: if the process dies in between, the request is sent and paid
@@ -285,7 +272,7 @@ class AgentEngine:
                 response = await call.send(self.inner)
             except BaseException as error:
                 budget.settle(call.find_aborted_cost(error, current))
-                if turn is not None and isinstance(error, RateLimitError):
+                if turn is not None and isinstance(error, lm15.RateLimitError):
                     turn.record_rate_limit(error.retry_after)
                 elif turn is not None and isinstance(error, SERVER_FAULTS):
                     turn.record_server_error()

@@ -18,21 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import openai
-from dspy.lm15 import (
-    AudioPart,
-    ContextLengthError,
-    ImagePart,
-    InvalidRequestError,
-    LM15Error,
-    OpenAIChatCompat,
-    OpenAIChatLM,
-    RateLimitError,
-    Request,
-    Response,
-    ServerError,
-    TransportError,
-    response_from_openai_chat,
-)
+from dspy import lm15
 
 from mas.llm import name_max_tokens
 from mas.llm.engine import NeverSentError
@@ -41,9 +27,9 @@ from mas.prompt_sets.dspy_internals import HttpResponse, Part
 CONNECT_SECONDS = 10.0
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
-_OPENAI = OpenAIChatCompat.preset("openai")
+_OPENAI = lm15.OpenAIChatCompat.preset("openai")
 _CODECS = {  # of bodies, by the name that `max_tokens` has; they send nothing
-    field: OpenAIChatLM(api_key="unused", compat=dataclasses.replace(_OPENAI, max_tokens_field=field))
+    field: lm15.OpenAIChatLM(api_key="unused", compat=dataclasses.replace(_OPENAI, max_tokens_field=field))
     for field in ("max_tokens", "max_completion_tokens")
 }
 # How the servers say that a prompt is too long: OpenAI, vLLM, llama.cpp, Ollama, LM Studio, SGLang, Anthropic, Gemini,
@@ -73,7 +59,7 @@ class ChatEngine:
     def __init__(self, base_url: str, api_key: str | None) -> None:
         self._base_url, self._api_key = base_url, api_key
 
-    async def complete(self, request: Request) -> Response:
+    async def complete(self, request: lm15.Request) -> lm15.Response:
         """Return the server's reply.
 
         Raises:
@@ -88,7 +74,7 @@ class ChatEngine:
         except openai.APIStatusError as error:
             raise _build_error(error.response, error.response.status_code, error.response.content) from None
         except openai.APIConnectionError as error:
-            kind = NeverSentError if isinstance(error.__cause__, _NO_CONNECTION) else TransportError
+            kind = NeverSentError if isinstance(error.__cause__, _NO_CONNECTION) else lm15.TransportError
             raise kind(f"{error} ({error.__cause__!r})" if error.__cause__ else str(error)) from error.__cause__
         return _read_response(raw, request)
 
@@ -115,7 +101,7 @@ class ChatEngine:
 create_chat_engine = functools.cache(ChatEngine)  # equal arguments give the same engine, with its connections
 
 
-def _encode(request: Request, codec: OpenAIChatLM) -> dict[str, Any]:
+def _encode(request: lm15.Request, codec: lm15.OpenAIChatLM) -> dict[str, Any]:
     """Return the body of a request. The codec knows no audio, so it is given a sound as an image."""
     messages = tuple(
         dataclasses.replace(message, parts=tuple(map(_disguise_sound, message.parts))) for message in request.messages
@@ -132,12 +118,12 @@ def _encode(request: Request, codec: OpenAIChatLM) -> dict[str, Any]:
 
 
 def _disguise_sound(part: Part) -> Part:
-    if isinstance(part, AudioPart) and part.media_type in AUDIO_FORMATS:  # the codec refuses others with a sentence
-        return ImagePart(media_type=part.media_type, data=part.data)
+    if isinstance(part, lm15.AudioPart) and part.media_type in AUDIO_FORMATS:  # it refuses others
+        return lm15.ImagePart(media_type=part.media_type, data=part.data)
     return part
 
 
-def _read_response(raw: httpx2.Response, request: Request) -> Response:
+def _read_response(raw: httpx2.Response, request: lm15.Request) -> lm15.Response:
     """Return the reply in a response of status 200, with the reason why it ended.
 
     The codec takes an unknown reason for "stop", and any reason of a reply with a tool call for "tool_call".
@@ -148,7 +134,7 @@ def _read_response(raw: httpx2.Response, request: Request) -> Response:
             raise ValueError("no object")
     except (ValueError, RecursionError) as error:  # a web page, or a part of a reply
         start = raw.content[:200].decode(errors="replace")
-        raise TransportError(f"the reply is no JSON ({error}): {start!r}", status=raw.status_code) from error
+        raise lm15.TransportError(f"the reply is no JSON ({error}): {start!r}", status=raw.status_code) from error
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     refusal = body.get("error") or choice.get("error")
@@ -156,17 +142,17 @@ def _read_response(raw: httpx2.Response, request: Request) -> Response:
         refusal = body
     if refusal:
         raise _build_refusal(raw, refusal if isinstance(refusal, dict) else {**body, "message": str(refusal)})
-    response = response_from_openai_chat(body, model=request.model, response_format=request.config.response_format)
+    response = lm15.response_from_openai_chat(body, model=request.model, response_format=request.config.response_format)
     reason = str(choice.get("finish_reason") or "stop").lower()
     if _WHOLE.fullmatch(reason):
         return response
     for finish_reason, words in _ENDS.items():
         if words.fullmatch(reason):
             return dataclasses.replace(response, finish_reason=finish_reason)
-    raise ServerError(f"the server ended the reply for the reason {reason!r}")
+    raise lm15.ServerError(f"the server ended the reply for the reason {reason!r}")
 
 
-def _build_refusal(raw: httpx2.Response, given: Mapping[str, Any]) -> LM15Error:
+def _build_refusal(raw: httpx2.Response, given: Mapping[str, Any]) -> lm15.LM15Error:
     """Return the error in a response of status 200, as if it had the status that its words stand for."""
     message = str(given.get("message") or given.get("detail") or given.get("msg") or dict(given))
     codes = [str(given.get(name)) for name in ("code", "status", "type")]
@@ -175,14 +161,14 @@ def _build_refusal(raw: httpx2.Response, given: Mapping[str, Any]) -> LM15Error:
     return _build_error(raw, status, json.dumps({"error": {**given, "message": message}}).encode())
 
 
-def _build_error(raw: httpx2.Response, status: int, body: bytes) -> LM15Error:
+def _build_error(raw: httpx2.Response, status: int, body: bytes) -> lm15.LM15Error:
     """Return the error of a response; a server may say only in words that the context is too short."""
     response = HttpResponse(status, raw.reason_phrase, list(raw.headers.items()), body, provider="openai-chat")
     error = _CODECS["max_tokens"]._http_error(response)
-    if isinstance(error, RateLimitError) and error.retry_after is None:
+    if isinstance(error, lm15.RateLimitError) and error.retry_after is None:
         error.retry_after = _read_reset(error.rate_limit_headers)
-    if isinstance(error, InvalidRequestError | ServerError) and _OVERFLOW.search(error.message):
-        return ContextLengthError(error.message, status=status, provider=error.provider)
+    if isinstance(error, lm15.InvalidRequestError | lm15.ServerError) and _OVERFLOW.search(error.message):
+        return lm15.ContextLengthError(error.message, status=status, provider=error.provider)
     return error
 
 

@@ -247,10 +247,10 @@ class OpenAIChatModel(CallSettings):
             response = httpx.request(method, url, json=body, headers=headers, timeout=timeout_seconds)
             if response.status_code in negative:
                 return None
-            answer = response.raise_for_status().json()
-        except httpx.HTTPStatusError as error:
-            message = f"the model server refused {url} with HTTP {response.status_code}; see its log for the reason."
-            raise UserError(message) from error
+            if not response.is_success:
+                message = f"the model server refused {url} with HTTP {response.status_code}; its log says why."
+                raise UserError(message)
+            answer = response.json()
         except (httpx.HTTPError, ValueError) as error:
             raise UserError(
                 f"the model server gave no usable answer at {url} ({error}); see whether model.base_url is right."
