@@ -81,8 +81,6 @@ def read_document(path: Path, member: str | None = None) -> Document:
     Raises:
         ToolError: it is missing, too large, binary, damaged, or of a kind that has no reader.
     """
-    if not path.is_file():
-        raise ToolError(f"{path.name} is attached to the question but is not there any more; go on without it.")
     try:
         status = path.stat()
         if status.st_size > MAX_FILE_BYTES:
