@@ -10,7 +10,6 @@ import pytest
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import read_in_process
 from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
-from tests.needs import needs
 
 NAMESPACES = (
     'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
@@ -198,31 +197,3 @@ def test_a_damaged_comment_of_a_pdf_costs_neither_its_page_nor_the_other_comment
     )
     data = pdf_bytes([["Order"], ["End"]]).replace(b"/Type /Page /", b"/Type /Page %s /" % annotations, 1)
     assert read("a.pdf", data) == ["Order", "[comment] caf\u00e9s", "End"]
-
-
-@needs("libreoffice")
-@pytest.mark.slow
-def test_a_tracked_change_of_an_open_document_is_accepted() -> None:
-    office, text = "urn:oasis:names:tc:opendocument:xmlns:office:1.0", "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
-    content = (
-        f'<office:document-content xmlns:office="{office}" xmlns:text="{text}" '
-        'xmlns:dc="http://purl.org/dc/elements/1.1/" office:version="1.2"><office:body><office:text>'
-        '<text:tracked-changes><text:changed-region text:id="c1"><text:insertion><office:change-info>'
-        "<dc:creator>A</dc:creator><dc:date>2024-01-01T00:00:00</dc:date></office:change-info></text:insertion>"
-        '</text:changed-region><text:changed-region text:id="c2"><text:deletion><office:change-info>'
-        "<dc:creator>A</dc:creator><dc:date>2024-01-01T00:00:00</dc:date></office:change-info><text:p>40</text:p>"
-        "</text:deletion></text:changed-region></text:tracked-changes>"
-        '<text:p>Send <text:change text:change-id="c2"/><text:change-start text:change-id="c1"/>55'
-        '<text:change-end text:change-id="c1"/> crates.</text:p></office:text></office:body></office:document-content>'
-    )
-    manifest = (
-        '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
-        '<manifest:file-entry manifest:full-path="/" manifest:media-type="application/vnd.oasis.opendocument.text"/>'
-        '<manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/></manifest:manifest>'
-    )
-    members = {
-        "mimetype": b"application/vnd.oasis.opendocument.text",
-        "content.xml": content.encode(),
-        "META-INF/manifest.xml": manifest.encode(),
-    }
-    assert read("a.odt", zip_bytes(members, stored="mimetype")) == ["Send 55 crates."]

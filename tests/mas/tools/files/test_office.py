@@ -39,20 +39,6 @@ def test_a_word_document_shows_paragraphs_lists_and_tables_in_order() -> None:
     ]
 
 
-def test_a_word_document_reads_as_if_its_tracked_changes_were_accepted() -> None:
-    import docx
-    from docx.oxml import OxmlElement
-
-    document = docx.Document(io.BytesIO(docx_bytes(["old", "new", "in a control"], [])))
-    for paragraph, tag in zip(document.paragraphs, ("w:del", "w:ins", "w:sdtContent"), strict=False):
-        change = OxmlElement(tag)
-        change.append(paragraph.runs[0]._r)
-        paragraph._p.append(change)
-    written = io.BytesIO()
-    document.save(written)
-    assert texts(read("a.docx", written.getvalue()))[0][:2] == ["new", "in a control"]
-
-
 def test_slides_come_one_by_one_with_their_notes() -> None:
     document = read("a.pptx", pptx_bytes([("One", "text", ""), ("Two", "more", "say\nthis")]))
     assert texts(document) == [["One", "text"], ["Two", "more", "[speaker note] say", "[speaker note] this"]]
