@@ -65,16 +65,15 @@ async def read_reply(reply: httpx.Response) -> FetchedPage:
         if len(reply.content) > MAX_PAGE_BYTES:
             raise ToolError(f"The page is larger than {MAX_PAGE_BYTES} bytes; try a smaller page.")
         about = {"name": "The page", "url": url, "content_type": content_type}
-        page = await await_reader(READ_HTML, reply.content, about)
-        title, dated = page["title"], f", dated {page['date']}" if page["date"] else ""
-        described = f"{clip(title, 300) or '(no title)'}{dated}, {clip(url, 600)}"
-        return FetchedPage(url, title, replace(Document.from_facts(page["document"]), summary=described))
-    name = _choose_file_name(url, kind)
-    try:
-        document = Document.from_facts(await await_reader(READ, reply.content, {"name": name}))
-    except ToolError as error:
-        raise ToolError(f"The file at this address cannot be shown: {error}") from error
-    title = f"{name}: {clip(document.summary, 500)}"
+        document = Document.from_facts(await await_reader(READ_HTML, reply.content, about))
+        title = document.summary
+    else:
+        name = _choose_file_name(url, kind)
+        try:
+            document = Document.from_facts(await await_reader(READ, reply.content, {"name": name}))
+        except ToolError as error:
+            raise ToolError(f"The file at this address cannot be shown: {error}") from error
+        title = f"{name}: {clip(document.summary, 500)}"
     described = f"{clip(title, 300)}, {clip(url, 600)}"
     return FetchedPage(url, title, replace(document, summary=described, unit="sheet"))  # no `sheet` to be given
 
@@ -106,38 +105,36 @@ async def _fetch_page(url: str, settings: WebSettings) -> FetchedPage:
 
 
 def read_html(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
-    """Do the task READ_HTML, in the reader process: return title, date and text of the page that `about` describes."""
+    """Do the task READ_HTML, in the reader process: return the page at `about["url"]`, its title as the summary."""
     html = remove_unstorable(_decode(body, about["content_type"]))
     whole = read_rows(html)
-    main, title, date = _extract_main(html, about["url"])
+    title, main = _extract_main(html, about["url"])
     body_chars = sum(map(len, whole))
     notes = [NEEDS_BROWSER] if body_chars < MIN_CHARS and "<script" in html.lower() else []
     if not body_chars:
         raise ToolError(f"The page has no text{': ' + NEEDS_BROWSER if notes else '; try another source'}.")
-    all_lines = [Part(number_lines(whole))]
-    if len(main) < min(MIN_CHARS, body_chars):
-        document = Document(title, all_lines, notes)
-    else:
+    document = Document(title, [Part(number_lines(whole))], notes)
+    if len(main) >= min(MIN_CHARS, body_chars):
         if len(main) < body_chars:
             notes.append("main content alone; a search that finds nothing in it goes through the rest of the page, too")
-        main_lines = number_lines(line.rstrip() for line in main.split("\n"))
-        document = Document(title, [Part(main_lines)], notes, whole=all_lines)
-    return {"title": title, "date": date, "document": document.limit().to_facts()}
+        lines = number_lines(line.rstrip() for line in main.split("\n"))
+        document = replace(document, parts=[Part(lines)], whole=document.parts)
+    return document.limit().to_facts()
 
 
-def _extract_main(html: str, url: str) -> tuple[str, str, str]:
-    """Return main content as markdown, title and date; each is empty if there is none or the library fails."""
+def _extract_main(html: str, url: str) -> tuple[str, str]:
+    """Return title with date, and main content as markdown; what the library does not find or fails on is missing."""
     import trafilatura
 
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it calls an empty page an error
-    main, title, date = "", "", ""
+    title, main = "(no title)", ""
     with suppress(*_LIBRARY_ERRORS):
         about = trafilatura.extract_metadata(html, default_url=url)
-        title, date = (str(about.title or ""), str(about.date or "")) if about else ("", "")
+        title = clip(str(about.title or title), 250) + (f", dated {about.date}" if about.date else "")
     form: dict[str, Any] = {"output_format": "markdown", "include_links": True, "include_formatting": True}
     with suppress(*_LIBRARY_ERRORS):
         main = trafilatura.extract(html, url=url, favor_recall=True, **form) or ""
-    return main, title, date
+    return title, main
 
 
 def _decode(body: bytes, content_type: str) -> str:
