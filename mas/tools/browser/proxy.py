@@ -31,7 +31,7 @@ async def start_proxy(allow_private_hosts: Sequence[str] = ()) -> asyncio.Server
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await _serve((reader, writer), allow_private_hosts)
-        except (OSError, EOFError, ValueError, TimeoutError):
+        except* (OSError, EOFError, ValueError, TimeoutError):
             pass  # one side closed its connection, or it is no request to a proxy
         finally:
             with contextlib.suppress(OSError):
@@ -63,7 +63,9 @@ async def _serve(browser: _Streams, allow_private_hosts: Sequence[str]) -> None:
     writer.write(_ANSWER % (_NOT_ALLOWED if server is None else _CONNECTED))
     if server is not None:
         try:
-            await _copy_both_ways(browser, server)
+            async with asyncio.TaskGroup() as copies:  # which one that fails ends
+                copies.create_task(_copy(reader, server[1]))
+                copies.create_task(_copy(server[0], writer))
         finally:
             server[1].close()
 
@@ -77,22 +79,10 @@ async def _connect(host: str, port: int, allow_private_hosts: Sequence[str]) -> 
     return None
 
 
-async def _copy_both_ways(browser: _Streams, server: _Streams) -> None:
-    upwards = asyncio.create_task(_copy(browser[0], server[1]))
-    try:
-        await _copy(server[0], browser[1])
-    finally:
-        upwards.cancel()
-        await asyncio.wait({upwards})
-
-
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the sender has finished; a receiver that is gone ends the other direction too."""
-    try:
-        while piece := await reader.read(PIECE_BYTES):
-            writer.write(piece)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
-    except OSError:
-        writer.close()
+    """Copy until the sender has finished."""
+    while piece := await reader.read(PIECE_BYTES):
+        writer.write(piece)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()

@@ -16,6 +16,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -72,8 +73,8 @@ _NO_TEXT = "(The page shows no text: perhaps a file such as a PDF or a picture, 
 class Window:
     """Window of a question: its first action opens it, and its actions run one after the other."""
 
-    def __init__(self, session: "BrowserSession") -> None:
-        self._session = session
+    def __init__(self, server: str, check: Check) -> None:
+        self._server, self._check = server, check
         self._connection: Connection | None = None
         self._one_at_a_time = asyncio.Lock()
         self._url = ""  # of the last page that was shown
@@ -83,7 +84,7 @@ class Window:
         """Do an action and return the page that is then open, with a snapshot."""
         async with self._one_at_a_time:
             if (url := arguments.get("url")) and url != BLANK:
-                arguments = {**arguments, "url": await self._session.check(str(url))}
+                arguments = {**arguments, "url": await self._check(str(url))}
             connection = await self._connect(tool)
             try:
                 async with asyncio.timeout(ACTION_SECONDS):
@@ -106,7 +107,7 @@ class Window:
             raise ToolError(f"{tool}: the browser's server does not say which page is open; go on without the browser.")
         if url not in (*_NO_PAGE, self._url):
             try:
-                await self._session.check(url)
+                await self._check(url)
             except ToolError as error:
                 await connection.call(NAVIGATE, {"url": BLANK})
                 raise ToolError(
@@ -122,7 +123,7 @@ class Window:
     async def _connect(self, tool: str) -> Connection:
         if self._connection is None and not self._is_closed:
             try:
-                self._connection = await self._session.connect()
+                self._connection = await Connection.open(self._server, START_SECONDS)
             except ConnectionLostError as error:
                 raise ToolError(f"{tool}: the browser cannot be reached ({error}); go on without it.") from error
         if self._connection is None or self._is_closed:  # perhaps while it was opened
@@ -137,12 +138,13 @@ class Window:
             self._connection.close()
 
 
+@dataclass(frozen=True)
 class BrowserSession:
     """Browser that `open_browser` has opened: the tools on offer and the windows of the questions."""
 
-    def __init__(self, url: str, offers: "Sequence[Tool]", check: Check) -> None:
-        self.offers, self.check = offers, check
-        self._url = url
+    url: str
+    offers: "Sequence[Tool]"
+    check: Check
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         """Do an action in the question's window and return what is then visible.
@@ -153,17 +155,13 @@ class BrowserSession:
             there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
             return await asyncio.wrap_future(there)
         if (context := current_context()) is None:
-            with closing(Window(self)) as window:
+            with closing(Window(self.url, self.check)) as window:
                 return await window.act(tool, arguments)
         if STATE_KEY not in context.tool_state:
-            context.tool_state[STATE_KEY] = window = Window(self)
+            context.tool_state[STATE_KEY] = window = Window(self.url, self.check)
             context.on_close.append(window.close)
         seen: ToolResult = await context.tool_state[STATE_KEY].act(tool, arguments)
         return seen
-
-    async def connect(self) -> Connection:
-        """Open a session with the server, which has a window of its own."""
-        return await Connection.open(self._url, START_SECONDS)
 
 
 def open_browser(url: str, check: Check, say: Callable[[str], None]) -> BrowserSession | None:

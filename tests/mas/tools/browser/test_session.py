@@ -139,14 +139,14 @@ def test_a_question_that_is_over_has_no_window(session: BrowserSession, question
 def test_a_question_that_ends_while_its_window_opens_has_none(
     session: BrowserSession, question: SampleContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect, opened_late = session.connect, list[Connection]()
+    connect, opened_late = Connection.open, list[Connection]()
 
-    async def connect_late() -> Connection:
-        opened_late.append(await connect())
+    async def connect_late(server: str, seconds: float) -> Connection:
+        opened_late.append(await connect(server, seconds))
         question.close()
         return opened_late[0]
 
-    monkeypatch.setattr(session, "connect", connect_late)
+    monkeypatch.setattr(Connection, "open", connect_late)
     assert "the question is over" in acted(session, question, navigate("/towns"))[0]
     run_blocking(asyncio.wait([opened_late[0].owner], timeout=10))
     assert opened_late[0].owner.done()
