@@ -9,6 +9,7 @@ other task on its loop. Playwright MCP with `--isolated` gives each session its 
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
@@ -61,6 +62,7 @@ class Connection:
     @classmethod
     async def open(cls, server: str | ServerCommand, seconds: float) -> "Connection":
         """Open a session; ConnectionLostError: there is no such server, or it did not answer in time."""
+        await asyncio.to_thread(importlib.import_module, "mcp.client.client")  # seconds on a busy machine, once
         connection = cls(server)
         try:
             async with asyncio.timeout(seconds):
