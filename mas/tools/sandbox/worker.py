@@ -23,19 +23,6 @@ OUT_OF_MEMORY = 70
 CELL = "<call {}>"  # the file name in a cell's tracebacks
 
 
-class Screen(io.StringIO):
-    """Standard output: keeps the first characters and counts the rest."""
-
-    encoding = "utf-8"  # some programs check it before they print
-    dropped = 0
-
-    def write(self, text: str) -> int:
-        kept = text[: max(0, MAX_OUTPUT_CHARS - self.tell())]
-        self.dropped += len(text) - len(kept)
-        super().write(kept)
-        return len(text)
-
-
 class Notebook:
     """Variables of one session."""
 
@@ -47,7 +34,8 @@ class Notebook:
     def run(self, code: str) -> dict[str, str | int]:
         """Return texts, and how many characters of them are missing; `error` is a traceback, empty after success."""
         self.cells += 1
-        screen = Screen()
+        printed = io.BytesIO()
+        screen = io.TextIOWrapper(printed, "utf-8", "replace", write_through=True)
         sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = screen  # type: ignore[assignment,misc]
         sys.stdin = io.StringIO()
         value, error = "", ""
@@ -55,9 +43,9 @@ class Notebook:
             value = self._execute(code, CELL.format(self.cells))
         except BaseException as raised:  # noqa: BLE001  # of the cell: SystemExit is shown, too
             error = _format_traceback(raised)
-        (value, cut_of_value), (error, cut_of_error) = _clip(value), _clip(error)
-        missing = screen.dropped + cut_of_value + cut_of_error
-        return {"output": screen.getvalue(), "value": value, "error": error, "missing_chars": missing}
+        texts = {"output": printed.getvalue().decode("utf-8", "replace"), "value": value, "error": error}
+        missing = sum(max(0, len(text) - MAX_OUTPUT_CHARS) for text in texts.values())
+        return {name: _clip(text) for name, text in texts.items()} | {"missing_chars": missing}
 
     def _execute(self, code: str, name: str) -> str:
         lines = [f"{line}\n" for line in code.split("\n")]  # with ends: without them the marks under an error move
@@ -74,25 +62,18 @@ class Notebook:
         return str(repr(value))
 
 
-def _clip(text: str) -> tuple[str, int]:
+def _clip(text: str) -> str:
     """Cut the middle: a traceback's end says more."""
-    if len(text) <= MAX_OUTPUT_CHARS:
-        return text, 0
     half = MAX_OUTPUT_CHARS // 2
-    return f"{text[:half]}\n…\n{text[len(text) - half :]}", len(text) - 2 * half
+    return text if len(text) <= MAX_OUTPUT_CHARS else f"{text[:half]}\n…\n{text[-half:]}"
 
 
 def _format_traceback(raised: BaseException) -> str:
-    """Return a traceback with the cells' own lines only, without this program and libraries."""
+    """Return a traceback with the cells' own lines only, without this program, libraries and causes."""
     try:
         found = traceback.TracebackException.from_exception(raised)
-        chain: list[traceback.TracebackException | None] = [found]
-        while chain:
-            if (each := chain.pop()) is not None:
-                kept = [line for line in each.stack if line.filename.startswith(CELL[:6])]
-                each.stack = traceback.StackSummary.from_list(kept)
-                chain += [each.__cause__, each.__context__, *(getattr(each, "exceptions", None) or [])]
-        return "".join(found.format()).strip()
+        found.stack[:] = [line for line in found.stack if line.filename.startswith(CELL[:6])]
+        return "".join(found.format(chain=False)).strip()
     except BaseException as error:  # noqa: BLE001  # an exception made to break this, or no memory left
         return f"{type(raised).__name__} (and its traceback cannot be shown: {type(error).__name__})"
 
