@@ -44,8 +44,10 @@ from mas.tools.settings import BUBBLEWRAP, DENO, SandboxSettings
 START_SECONDS = 20.0  # on a busy machine; a tenth of a second elsewhere
 OPEN_FILES = 64
 SCRATCH_BYTES = 64 << 20  # of the working folder, and again of /tmp; also the largest file
-LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64")
-LINKS = ("/lib", "/lib32", "/lib64", "/libx32")  # to those, on today's systems
+LIBRARIES = (
+    *("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64"),
+    *("/lib", "/lib32", "/lib64", "/libx32"),  # today links to those
+)
 DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # the last: numpy's BLAS, where Debian has it
 FOLDERS = ("/tmp", "/scratch")  # writable, in memory
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -191,11 +193,6 @@ def _build_command(bwrap: str, files: Files, filter_end: int) -> Iterator[str]:
         yield from ("--size", str(SCRATCH_BYTES), "--tmpfs", folder)
     for path in (*LIBRARIES, *DATA):
         yield from ("--ro-bind-try", path, path)
-    for link in map(Path, LINKS):
-        if link.is_symlink():
-            yield from ("--symlink", str(link.readlink()), str(link))
-        elif link.is_dir():  # on older systems
-            yield from ("--ro-bind", str(link), str(link))
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
     worker = str(Path(__file__).with_name("worker.py"))
