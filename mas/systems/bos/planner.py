@@ -78,7 +78,7 @@ class Planner:
                 rationale=FALLBACK_RATIONALE,
                 chosen_agents=tuple(candidates),
                 confidence=FALLBACK_CONFIDENCE,
-                guardrails=guardrails | {"fallback": type(error).__name__, "model_failed": isinstance(error, LMError)},
+                guardrails=guardrails | {"fallback": type(error).__name__},
             )
         return _read_reply(reply, candidates, allowed, guardrails)
 

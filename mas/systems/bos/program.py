@@ -10,7 +10,6 @@ from typing import Self, cast
 from urllib.parse import urlsplit
 
 import dspy
-from dspy.utils.exceptions import LMError
 from langchain_core.runnables import RunnableConfig
 
 from mas.agents.chat_adapter import ChatAdapter
@@ -41,12 +40,6 @@ _CONFIG: RunnableConfig = {"recursion_limit": len(AGENT_NAMES) + 5}  # superstep
 _KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # of DSPy: it would collect thousands
 
 
-class ModelFailedError(LMError):
-    """Neither the planner nor any agent got a usable reply of the language model: there is no result to report."""
-
-    default_code = "model_failed"
-
-
 @dataclass
 class SharedObjects:
     """Settings and resources, which copies of the program share: they hold connections."""
@@ -69,11 +62,14 @@ class BosProgram(AgentProgram):
         self.shared = SharedObjects(settings, gaps, resources, settings.read_clock())
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
-        """Return the complete final state; ModelFailedError: the language model could not be asked at all."""
+        """Return the complete final state; a model that failed an agent, where none succeeded, is noted."""
         check_question(question)
         request = parse_inputs(question, inputs)
         state = await self.run_graph(request)
-        _check_model_replied(state)
+        results = state["agent_results"]
+        failed = [(result.model_error, result.agent) for result in results if result.model_error]
+        if failed and not any(result.has_succeeded for result in results):
+            current_trace().failure = failed[0]
         return {
             "question": request.question,
             "correlation_id": thread_id,
@@ -165,19 +161,3 @@ def list_outputs(state: OrchestratorState) -> dict[str, object]:
             for data in sent
         ],
     }
-
-
-def _check_model_replied(state: OrchestratorState) -> None:
-    """Refuse or mark a final state in which the model failed: a sentence about that is no answer to score."""
-    results = state["agent_results"]
-    if any(result.has_succeeded for result in results):
-        return
-    if state["planner"].guardrails.get("model_failed"):
-        errors = [event for event in state["trace"] if event.agent == "planner" and event.event_type == "ERROR"]
-        reasons = [f"planner: {event.data.get('error')}" for event in errors]
-        reasons += [f"{result.agent}: {result.error.message}" for result in results if result.error]
-        raise ModelFailedError("The language model could not be asked. " + "; ".join(reasons))
-    for result in results:
-        if result.model_error:
-            current_trace().failure = (result.model_error, result.agent)
-            return
