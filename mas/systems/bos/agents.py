@@ -4,21 +4,20 @@ To add an agent: its name in `contracts.AgentName`, an entry here, its prompt fi
 need no change.
 """
 
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from mas.agents.spec import AgentSpec
 from mas.systems.bos.contracts import AgentName
-from mas.systems.bos.settings import BosSettings
 from mas.tools.settings import Resources
 
 if TYPE_CHECKING:
     import dspy
 
-    from mas.systems.bos.api.services import ApiServices
     from mas.systems.bos.recorder import RecordedAgent
-    from mas.systems.bos.sql.session import SqlSession
+    from mas.systems.bos.system import BosSystem
 
 API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among the run's services
 PLANNER = AgentSpec("planner", "mas.systems.bos.planner.PlanAgents")
@@ -33,30 +32,15 @@ class AgentEntry:
 
     description: str  # one line for the planner
     specs: tuple[AgentSpec, ...]
-    make: Callable[[Predictors, BosSettings, Resources], "RecordedAgent"]
-    keywords: tuple[str, ...] = ()  # in lower case; they propose the agent, unless the settings name others
+    make: Callable[[Predictors, "BosSystem", Resources], "RecordedAgent"]
+    keywords: tuple[str, ...] = ()  # in lower case; they propose the agent, as parts of words too
     rivals: tuple[AgentName, ...] = ()  # it is proposed only if none of these has a higher score
-    find_gap: Callable[[BosSettings], str | None] = lambda settings: None  # why it is not available, if so
+    find_gap: Callable[["BosSystem"], str | None] = lambda system: None  # why it is not available, if so
 
 
-def _make_api_docs(predictors: Predictors, settings: BosSettings, resources: Resources) -> "RecordedAgent":
-    from mas.systems.bos.api.agent import ApiDocsAgent
-
-    return ApiDocsAgent(predictors, cast("ApiServices", resources.services[API]))
-
-
-def _make_sql(predictors: Predictors, settings: BosSettings, resources: Resources) -> "RecordedAgent":
-    from mas.systems.bos.sql.agent import SqlAgent
-
-    return SqlAgent(predictors, cast("SqlSession", resources.services[SQL]), settings.sql.max_retries)
-
-
-def _make_computation(predictors: Predictors, settings: BosSettings, resources: Resources) -> "RecordedAgent":
-    from mas.systems.bos.computation.agent import ComputationAgent
-    from mas.tools.settings import SandboxSettings
-
-    sandbox = getattr(resources.settings, "sandbox", None) or SandboxSettings()
-    return ComputationAgent(predictors, sandbox)
+def _load(name: str) -> Any:
+    """Import a class when it is needed: DSPy takes seconds."""
+    return pkgutil.resolve_name(f"mas.systems.bos.{name}")
 
 
 REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords propose them
@@ -67,12 +51,10 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("api_adjust", "mas.systems.bos.api.agent.AdjustApiCall"),
             AgentSpec("api_summarize", "mas.systems.bos.api.agent.SummarizeApiReply"),
         ),
-        make=_make_api_docs,
+        make=lambda predictors, system, resources: _load("api.agent.ApiDocsAgent")(predictors, resources.services[API]),
         keywords=("api", "endpoint", "http", "url", "webhook", "swagger", "openapi", "status code"),
         rivals=("sql", "computation"),
-        find_gap=lambda settings: (
-            None if settings.api.documentation else "no API is configured (system.api.documentation)"
-        ),
+        find_gap=lambda system: None if system.api.documentation else "no API is configured (system.api.documentation)",
     ),
     "sql": AgentEntry(
         description="reads a database: counts, lists, sums and filters its records by SQL queries",
@@ -82,13 +64,15 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("sql_check", "mas.systems.bos.sql.agent.ReviewQuery"),
             AgentSpec("sql_answer", "mas.systems.bos.sql.agent.AnswerFromRows"),
         ),
-        make=_make_sql,
+        make=lambda predictors, system, resources: _load("sql.agent.SqlAgent")(
+            predictors, resources.services[SQL], system.sql.max_retries
+        ),
         keywords=(
             *("database", "table", "sql", "query", "list", "count", "record", "rows", "column", "schema", "how many"),
         ),
         rivals=("computation",),
-        find_gap=lambda settings: (
-            None if settings.sql.list_databases() else "no database is configured (system.sql.databases)"
+        find_gap=lambda system: (
+            None if system.sql.list_databases() else "no database is configured (system.sql.databases)"
         ),
     ),
     "computation": AgentEntry(
@@ -97,7 +81,7 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("compute_code", "mas.systems.bos.computation.agent.WriteCode"),
             AgentSpec("compute_summarize", "mas.systems.bos.computation.agent.SummarizeComputation"),
         ),
-        make=_make_computation,
+        make=lambda predictors, system, resources: _load("computation.agent.ComputationAgent")(predictors),
         keywords=(
             *("calculate", "compute", "sum", "average", "mean", "median", "percent", "ratio", "growth", "interest"),
             *("simulate", "convert", "statistic", "standard deviation", "formula", "equation", "multiply", "divide"),

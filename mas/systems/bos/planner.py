@@ -3,7 +3,6 @@
 If the model cannot be asked or its reply cannot be read, the proposed agents run.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +12,6 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 from mas.systems.bos.agents import AgentEntry
 from mas.systems.bos.contracts import AgentName, PlannerDecision
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.settings import PlannerSettings
 
 FALLBACK_CONFIDENCE = 0.4
 FALLBACK_RATIONALE = "Fallback: the planner's model gave no usable plan, so the agents that the keywords propose run."
@@ -40,7 +38,6 @@ class Planner:
     """Stateless planner, which requests share."""
 
     predictor: dspy.Predict
-    settings: PlannerSettings
     entries: Mapping[AgentName, AgentEntry]  # of the agents that are offered, in the order of the registry
     gaps: Mapping[AgentName, str] = field(default_factory=dict)  # why others are not offered
 
@@ -60,7 +57,7 @@ class Planner:
         guardrails: dict[str, object] = {name: value for name, value in constraints.items() if value}
         if not allowed:
             return PlannerDecision(rationale=NOTHING_TO_PLAN, guardrails=guardrails)
-        proposed = find_candidates(question, self.settings, self.entries)
+        proposed = find_candidates(question, self.entries)
         candidates = apply_preferences(proposed, prefer, [*disable, *self.gaps]) or allowed
         wishes = [f"preferred, in this order: {', '.join(prefer)}"] if prefer else []
         wishes += [f"not allowed: {', '.join(disable)}"] if disable else []
@@ -83,27 +80,16 @@ class Planner:
         return _read_reply(reply, candidates, allowed, guardrails)
 
 
-def find_candidates(
-    question: str, settings: PlannerSettings, entries: Mapping[AgentName, AgentEntry]
-) -> list[AgentName]:
+def find_candidates(question: str, entries: Mapping[AgentName, AgentEntry]) -> list[AgentName]:
     """Return the agents whose keywords occur in the question, unless a rival's occur more often; sql if none does."""
     lowered = question.lower()
-    scores = {
-        name: _count(lowered, settings.keywords.get(name, entry.keywords), settings.match)
-        for name, entry in entries.items()
-    }
+    scores = {name: sum(word in lowered for word in entry.keywords) for name, entry in entries.items()}
     candidates = [
         name
         for name, entry in entries.items()
         if scores[name] > 0 and all(scores[name] >= scores.get(rival, 0) for rival in entry.rivals)
     ]
     return candidates or [DEFAULT_AGENT]
-
-
-def _count(lowered: str, words: Iterable[str], match: str) -> int:
-    if match == "substring":
-        return sum(word in lowered for word in words)
-    return sum(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", lowered) is not None for word in words)
 
 
 def apply_preferences(

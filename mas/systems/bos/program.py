@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 from urllib.parse import urlsplit
 
 import dspy
@@ -29,12 +29,13 @@ from mas.systems.bos.contracts import (
 )
 from mas.systems.bos.orchestrator import GraphContext, workflow
 from mas.systems.bos.planner import Planner
-from mas.systems.bos.settings import BosSettings
 from mas.tools.settings import Resources, use_tool_context
+
+if TYPE_CHECKING:
+    from mas.systems.bos.system import BosSystem
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
 
-_FIELDS = frozenset(AgentRequest.model_fields)
 _LISTS = ("prefer_agents", "disable_agents")
 _CONFIG: RunnableConfig = {"recursion_limit": len(AGENT_NAMES) + 5}  # supersteps of the longest run, and a few more
 _KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # of DSPy: it would collect thousands
@@ -42,9 +43,9 @@ _KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # 
 
 @dataclass
 class SharedObjects:
-    """Settings and resources, which copies of the program share: they hold connections."""
+    """System and resources, which copies of the program share: they hold connections."""
 
-    settings: BosSettings
+    system: "BosSystem"
     gaps: Mapping[AgentName, str]  # agents that are not offered, with the reason
     resources: Resources
     clock: Clock
@@ -56,10 +57,10 @@ class SharedObjects:
 class BosProgram(AgentProgram):
     """Answers a request; `mas.systems.bos.service` runs it outside of an evaluation."""
 
-    def __init__(self, settings: BosSettings, gaps: Mapping[AgentName, str], resources: Resources) -> None:
+    def __init__(self, system: "BosSystem", resources: Resources) -> None:
         super().__init__(SPECS)
         workflow()  # compiled now, so that nothing of it can fail or wait at the first question
-        self.shared = SharedObjects(settings, gaps, resources, settings.read_clock())
+        self.shared = SharedObjects(system, system.find_gaps(), resources, system.read_clock())
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
         """Return the complete final state; a model that failed an agent, where none succeeded, is noted."""
@@ -94,16 +95,16 @@ class BosProgram(AgentProgram):
     @contextmanager
     def _settings(self, keep_prompts: bool) -> Iterator[GraphContext]:
         """Set what an invocation needs; yield planner, agents and composer with this program's own predictors."""
-        shared = self.shared
-        settings, predictors = shared.settings, {spec.name: getattr(self, spec.name) for spec in SPECS}
+        shared, system = self.shared, self.shared.system
+        predictors = {spec.name: getattr(self, spec.name) for spec in SPECS}
         offered = {name: entry for name, entry in REGISTRY.items() if name not in shared.gaps}
         kept = {} if keep_prompts else _KEEP_NO_PROMPTS
         with dspy.context(adapter=ChatAdapter(), **kept), use_tool_context(shared.resources):
             yield GraphContext(
-                planner=Planner(predictors[PLANNER.name], settings.planner, offered, shared.gaps),
-                agents={name: entry.make(predictors, settings, shared.resources) for name, entry in offered.items()},
+                planner=Planner(predictors[PLANNER.name], offered, shared.gaps),
+                agents={name: entry.make(predictors, system, shared.resources) for name, entry in offered.items()},
                 composer=Composer(predictors[COMPOSER.name]),
-                share_results=settings.share_results,
+                share_results=system.share_results,
                 clock=shared.clock,
             )
 
@@ -114,24 +115,18 @@ def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:
     context: dict[str, object] = {}
     for name, text in inputs.items():
         if name == "context" and text:
-            context |= _parse_object(name, text)
+            try:
+                context |= dict(**json.loads(text))
+            except (ValueError, TypeError, RecursionError) as error:
+                reason = f"The field context of a sample is {text[:60]!r}; expected a JSON object."
+                raise UserError(reason) from error
         elif name in _LISTS:
             fields[name] = re.findall(r"\w+", text)  # "sql, api_docs" as well as ["sql"]
-        elif name not in _FIELDS:
+        elif name not in AgentRequest.model_fields:
             context[name] = text
         elif text:
             fields[name] = text
     return AgentRequest.parse({**fields, "context": context})
-
-
-def _parse_object(name: str, text: str) -> dict[str, object]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise UserError(f"The field {name} of a sample is {text[:60]!r}; expected a JSON object.")
-    return value
 
 
 def explain(state: OrchestratorState) -> str:

@@ -1,16 +1,14 @@
-"""Settings of the system: `conf/system/bos.yaml` without its agents' models, and environment variables next to it."""
+"""Parts of `conf/system/bos.yaml`, and environment variables next to it."""
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from mas.runtime.errors import UserError
-from mas.runtime.text import is_web_address
-from mas.systems.bos.contracts import AGENT_NAMES, Clock, read_clock
 
 BASE_URL_ENV = "BOS_API_BASE_URL"  # counts before `api.base_url`
 TOKEN_ENV = "BOS_API_TOKEN"
@@ -20,14 +18,6 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _MIN_TOKEN_CHARS = 16
 _ENDINGS = (".sqlite", ".db", ".sqlite3")  # of files of SQLite
-
-
-@dataclass
-class PlannerSettings:
-    """Keywords that propose agents before the language model decides."""
-
-    match: str = "substring"  # substring: "capital" counts for "api" | word: whole words alone
-    keywords: dict[str, list[str]] = field(default_factory=dict)  # agent → words in place of `agents.py`'s
 
 
 @dataclass
@@ -71,9 +61,13 @@ class SqlSettings:
 
     def list_secrets(self) -> Sequence[str]:
         """Return the values that no trace, log or record may show: addresses of databases, and passwords in them."""
-        addresses = [os.environ.get(database.url_env or "", "") for database in self.databases.values()]
-        passwords = [find_password(address) for address in addresses]
-        return [*filter(None, addresses), *passwords, *map(unquote, passwords)]
+        secrets: list[str] = []
+        for address in (os.environ.get(database.url_env or "") for database in self.databases.values()):
+            with suppress(ValueError):  # it is no address
+                password = urlsplit(address or "").password or ""
+                secrets += [password, unquote(password)]
+            secrets.append(address or "")
+        return [*filter(None, secrets)]
 
 
 @dataclass
@@ -103,69 +97,6 @@ class ServiceSettings:
             )
 
 
-@dataclass
-class BosSettings:
-    """Settings of the program, its agents and its service."""
-
-    share_results: bool = False  # true: an agent sees what earlier ones found
-    current_time: str | None = None  # in all requests, with its UTC offset; None: when each began
-    planner: PlannerSettings = field(default_factory=PlannerSettings)
-    api: ApiSettings = field(default_factory=ApiSettings)
-    sql: SqlSettings = field(default_factory=SqlSettings)
-    service: ServiceSettings = field(default_factory=ServiceSettings)
-
-    def check_values(self) -> None:
-        """Check the settings before anything is loaded.
-
-        Raises:
-            UserError: one is unknown, out of range or contradicts another.
-        """
-        api, service, retries = self.api, self.service, self.sql.max_retries
-        self.read_clock()
-        _check_choice("planner.match", [self.planner.match], ("substring", "word"))
-        _check_choice("planner.keywords", self.planner.keywords, AGENT_NAMES)
-        _check_choice("api.methods", [method.upper() for method in api.methods], get_args(Method))
-        _check("sql.max_retries", retries, 0 <= retries <= 10, "0 to 10")
-        _check("api.timeout_seconds", api.timeout_seconds, api.timeout_seconds > 0, "more than 0")
-        _check("api.top_k", api.top_k, api.top_k > 0, "1 or more")
-        _check("service.port", service.port, 0 <= service.port <= 65535, "0 to 65535")
-        _check("service.max_requests", service.max_requests, service.max_requests > 0, "1 or more")
-        _check("service.request_seconds", service.request_seconds, service.request_seconds > 0, "more than 0")
-        is_address = api.base_url is None or is_web_address(api.base_url)
-        _check("api.base_url", api.base_url, is_address, "an address such as https://api.example.org")
-        self._check_databases()
-
-    def _check_databases(self) -> None:
-        folder, databases = self.sql.folder, self.sql.list_databases()
-        if folder is not None:
-            has_file = bool(find_files(Path(folder)))
-            _check("sql.folder", folder, has_file, "a folder with a SQLite file, NAME.sqlite or NAME/NAME.sqlite")
-            _check_choice("sql.folder_tables", self.sql.folder_tables, list(databases))
-        for name, database in databases.items():
-            if not database.tables:
-                raise UserError(
-                    f"system.sql.databases.{name} lists no tables; name those that may be read, or '*' for all."
-                )
-            if bool(database.path) == bool(database.url_env):
-                raise UserError(f"system.sql.databases.{name} needs either a path (SQLite) or url_env (PostgreSQL).")
-
-    def read_clock(self) -> Clock:
-        """Return the clock of all requests: one that always shows `current_time` if that is given."""
-        if self.current_time is None:
-            return read_clock
-        try:
-            fixed = datetime.fromisoformat(self.current_time)
-        except ValueError:
-            fixed = None
-        if fixed is None or fixed.tzinfo is None:
-            raise UserError(
-                f"system.current_time={self.current_time} is not a time with a UTC offset; expected one like "
-                "2026-11-22T09:30:00+00:00, or null for the present time."
-            )
-        now = fixed.astimezone(UTC)
-        return lambda: now
-
-
 def list_api_secrets() -> Sequence[str]:
     """Return the values that no trace, log or record may show."""
     return [os.environ[name] for name in (TOKEN_ENV, *FIREBASE_ENV) if os.environ.get(name)]
@@ -177,18 +108,11 @@ def find_files(folder: Path) -> dict[str, Path]:
     return {file.stem: file for file in sorted(files) if file.parent == folder or file.parent.name == file.stem}
 
 
-def find_password(address: str) -> str:
-    try:
-        return urlsplit(address).password or ""
-    except ValueError:
-        return ""
-
-
-def _check_choice(key: str, chosen: Iterable[str], known: Sequence[str]) -> None:
+def check_choice(key: str, chosen: Iterable[str], known: Sequence[str]) -> None:
     if unknown := [name for name in chosen if name not in known]:
         raise UserError(f"system.{key} names {', '.join(unknown)}; choose among: {', '.join(known)}.")
 
 
-def _check(key: str, value: object, is_right: bool, expected: str) -> None:
+def check(key: str, value: object, is_right: bool, expected: str) -> None:
     if not is_right:
         raise UserError(f"system.{key}={value} cannot be used; expected {expected}.")

@@ -18,7 +18,7 @@ from mas.tools.attachments import list_attachments
 from mas.tools.sandbox.repl import Interpreter, format_reply
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
 from mas.tools.sandbox.worker import MAX_OUTPUT_CHARS
-from mas.tools.settings import SandboxSettings
+from mas.tools.settings import SandboxSettings, get_settings
 
 ALLOWED_IMPORTS = (  # code that imports others is refused
     *("math", "cmath", "statistics", "decimal", "fractions", "datetime", "calendar", "zoneinfo", "itertools"),
@@ -88,7 +88,6 @@ class ComputationAgent(RecordedAgent):
     name = "computation"
 
     predictors: Mapping[str, dspy.Predict]
-    sandbox: SandboxSettings
 
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
         reply = await recorder.call(
@@ -124,7 +123,7 @@ class ComputationAgent(RecordedAgent):
         started = time.perf_counter()
         try:
             with span("tool", "python_repl_tool", inputs={"code": code}) as current:
-                execution = await execute(code, self.sandbox, list_attachments())
+                execution = await execute(code, get_settings(SandboxSettings), list_attachments())
                 current.outputs = {"observation": execution.text}
         except (SessionTimeoutError, SessionLostError, NotAvailableError) as error:
             raise AgentFailureError(_STOPPED[type(error)], str(error), details) from error

@@ -19,7 +19,6 @@ from mas.systems.bos.contracts import (
 )
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
-from mas.systems.bos.settings import PlannerSettings
 from mas.systems.bos.system import BosSystem
 from mas.tools.settings import Resources, ToolSettings
 from tests.scripted_model import ScriptedModel
@@ -66,6 +65,7 @@ def use_agents(monkeypatch: pytest.MonkeyPatch, *agents: Any) -> None:
             description=f"the agent {agent.name}",
             specs=(AgentSpec(f"{agent.name}_step", "mas.systems.toy.program.Solve"),),
             make=lambda predictors, settings, resources, agent=agent: agent,
+            keywords=tuple(KEYWORDS[agent.name]),
             rivals=rivals.get(agent.name, ("sql",)),
         )
         for agent in agents
@@ -76,7 +76,6 @@ def use_agents(monkeypatch: pytest.MonkeyPatch, *agents: Any) -> None:
 
 
 def build(model: ScriptedModel, **system: Any) -> BosProgram:
-    system.setdefault("planner", PlannerSettings(keywords=KEYWORDS))
     made = BosSystem(**system)
     made.check()
     program = cast(BosProgram, made.build(cast(Any, model), None, Resources(ToolSettings())))

@@ -6,21 +6,18 @@ from typing import Any
 
 import dspy
 import pytest
-import yaml
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
-from eval.cli.paths import PROJECT_ROOT
 from mas.systems.bos.agents import REGISTRY, AgentEntry
 from mas.systems.bos.contracts import AgentName, PlannerDecision
 from mas.systems.bos.planner import FALLBACK_CONFIDENCE, PlanAgents, Planner, apply_preferences, find_candidates
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.settings import PlannerSettings
 from tests.mas.systems.bos.building import KEYWORDS, choose
 
 CHOICES: dict[AgentName, AgentEntry] = {
-    "api_docs": replace(REGISTRY["api_docs"], description="calls an API"),
-    "sql": replace(REGISTRY["sql"], description="reads a database"),
-    "computation": replace(REGISTRY["computation"], description="computes"),
+    "api_docs": replace(REGISTRY["api_docs"], description="calls an API", keywords=tuple(KEYWORDS["api_docs"])),
+    "sql": replace(REGISTRY["sql"], description="reads a database", keywords=tuple(KEYWORDS["sql"])),
+    "computation": replace(REGISTRY["computation"], description="computes", keywords=tuple(KEYWORDS["computation"])),
 }
 TIES = {
     (1, 1, 0): ["sql", "computation"],
@@ -50,7 +47,7 @@ class FixedPredictor:
 def plan(reply: dict[str, Any] | Exception, gaps: Any = None, **request: Any) -> tuple[PlannerDecision, Any]:
     predictor = FixedPredictor(reply)
     offered = {name: entry for name, entry in CHOICES.items() if name not in (gaps or {})}
-    planner = Planner(predictor, PlannerSettings(keywords=KEYWORDS), offered, gaps or {})
+    planner = Planner(predictor, offered, gaps or {})
     return asyncio.run(planner.plan(**{"question": "List the table", **request})), predictor
 
 
@@ -59,23 +56,8 @@ def test_p06_p07_p08_p09_p10_p11_the_table_of_ties(scores: tuple[int, int, int])
     words: dict[str, list[str]] = {"sql": ["s1", "s2"], "computation": ["c1", "c2"], "api_docs": ["a1", "a2"]}
     pairs = zip(("sql", "computation", "api_docs"), scores, strict=True)
     question = " ".join(word.upper() for name, n in pairs for word in words[name][:n])
-    assert find_candidates(question or "?", PlannerSettings(keywords=words), CHOICES) == TIES[scores]
-
-
-@pytest.mark.parametrize(
-    ("question", "substring", "word"),
-    [
-        ("What is the capital of the country with the biggest discount?", ["api_docs", "sql"], ["sql"]),
-        ("Assume a rapid decline", ["api_docs", "computation"], ["sql"]),
-        ("Call the API, then sum", ["api_docs", "computation"], ["api_docs", "computation"]),
-    ],
-)
-def test_p13_words_inside_words_count_unless_whole_words_are_asked_for(
-    question: str, substring: list[str], word: list[str]
-) -> None:
-    keywords = {"sql": ["count"], "api_docs": ["api"], "computation": ["sum"]}
-    for match, expected in ((PlannerSettings().match, substring), ("word", word)):
-        assert find_candidates(question, PlannerSettings(match, keywords), CHOICES) == expected
+    entries = {name: replace(entry, keywords=tuple(words[name])) for name, entry in CHOICES.items()}
+    assert find_candidates(question or "?", entries) == TIES[scores]
 
 
 @pytest.mark.parametrize(
@@ -84,13 +66,11 @@ def test_p13_words_inside_words_count_unless_whole_words_are_asked_for(
         ("List all tables in the database", ["sql"]),
         ("List me all the API points available to you", ["api_docs", "sql"]),
         ("What is the average of 3, 5 and 10?", ["computation"]),
+        ("Assume a rapid decline", ["api_docs", "computation"]),  # words inside words count
     ],
 )
-def test_p12_p24_the_keywords_of_the_configuration_give_the_documented_scenarios(
-    question: str, expected: list[str]
-) -> None:
-    conf = yaml.safe_load((PROJECT_ROOT / "conf/system/bos.yaml").read_text("utf-8"))["planner"]
-    assert find_candidates(question, PlannerSettings(**conf), CHOICES) == expected
+def test_p12_p13_p24_the_keywords_give_the_documented_scenarios(question: str, expected: list[str]) -> None:
+    assert find_candidates(question, REGISTRY) == expected
     assert list(CHOICES) == list(REGISTRY)
 
 
@@ -141,7 +121,7 @@ def test_p18_an_empty_choice_means_the_candidates(chosen: Any) -> None:
 @pytest.mark.parametrize("error", [LMServerError("500: down"), AdapterParseError("a", PlanAgents, "?")])
 def test_p19_without_a_usable_reply_the_candidates_run(error: Exception) -> None:
     recorder = EventRecorder("planner")
-    planner = Planner(FixedPredictor(error), PlannerSettings(keywords=KEYWORDS), CHOICES)
+    planner = Planner(FixedPredictor(error), CHOICES)
     decision = asyncio.run(planner.plan(question="Call the API", prefer=("sql",), recorder=recorder))
     assert (decision.chosen_agents, decision.confidence) == (("api_docs",), FALLBACK_CONFIDENCE)
     assert decision.confidence == 0.4 and "allback" in decision.rationale

@@ -18,8 +18,6 @@ from mas.systems.bos.agents import SPECS
 from mas.systems.bos.contracts import REQUEST_SENT, AgentError, AgentExecutionStatus, AgentResult
 from mas.systems.bos.program import parse_inputs
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.settings import PlannerSettings
-from mas.systems.bos.system import BosSystem
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.needs import needs
 from tests.scripted_model import ScriptedModel, all_text, answering
@@ -181,16 +179,3 @@ def test_agents_that_their_model_failed_are_no_answer_and_no_refusal(monkeypatch
 def test_an_empty_question_is_refused() -> None:
     with pytest.raises(ValueError, match="no question"):
         build(ScriptedModel(answering()))(question=" ")
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"planner": PlannerSettings("fuzzy")}, "choose among: substring, word."),
-        ({"planner": PlannerSettings(keywords={"nobody": []})}, "choose among: sql, api_docs, computation."),
-    ],
-)
-def test_p12_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as raised:
-        BosSystem(**settings).check()
-    assert message in str(raised.value)

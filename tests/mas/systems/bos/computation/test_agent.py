@@ -13,7 +13,6 @@ from mas.systems.bos.computation import agent as module
 from mas.systems.bos.computation.agent import ComputationAgent, Execution, SummarizeComputation, WriteCode
 from mas.systems.bos.contracts import AgentResult, TabularResult
 from mas.tools.sandbox.session import NotAvailableError, SessionLostError, SessionTimeoutError
-from mas.tools.settings import SandboxSettings
 from tests.mas.systems.bos.building import own_events
 from tests.mas.systems.bos.test_planner import FixedPredictor
 
@@ -34,7 +33,7 @@ class Asked:
         self.outcome = Execution("42", value=42) if outcome is None else outcome
         self.executed: list[str] = []
         predictors: Any = {"compute_code": self.code, "compute_summarize": self.summary}
-        self.agent = ComputationAgent(predictors, SandboxSettings())
+        self.agent = ComputationAgent(predictors)
 
     async def execute(self, code: str, *_: Any) -> Execution:
         self.executed.append(code)

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from mas.runtime.errors import UserError
-from mas.systems.bos.settings import DatabaseSettings, PlannerSettings, SqlSettings
+from mas.systems.bos.settings import DatabaseSettings, SqlSettings
 from mas.systems.bos.system import BosSystem
 from mas.tools.settings import ToolSettings
-from tests.mas.systems.bos.building import KEYWORDS, choose
+from tests.mas.systems.bos.building import choose
 from tests.mas.systems.bos.sql.hostile_queries import TABLES
 from tests.mas.systems.bos.sql.sql_databases import make_sqlite
 from tests.mas.systems.bos.sql.test_session import find_servers
@@ -19,7 +19,7 @@ from tests.scripted_model import Call, ScriptedModel, answering, in_turn
 
 
 def make_system(**databases: DatabaseSettings) -> BosSystem:
-    system = BosSystem(planner=PlannerSettings(keywords=KEYWORDS), sql=SqlSettings(databases))
+    system = BosSystem(sql=SqlSettings(databases))
     system.check()
     return system
 
