@@ -20,7 +20,7 @@ import httpx
 from mas.runtime.text import replace_surrogates
 from mas.systems.bos.api.catalogue import (
     ApiCallPlan,
-    ApiRequest,
+    Endpoint,
     build_request,
     find_base_url,
     format_endpoint,
@@ -109,10 +109,10 @@ class ApiDocsAgent(RecordedAgent):
             reason = (plan.failure_reason or "").strip() or "no endpoint of the API answers the question"
             raise AgentFailureError("PlanningDeclined", reason)
         base_url, is_own = find_base_url(recorder.context, services.settings, services.catalogue)
-        request = build_request(plan, services.catalogue, base_url, services.settings.methods)
-        facts = {"method": request.method, "path": request.endpoint.path, "reason": plan.reason}
+        endpoint, request = build_request(plan, services.catalogue, base_url, services.settings.methods)
+        facts = {"method": request.method, "path": endpoint.path, "reason": plan.reason}
         recorder.add("DECISION", "Planned API call", **facts)
-        token, account = await self._find_token(request, is_own, recorder)
+        token, account = await self._find_token(endpoint, is_own, recorder)
         reply, not_repeated = await self._send(request, token, recorder), {_UNAUTHORIZED, _BAD_REQUEST}
         while reply.status in not_repeated:
             not_repeated.remove(reply.status)
@@ -124,16 +124,16 @@ class ApiDocsAgent(RecordedAgent):
                     predictors["api_adjust"],
                     question_of_refused_call=question,
                     refused_plan=plan.model_dump_json(),
-                    endpoint=format_endpoint(request.endpoint),
+                    endpoint=format_endpoint(endpoint),
                     refusal=_format_reply(reply, recorder),
                 )
                 plan = adjusted.adjusted_plan
                 recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=plan.reason)
-                request = build_request(plan, services.catalogue, base_url, services.settings.methods)
+                endpoint, request = build_request(plan, services.catalogue, base_url, services.settings.methods)
             else:
                 break
             reply = await self._send(request, token, recorder)
-        name = f"{request.method} {request.endpoint.path}"
+        name = f"{request.method} {endpoint.path}"
         if not 200 <= reply.status < 300:
             hint = "; redirects are not followed" if 300 <= reply.status < 400 else ""
             details = {"status_code": reply.status, "body": reply.text[:MAX_ERROR_CHARS]}
@@ -149,13 +149,13 @@ class ApiDocsAgent(RecordedAgent):
         return summary or reply.text[:MAX_ERROR_CHARS], None
 
     async def _find_token(
-        self, request: ApiRequest, is_own: bool, recorder: EventRecorder
+        self, endpoint: Endpoint, is_own: bool, recorder: EventRecorder
     ) -> tuple[str | None, Credentials | None]:
         """Return the token to send, and the Firebase account that another one can be made of.
 
         Both are those of the request's context, else, at the installation's address, of the environment.
         """
-        if not self.services.catalogue.needs_token(request.endpoint):
+        if not self.services.catalogue.needs_token(endpoint):
             return None, None
         token = get_text(recorder.context, "api_bearer_token")
         values = [get_text(recorder.context, name.lower()) for name in FIREBASE_ENV]
@@ -168,7 +168,7 @@ class ApiDocsAgent(RecordedAgent):
         elif token is None and "Authorization" not in _read_headers(recorder.context):
             raise AgentFailureError(
                 "ConfigurationError",
-                f"{request.method} {request.endpoint.path} needs a token; give api_bearer_token or a Firebase account "
+                f"{endpoint.method} {endpoint.path} needs a token; give api_bearer_token or a Firebase account "
                 f"in the request's context, or set {TOKEN_ENV}",
             )
         return token, account
@@ -178,21 +178,22 @@ class ApiDocsAgent(RecordedAgent):
         recorder.hide(token)
         return token
 
-    async def _send(self, request: ApiRequest, token: str | None, recorder: EventRecorder) -> Reply:
-        headers = httpx.Headers({"Accept": "application/json", **request.headers})
-        headers.update(_read_headers(recorder.context))
+    async def _send(self, request: httpx.Request, token: str | None, recorder: EventRecorder) -> Reply:
+        request.headers.setdefault("Accept", "application/json")
+        request.headers.update(_read_headers(recorder.context))
         if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
+            request.headers["Authorization"] = f"Bearer {token}"
         started, outcome = time.perf_counter(), dict[str, object](status_code=None)
         try:
-            reply = await send(self.services.client, request, headers, self.services.settings.timeout_seconds)
+            reply = await send(self.services.client, request, self.services.settings.timeout_seconds)
             outcome["status_code"] = reply.status
             return reply
         except AgentFailureError as failure:  # the server may have acted on it all the same
             outcome["error"] = str(failure)
             raise
         finally:
-            facts = {"method": request.method, "url": request.url, "query": dict(httpx.QueryParams(request.query))}
+            url, query = str(request.url.copy_with(query=None)), dict(request.url.params)
+            facts = {"method": request.method, "url": url, "query": query}
             recorder.add("TOOL", REQUEST_SENT, **facts, **outcome, elapsed_ms=(time.perf_counter() - started) * 1000)
 
 
@@ -206,9 +207,7 @@ def _format_reply(reply: Reply, recorder: EventRecorder) -> str:
     return format_data("api", recorder.redact(reply.text) or "(empty body)")
 
 
-async def send(
-    client: httpx.AsyncClient, request: ApiRequest, headers: Mapping[str, str], timeout_seconds: float
-) -> Reply:
+async def send(client: httpx.AsyncClient, request: httpx.Request, timeout_seconds: float) -> Reply:
     """Send a request once; a redirect would hand it, perhaps with its token, to the address that the reply names."""
     body = b""
     try:
@@ -217,9 +216,8 @@ async def send(
             client.stream(
                 request.method,
                 request.url,
-                params=request.query or None,
-                json=request.json_body,
-                headers={"Accept-Encoding": "identity", **headers},
+                content=request.content,
+                headers={**request.headers, "Accept-Encoding": "identity"},
                 follow_redirects=False,
                 timeout=timeout_seconds,
             ) as response,

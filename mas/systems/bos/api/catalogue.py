@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, quote, unquote
@@ -174,18 +173,6 @@ class ApiCallPlan(BaseModel):
         return {} if value is None else value
 
 
-@dataclass(frozen=True)
-class ApiRequest:
-    """Request that was checked."""
-
-    endpoint: Endpoint
-    method: str
-    url: str  # without the query
-    query: Mapping[str, Any]
-    headers: Mapping[str, str]
-    json_body: Mapping[str, object] | None
-
-
 def find_base_url(context: Mapping[str, object], settings: ApiSettings, catalogue: Catalogue) -> tuple[str, bool]:
     """Return the address below which requests are made, and whether the installation's credentials may be sent there.
 
@@ -212,8 +199,10 @@ def find_base_url(context: Mapping[str, object], settings: ApiSettings, catalogu
     return url.rstrip("/"), is_own
 
 
-def build_request(plan: ApiCallPlan, catalogue: Catalogue, base_url: str, methods: Iterable[str]) -> ApiRequest:
-    """Return the request of a plan, whose method, path and values must be those of the documentation."""
+def build_request(
+    plan: ApiCallPlan, catalogue: Catalogue, base_url: str, methods: Iterable[str]
+) -> tuple[Endpoint, httpx.Request]:
+    """Return a plan's endpoint and request, whose method, path and values must be those of the documentation."""
     method = plan.method.strip().upper()
     if method not in {allowed.upper() for allowed in methods}:
         raise AgentFailureError("PlanningDeclined", f"{method} requests are not allowed here")
@@ -233,14 +222,9 @@ def build_request(plan: ApiCallPlan, catalogue: Catalogue, base_url: str, method
     for name, value in {**wanted, **headers, **body}.items():
         if _is_placeholder(value):
             raise AgentFailureError("PlanningDeclined", f"the request needs a value for {name}")
-    return ApiRequest(
-        endpoint,
-        method,
-        base_url + _render_path(endpoint, in_path | plan.path_params),
-        wanted,
-        headers,
-        body if plan.json_body is not None and endpoint.body is not None else None,
-    )
+    url = base_url + _render_path(endpoint, in_path | plan.path_params)
+    content = None if plan.json_body is None or endpoint.body is None else body
+    return endpoint, httpx.Request(method, url, params=wanted or None, headers=headers, json=content)
 
 
 def _pick(given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
