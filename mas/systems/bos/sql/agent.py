@@ -110,16 +110,9 @@ class AttemptContext:
     predictors: Mapping[str, dspy.Predict]  # by the names of `mas.systems.bos.agents`
     session: SqlSession
     database: str
+    guard: Guard
     question: str
     recorder: EventRecorder
-
-    @property
-    def guard(self) -> Guard:
-        return self.session.guards[self.database]
-
-    async def ask(self, step: str, **inputs: object) -> dspy.Prediction:
-        """Ask the model of a step; AdapterParseError: its reply cannot be read."""
-        return await self.recorder.call(self.predictors[step], **inputs)
 
 
 Changes = dict[str, object]  # the fields of the state that a node has changed
@@ -152,7 +145,9 @@ async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
     chosen: list[object] = [*tables]
     if len(state["messages"]) == 1:
         with suppress(AdapterParseError):
-            reply = await own.ask("sql_schema", question_for_tables=own.question, tables=", ".join(tables))
+            reply = await own.recorder.call(
+                own.predictors["sql_schema"], question_for_tables=own.question, tables=", ".join(tables)
+            )
             chosen = list(reply.needed_tables or ())
     if not chosen:
         return {}
@@ -169,8 +164,8 @@ async def generate_query(state: SQLAgentState, runtime: Context) -> Command[str]
     unreadable: AdapterParseError | None = None
     try:
         with dspy.context(adapter=ToolAdapter({QUERY_TOOL: tool}, native=lm.supports_function_calling)):
-            reply = await own.ask(
-                "sql_generate",
+            reply = await own.recorder.call(
+                own.predictors["sql_generate"],
                 question_for_query=own.question,
                 database=f"{own.database} ({own.guard.dialect})",
                 table_overview=state["metadata"]["tables"],
@@ -194,8 +189,7 @@ def mcp_db_query(query: str) -> str:
 
 def _find_query(calls: object) -> str:
     made = calls.tool_calls if isinstance(calls, dspy.ToolCalls) else ()
-    queries = [call.args.get("query") for call in made if call.name == QUERY_TOOL and isinstance(call.args, dict)]
-    return next((query.strip() for query in queries if isinstance(query, str)), "")
+    return next((str(call.args.get("query") or "").strip() for call in made if call.name == QUERY_TOOL), "")
 
 
 async def safety_check(state: SQLAgentState, runtime: Context) -> Command[str]:
@@ -212,8 +206,8 @@ async def check_query(state: SQLAgentState, runtime: Context) -> Changes:
     """Let the model review the query; what it returns is checked for safety again."""
     own, query = runtime.context, state["last_query"]
     with suppress(AdapterParseError):
-        reply = await own.ask(
-            "sql_check",
+        reply = await own.recorder.call(
+            own.predictors["sql_check"],
             question_of_query=own.question,
             query_to_review=query,
             dialect=own.guard.dialect,
@@ -280,7 +274,8 @@ class SqlAgent(RecordedAgent):
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
         """Answer from the rows of a query; after one that failed another is written, until the retries are used up."""
         database = self._choose_database(recorder.context)
-        own = AttemptContext(self.predictors, self.session, database, question, recorder)
+        guard = self.session.guards[database]
+        own = AttemptContext(self.predictors, self.session, database, guard, question, recorder)
         messages: list[AnyMessage] = [HumanMessage(question)]
         metadata: dict[str, object] = {"context": dict(recorder.context)}
         history: list[dict[str, object]] = []

@@ -103,11 +103,7 @@ class Engine(ABC):
 
     @abstractmethod
     def execute(self, query: str, tables: Collection[str] | None) -> Rows:
-        """Yield the names of the columns, then the rows; only these tables may be read (None: all).
-
-        Raises:
-            DatabaseError, DatabaseUnavailableError
-        """
+        """Yield the names of the columns, then the rows; SQLite reads only these tables (None: all)."""
 
     def read_schema(self) -> dict[str, TableSchema]:
         """Return all tables and views that the connection can see, by name."""
@@ -270,7 +266,6 @@ class Database:
     def __init__(self, name: str, settings: DatabaseSettings) -> None:
         """Connect, and read the schema of the listed tables; UserError: the database or a table is missing."""
         self._engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
-        self.dialect = self._engine.dialect
         try:
             tables = self._engine.read_schema()
         except (DatabaseError, DatabaseUnavailableError) as error:
@@ -279,7 +274,7 @@ class Database:
             raise UserError(f"Database {name!r} has no table {missing[0]!r}; it has: {', '.join(tables) or 'none'}.")
         listed = tables if ALL_TABLES in settings.tables else {table: tables[table] for table in settings.tables}
         self._schema = listed
-        self.guard = make_guard(self.dialect, list(listed.values()))
+        self.guard = make_guard(self._engine.dialect, list(listed.values()))
 
     def query(self, query: str) -> QueryResult:
         """Check a query, run it and return its rows, or the reason why there are none."""
@@ -337,7 +332,7 @@ def build_server(databases: Mapping[str, Database]) -> "MCPServer[None]":
     @server.tool(name=SCHEMA_TOOL, description="Return columns, types and keys of the tables that may be read.")
     def read_schema(database: str, tables: list[str] | None = None) -> SchemaResult:
         opened = find(database)
-        return SchemaResult(dialect=opened.dialect, tables=opened.schema(tables or ()))
+        return SchemaResult(dialect=opened.guard.dialect, tables=opened.schema(tables or ()))
 
     return server
 
