@@ -1,34 +1,50 @@
-"""The system as one `dspy.Module`: a predictor and a prompt file for each LLM step, run through the shared graph."""
+"""The system as one `dspy.Module`, with a predictor and a prompt file for each LLM step, run through a LangGraph.
 
+    START → plan → (execute_agent | compose);  execute_agent → (execute_agent | compose);  compose → END
+
+A compiled graph stored on a `dspy.Module` breaks when an optimizer deep-copies the module. So all copies of the program
+share one graph, and each invocation hands in its own program. A node returns the fields that it changes, lists as a
+whole.
+"""
+
+import functools
 import json
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 import dspy
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
 
 from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
-from mas.runtime.trace import current_trace
-from mas.systems.bos.agents import COMPOSER, PLANNER, REGISTRY, SPECS
-from mas.systems.bos.composer import Composer
+from mas.runtime.trace import current_trace, span
+from mas.systems.bos.agents import REGISTRY, SPECS
+from mas.systems.bos.composer import Composer, format_earlier
 from mas.systems.bos.contracts import (
     AGENT_NAMES,
+    EARLIER_RESULTS,
     REQUEST_SENT,
+    SYSTEM_PROMPT,
+    AgentError,
     AgentExecutionStatus,
     AgentName,
     AgentRequest,
+    AgentResult,
     Clock,
     OrchestratorState,
+    attach_temporal_context,
 )
-from mas.systems.bos.orchestrator import GraphContext, workflow
 from mas.systems.bos.planner import Planner
+from mas.systems.bos.recorder import EventRecorder
 from mas.tools.settings import Resources, use_tool_context
 
 if TYPE_CHECKING:
@@ -71,42 +87,141 @@ class BosProgram(AgentProgram):
         failed = [(result.model_error, result.agent) for result in results if result.model_error]
         if failed and not any(result.has_succeeded for result in results):
             current_trace().failure = failed[0]
+        statuses = ", ".join(f"{result.agent} {result.status}" for result in results)
         return {
             "question": request.question,
             "correlation_id": thread_id,
             **state,
             "final_answer": state["response"].answer,
-            "final_reasoning_trace": explain(state),
+            "final_reasoning_trace": f"{state['planner'].rationale}\n\nAgents: {statuses or 'none'}",
             "outputs": list_outputs(state),
         }
 
     async def run_graph(self, request: AgentRequest, keep_prompts: bool = True) -> OrchestratorState:
-        with self._settings(keep_prompts) as context:
-            final = await workflow().ainvoke({"request": request}, context=context, config=_CONFIG)
+        with self._settings(keep_prompts):
+            final = await workflow().ainvoke({"request": request}, context=self, config=_CONFIG)
         return cast(OrchestratorState, final)
 
     async def stream_graph(self, request: AgentRequest) -> AsyncGenerator[Chunk]:
         """Yield the changes of each node; to be iterated in a task whose context it may change."""
         inputs = OrchestratorState(request=request)
-        with self._settings(keep_prompts=False) as context:
-            async for chunk in workflow().astream(inputs, context=context, config=_CONFIG, stream_mode="updates"):
+        with self._settings(keep_prompts=False):
+            async for chunk in workflow().astream(inputs, context=self, config=_CONFIG, stream_mode="updates"):
                 yield cast(Chunk, chunk)
 
     @contextmanager
-    def _settings(self, keep_prompts: bool) -> Iterator[GraphContext]:
-        """Set what an invocation needs; yield planner, agents and composer with this program's own predictors."""
-        shared, system = self.shared, self.shared.system
-        predictors = {spec.name: getattr(self, spec.name) for spec in SPECS}
-        offered = {name: entry for name, entry in REGISTRY.items() if name not in shared.gaps}
+    def _settings(self, keep_prompts: bool) -> Iterator[None]:
         kept = {} if keep_prompts else _KEEP_NO_PROMPTS
-        with dspy.context(adapter=ChatAdapter(), **kept), use_tool_context(shared.resources):
-            yield GraphContext(
-                planner=Planner(predictors[PLANNER.name], offered, shared.gaps),
-                agents={name: entry.make(predictors, system, shared.resources) for name, entry in offered.items()},
-                composer=Composer(predictors[COMPOSER.name]),
-                share_results=system.share_results,
-                clock=shared.clock,
-            )
+        with dspy.context(adapter=ChatAdapter(), **kept), use_tool_context(self.shared.resources):
+            yield
+
+
+Context = Runtime[BosProgram]
+Workflow = CompiledStateGraph[OrchestratorState, BosProgram, OrchestratorState, OrchestratorState]
+
+
+@functools.cache
+def workflow() -> Workflow:
+    """Return the compiled graph, the same one for every caller; RuntimeError: the graph could not be compiled."""
+    try:
+        graph = StateGraph(OrchestratorState, context_schema=BosProgram)
+        graph.add_node("plan", plan_node)
+        graph.add_node("execute_agent", execute_agent)
+        graph.add_node("compose", compose_node)
+        graph.add_edge(START, "plan")
+        graph.add_conditional_edges("plan", route, ["execute_agent", "compose"])
+        graph.add_conditional_edges("execute_agent", route, ["execute_agent", "compose"])
+        graph.add_edge("compose", END)
+        return graph.compile()
+    except Exception as error:
+        raise RuntimeError(f"the graph of the system could not be compiled: {error}") from error
+
+
+async def route(state: OrchestratorState) -> Literal["execute_agent", "compose"]:
+    """Route on the event loop: LangGraph would call a synchronous function in a thread."""
+    return "execute_agent" if state.get("pending_agents") else "compose"
+
+
+async def plan_node(state: OrchestratorState, runtime: Context) -> OrchestratorState:
+    program, shared = runtime.context, runtime.context.shared
+    request = attach_temporal_context(state["request"], shared.clock)
+    context = prepare_context(request)
+    offered = {name: entry for name, entry in REGISTRY.items() if name not in shared.gaps}
+    with span("agent", "planner", inputs={"question": request.question}) as current:
+        recorder = EventRecorder("planner", context)
+        decision = await Planner(program.planner, offered, shared.gaps).plan(
+            question=request.question,
+            prefer=request.prefer_agents,
+            disable=request.disable_agents,
+            context=context,
+            recorder=recorder,
+        )
+        chosen = list(decision.chosen_agents)
+        recorder.add("DECISION", "Planner produced execution order", agents=chosen, confidence=decision.confidence)
+        current.outputs = {"agents": chosen, "rationale": decision.rationale, "guardrails": decision.guardrails}
+    return _keep(state, request=request, planner=decision, pending_agents=chosen, trace=recorder.events)
+
+
+def prepare_context(request: AgentRequest) -> dict[str, object]:
+    """Return the context for planner, agents and composer: the request's, with its system prompt."""
+    return {**request.context, **({SYSTEM_PROMPT: request.system_prompt} if request.system_prompt else {})}
+
+
+async def execute_agent(state: OrchestratorState, runtime: Context) -> OrchestratorState:
+    pending = list(state.get("pending_agents", ()))
+    if not pending:
+        return {"pending_agents": []}
+    name, request, earlier = pending.pop(0), state["request"], list(state.get("agent_results", ()))
+    if request.max_turns is not None and len(earlier) >= request.max_turns:
+        recorder = EventRecorder(name)
+        status = recorder.change_status(AgentExecutionStatus.pending, AgentExecutionStatus.skipped)
+        error = AgentError(message=f"max_turns={request.max_turns} agents have run", type="TurnLimit")
+        result = AgentResult(agent=name, status=status, error=error, trace=recorder.events)
+    else:
+        program, shared = runtime.context, runtime.context.shared
+        context = prepare_context(request)
+        if shared.system.share_results and (found := format_earlier(earlier)):
+            context[EARLIER_RESULTS] = found
+        agent = REGISTRY[name].make(dict(program.named_predictors()), shared.system, shared.resources)
+        result = await agent.invoke(request.question, context=context)
+    return _keep(state, pending_agents=pending, agent_results=[*earlier, result], trace=result.trace)
+
+
+async def compose_node(state: OrchestratorState, runtime: Context) -> OrchestratorState:
+    request, decision = state["request"], state["planner"]
+    results, context = list(state.get("agent_results", ())), prepare_context(request)
+    with span("agent", "composer", inputs={"question": request.question}) as current:
+        recorder = EventRecorder("composer", context)
+        composed = await Composer(runtime.context.composer).compose(
+            question=request.question,
+            planner_rationale=decision.rationale,
+            agent_results=results,
+            metadata={"confidence": decision.confidence, "agents": [result.agent for result in results]},
+            context=context,
+            recorder=recorder,
+        )
+        statuses = {result.agent: str(result.status) for result in results}
+        recorder.add("RESULT", "Composer produced the response", statuses=statuses, has_data=composed.data is not None)
+        current.outputs = {"final_answer": composed.answer}
+    hidden: dict[str, object] = {} if request.include_data else {"tabular": None}
+    hidden |= {} if request.trace else {"trace": []}
+    response = composed.model_copy(
+        update={
+            "planner": decision,
+            "agent_results": [result.model_copy(update=hidden) for result in results],
+            "data": composed.data if request.include_data else None,
+            "trace": [*state["trace"], *recorder.events] if request.trace else [],
+        }
+    )
+    none_ran: dict[str, object] = {} if "agent_results" in state else {"agent_results": []}
+    return _keep(state, **none_ran, trace=recorder.events, response=response)
+
+
+def _keep(state: OrchestratorState, **changes: Any) -> OrchestratorState:
+    """Store the new state for the sample's record, its trace with the new events at the end; return the changes."""
+    changed = cast(OrchestratorState, {**changes, "trace": [*state.get("trace", ()), *changes["trace"]]})
+    current_trace().state = {**state, **changed}
+    return changed
 
 
 def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:
@@ -127,12 +242,6 @@ def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:
         elif text:
             fields[name] = text
     return AgentRequest.parse({**fields, "context": context})
-
-
-def explain(state: OrchestratorState) -> str:
-    """Return how the answer came about: the planner's reason, and the status of each agent."""
-    statuses = [f"{result.agent} {result.status}" for result in state["agent_results"]]
-    return f"{state['planner'].rationale}\n\nAgents: {', '.join(statuses) or 'none'}"
 
 
 def list_outputs(state: OrchestratorState) -> dict[str, object]:

@@ -11,7 +11,7 @@ One attempt is a LangGraph, compiled once per process:
 
 A query that is missing, refused or fails ends the attempt: `last_query_result` says why, and another attempt begins
 with the reason, until the retries are used up. The program's own predictors arrive through the graph's runtime context,
-as in `mas.systems.bos.orchestrator`.
+as in `mas.systems.bos.program`.
 """
 
 import functools

@@ -23,7 +23,7 @@ from mas.systems.bos.contracts import (
     OrchestratorResponse,
 )
 from mas.systems.bos.http_service import describe_changes
-from mas.systems.bos.orchestrator import execute_agent, route, workflow
+from mas.systems.bos.program import execute_agent, route, workflow
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.service import run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
