@@ -51,40 +51,35 @@ def to_json(demo: dspy.Example | Mapping[str, object], signature: Signature) -> 
 
     What JSON cannot hold becomes its `str`, as DSPy's adapters show it.
     """
-    given, types = dict(demo.items()), _stored_types(signature)
-    return {name: _dump(given[name], types[name], types) for name in types if name in given}
+    given, types = dict(demo.items()), _list_types(signature.fields, *_TOOLS)
+    return {name: _dump(given[name], types) for name in types if name in given}
 
 
-def from_json(data: Json, signature: Signature) -> dspy.Example:
+def from_json(data: Mapping[str, object], signature: Signature, is_plain: bool = False) -> dspy.Example:
     """Return the demo as a predictor takes it.
+
+    Args:
+        data: values by field.
+        signature: of the predictor.
+        is_plain: keep the JSON values as they are, as `dspy.Module.load` does, where fields may be missing.
 
     Raises:
         ValueError: half a sentence about what is wrong: a field that the signature does not have, an output that is
             missing, a value of another type, no request, a tool call without its result.
     """
-    types = _stored_types(signature)
+    types = _list_types(signature.fields, *(() if is_plain else _TOOLS))
     if unknown := sorted(data.keys() - types.keys()):
         raise ValueError(f"has the unknown field {', '.join(unknown)} (known are {', '.join(types)})")
-    if missing := sorted(_answer_types(signature).keys() - data.keys()):
+    if is_plain:
+        return dspy.Example(augmented=True, **data)
+    if missing := sorted(_list_answers(signature).keys() - data.keys()):
         raise ValueError(f"lacks the output field {', '.join(missing)}")
     values = {name: _load(value, types[name], types, name) for name, value in data.items()}
-    if (calls := _find_calls(values)) is not None and calls.tool_calls:
+    if (calls := _find_calls(values)) and calls.tool_calls:
         raise ValueError("ends in a tool call instead of an answer")
     if not _has_request(values, signature):
         raise ValueError(f"has no request: none of the fields {', '.join(signature.input_fields)} says what was asked")
     return dspy.Example(augmented=True, **values)
-
-
-def from_plain_json(data: Mapping[str, object], signature: Signature) -> dspy.Example:
-    """Return the demo as `dspy.Module.load` reads it: with its JSON values, and not always all fields.
-
-    Raises:
-        ValueError: half a sentence about what is wrong: a field that the signature does not have.
-    """
-    known = signature.fields
-    if unknown := sorted(data.keys() - known.keys()):
-        raise ValueError(f"has the unknown field {', '.join(unknown)} (known are {', '.join(known)})")
-    return dspy.Example(augmented=True, **data)
 
 
 def list_turns(demo: dspy.Example, signature: Signature, number: int) -> list[Turn]:
@@ -98,67 +93,51 @@ def list_turns(demo: dspy.Example, signature: Signature, number: int) -> list[Tu
         signature: as it is rendered; with native tool calls, without the fields `tools` and `tool_calls`.
         number: position of the example, from 1.
     """
-    given = dict(demo.items())
-    calls, answers = _find_calls(given), _answer_types(signature)
-    required = [name for name, kind in answers.items() if not annotation_allows_none(kind)]
-    if (calls is not None and calls.tool_calls) or any(given.get(name) is None for name in required):
+    given, answers = dict(demo.items()), _list_answers(signature)
+    is_complete = all(given.get(name) is not None or annotation_allows_none(kind) for name, kind in answers.items())
+    ends_in_call = (calls := _find_calls(given)) and calls.tool_calls
+    if ends_in_call or not is_complete or not _has_request(given, signature):
         return []
-    if not _has_request(given, signature):
-        return []
-    last = {name: given[name] for name in (*_request_types(signature), *answers) if name in given}
-    last |= {
-        name: dspy.ToolCalls(tool_calls=[]) for name, kind in _types(signature.output_fields).items() if _is_calls(kind)
-    }
-    turns = [*_earlier_turns(given), last]
-    return [_renumber_calls(turn, f"d{number:02}t{index:02}") for index, turn in enumerate(turns, 1)]
+    last = {name: given[name] for name in (*_list_requests(signature), *answers) if name in given}
+    last |= {name: dspy.ToolCalls(tool_calls=[]) for name in signature.output_fields.keys() - answers.keys()}
+    turns = enumerate([*_earlier_turns(given), last], 1)
+    return [_renumber_calls(turn, f"d{number:02}t{index:02}") for index, turn in turns]
 
 
 def _renumber_calls(turn: Turn, prefix: str) -> Turn:
     field = next((name for name, value in turn.items() if isinstance(value, dspy.ToolCalls)), None)
     if field is None:
         return turn
-    calls = [
-        call.model_copy(update={"id": f"{prefix}c{index:02}"}) for index, call in enumerate(turn[field].tool_calls, 1)
-    ]
+    named = enumerate(turn[field].tool_calls, 1)
+    calls = [call.model_copy(update={"id": f"{prefix}c{index:02}"}) for index, call in named]
     results = turn[field].tool_call_results
     if results is not None:
         pairs = zip(calls, dspy.ToolCallResults.model_validate(results).tool_call_results, strict=False)
-        results = dspy.ToolCallResults(
-            tool_call_results=[result.model_copy(update={"call_id": call.id}) for call, result in pairs]
-        )
-    return {**turn, field: dspy.ToolCalls(tool_calls=calls).model_copy(update={"tool_call_results": results})}
+        renumbered = [result.model_copy(update={"call_id": call.id}) for call, result in pairs]
+        results = dspy.ToolCallResults(tool_call_results=renumbered)
+    return {**turn, field: dspy.ToolCalls(tool_calls=calls, tool_call_results=results)}
 
 
-def _dump(value: Any, kind: object, types: Types) -> object:
+def _dump(value: Any, types: Types) -> object:
     if isinstance(value, dspy.History):
-        turns = [
-            {name: _dump(each, types[name], types) for name, each in turn.items() if name in types}
-            for turn in value.messages
-        ]
+        turns = [{name: _dump(turn[name], types) for name in turn if name in types} for turn in value.messages]
         return {"messages": turns}
-    if _is_calls(kind) and value is not None:
-        value = _describe_calls(dspy.ToolCalls.model_validate(value))
+    if isinstance(value, dspy.ToolCalls):  # its own form leaves out the ids
+        calls = [dict(call) for call in value.tool_calls]
+        value, results = {"tool_calls": calls}, value.tool_call_results
+        if results is not None:
+            shown = dspy.ToolCallResults.model_validate(results).tool_call_results
+            value["tool_call_results"] = [dict(result) for result in shown]
     return to_jsonable_python(replace_surrogates(value), fallback=str)
 
 
-def _describe_calls(calls: dspy.ToolCalls) -> Json:
-    """Return the calls with their results; DSPy's own form leaves out the ids."""
-    described: Json = {
-        "tool_calls": [{"id": call.id, "name": call.name, "args": call.args} for call in calls.tool_calls]
-    }
-    if (results := calls.tool_call_results) is not None:
-        read = dspy.ToolCallResults.model_validate(results).tool_call_results
-        described["tool_call_results"] = [dict(result) for result in read]
-    return described
-
-
-def _load(value: object, kind: object, types: Types, where: str) -> object:
+def _load(value: Any, kind: object, types: Types, where: str) -> object:
     """Return a field's value; `where` names the field in an error."""
     if kind is dspy.History:
         return _load_history(value, types, where)
-    if _is_calls(kind):
-        return None if value is None else _load_calls(value, where)
-    return _validate(kind, value, where)
+    if kind is not dspy.ToolCalls:
+        return _validate(kind, value, where)
+    return None if value is None else _load_calls(value, where)
 
 
 def _load_history(value: object, types: Types, where: str) -> dspy.History:
@@ -168,19 +147,19 @@ def _load_history(value: object, types: Types, where: str) -> dspy.History:
             raise ValueError(f"has the unknown field {', '.join(unknown)} in message {number} of its {where}")
         place = f"{where}, message {number}, "
         messages.append({name: _load(each, types[name], types, place + name) for name, each in turn.items()})
-        if (calls := _find_calls(messages[-1])) is not None and calls.tool_calls and calls.tool_call_results is None:
+        if (calls := _find_calls(messages[-1])) and calls.tool_calls and calls.tool_call_results is None:
             raise ValueError(f"has a tool call without its result in message {number} of its {where}")
     return dspy.History(messages=messages)
 
 
 def _load_calls(value: Any, where: str) -> dspy.ToolCalls:
     _validate(_Calls, value, where)
-    calls = dspy.ToolCalls(tool_calls=value["tool_calls"])
-    if (shown := value.get("tool_call_results")) is None:
-        return calls
-    if len(calls.tool_calls) != len(shown):
-        raise ValueError(f"has {len(shown)} results for {len(calls.tool_calls)} tool calls in its {where}")
-    return calls.model_copy(update={"tool_call_results": dspy.ToolCallResults(tool_call_results=shown)})
+    calls, results = value["tool_calls"], value.get("tool_call_results")
+    if results is None:
+        return dspy.ToolCalls(tool_calls=calls)
+    if len(calls) != len(results):
+        raise ValueError(f"has {len(results)} results for {len(calls)} tool calls in its {where}")
+    return dspy.ToolCalls(tool_calls=calls, tool_call_results=dspy.ToolCallResults(tool_call_results=results))
 
 
 def _validate(kind: Any, value: object, where: str) -> Any:
@@ -193,32 +172,22 @@ def _validate(kind: Any, value: object, where: str) -> Any:
         raise ValueError(f"has an unfit value in its {where}{inside} ({message})") from error
 
 
-def _types(fields: Mapping[str, Any]) -> dict[str, object]:
-    return {name: field.annotation for name, field in fields.items()}
+def _list_types(fields: Mapping[str, Any], *without: object) -> dict[str, object]:
+    return {name: field.annotation for name, field in fields.items() if field.annotation not in without}
 
 
-def _is_calls(kind: object) -> bool:
-    return kind is dspy.ToolCalls
+def _list_requests(signature: Signature) -> dict[str, object]:
+    return _list_types(signature.input_fields, *_TOOLS, dspy.History)
 
 
-def _stored_types(signature: Signature) -> dict[str, object]:
-    """Return the fields that a demo may have, with their types: all but the tools."""
-    return {name: kind for name, kind in _types(signature.fields).items() if kind not in _TOOLS}
-
-
-def _request_types(signature: Signature) -> dict[str, object]:
-    inputs = _types(signature.input_fields)
-    return {name: kind for name, kind in inputs.items() if kind not in _TOOLS and kind is not dspy.History}
-
-
-def _answer_types(signature: Signature) -> dict[str, object]:
-    return {name: kind for name, kind in _types(signature.output_fields).items() if not _is_calls(kind)}
+def _list_answers(signature: Signature) -> dict[str, object]:
+    return _list_types(signature.output_fields, dspy.ToolCalls)
 
 
 def _has_request(values: Turn, signature: Signature) -> bool:
     """Return True if the first turn holds a request."""
     first = [*_earlier_turns(values), values][0]
-    return any(first.get(name) is not None for name in _request_types(signature))
+    return any(first.get(name) is not None for name in _list_requests(signature))
 
 
 def _earlier_turns(values: Turn) -> list[Turn]:

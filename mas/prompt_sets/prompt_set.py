@@ -1,20 +1,19 @@
 """A prompt set: a folder with one text per agent, which becomes the instructions of that agent's DSPy predictor.
 
-    prompts/baseline/
-        set.yaml                        system: gaia, description: …
-        planner_system_prompt.txt       one per predictor, named like it
-        …
-        demos.json                      if there are any: agent → [{field: value}, …], in plain JSON
-        (`mas/prompt_sets/demos.py`)
-        provenance.yaml                 of a published set: where it comes from, and the checksums of its files
-        tuned_on.json                   of a tuned set: the questions it was tuned on, as fingerprints
-        (`mas/prompt_sets/provenance.py`)
+prompts/baseline/
+    set.yaml                        system: gaia, description: …
+    planner_system_prompt.txt       one per predictor, named like it
+    …
+    demos.json                      if there are any: agent → [{field: value}, …] (`mas/prompt_sets/demos.py`)
+    provenance.yaml                 of a published set: where it comes from (`mas/prompt_sets/provenance.py`)
+    tuned_on.json                   of a tuned set: the questions it was tuned on, as fingerprints
 
-    prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)
-    apply_prompt_set(program, prompts)
-    program.planner.signature.instructions == prompts.texts["planner"]      # True, character for character
+prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)
+apply_prompt_set(program, prompts)
+program.planner.signature.instructions == prompts.texts["planner"]      # True, character for character
 
-Other files in the folder are not read.
+own = derive_prompt_set(module, "dspy", "my_program:Program")           # instructions and demos of anyone's module
+apply_prompts(module, "mine")                                           # prompts/mine, or the path of a folder
 """
 
 import hashlib
@@ -22,10 +21,10 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from mas.prompt_sets.provenance import (
@@ -43,17 +42,14 @@ if TYPE_CHECKING:
     import dspy
 
 Demo = dict[str, object]  # one example as plain JSON: values by field
+Module = TypeVar("Module", bound="dspy.Module")
 
 SET_FILE = "set.yaml"
 DEMOS_FILE = "demos.json"
 SUFFIX = "_system_prompt.txt"
+OWN = "own"  # name of a derived set
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _UNFIT = re.compile(r"""[%/\\:*?"<>|\x00-\x1f]""")  # for a file's name on every system
-
-
-class PromptedProgram(Protocol):
-    """The part of a `dspy.Module` that prompts are applied to."""
-
-    def named_predictors(self) -> "Iterable[tuple[str, dspy.Predict]]": ...
 
 
 @dataclass(frozen=True)
@@ -104,11 +100,7 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
 
 
 def read_set_folder(folder: Path) -> PromptSet:
-    """Read the set in a folder, of any system; its files name the agents.
-
-    Raises:
-        UserError: it holds no set, or one that cannot be read.
-    """
+    """Read the set in a folder, of any system; its files name the agents. UserError: there is none to be read."""
     folder = find_set_folder(str(folder.absolute()), folder)
     agents = [unquote(path.name.removesuffix(SUFFIX)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     return read_prompt_set(folder, agents, _read_set_file(folder / SET_FILE)["system"], folder)
@@ -150,21 +142,60 @@ def name_prompt_file(agent: str) -> str:
     return _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", agent) + SUFFIX
 
 
-def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet, plain_demos: bool = False) -> None:
+def derive_prompt_set(module: "dspy.Module", system: str, target: str) -> PromptSet:
+    """Return a set, for the system of that name, of the instructions and demos of the module that `target` names.
+
+    The fields of its signatures, with their prefixes, descriptions and types, are code and no part of a set.
+
+    Raises:
+        UserError: the module has no predictors, or one without instructions.
+    """
+    description = f"The instructions and demos of {target} itself."
+    prompts = read_applied_prompts(module, PromptSet(OWN, system, {}, Path(OWN), description))
+    if not prompts.texts:
+        raise UserError(
+            f"system.target={target} has no predictors, so there are no prompts to tune; expected a dspy.Module with "
+            "a dspy.Predict, dspy.ChainOfThought or the like as an attribute."
+        )
+    if empty := [name for name, text in prompts.texts.items() if not text]:
+        raise UserError(
+            f"system.target={target}: the predictor {empty[0]} has no instructions; give its signature a docstring."
+        )
+    return prompts
+
+
+def apply_prompts(program: Module, prompts: PromptSet | Path | str, root: Path = PROJECT_ROOT) -> Module:
+    """Give a program the instructions and demos of a prompt set, and return it; everything else stays its own.
+
+    Args:
+        program: of the class that the set was tuned for.
+        prompts: the set, its name under `prompts/`, or the path of its folder (anything with a `/`).
+        root: the folder that contains `prompts/`.
+
+    Raises:
+        UserError: there is no such set, or it is for a program with other predictors or fields; nothing has been
+            changed then.
+    """
+    if not isinstance(prompts, PromptSet):
+        prompts = read_set_folder(find_set_folder(str(prompts), root))
+    apply_prompt_set(program, prompts, plain_demos=True)
+    return program
+
+
+def apply_prompt_set(program: "dspy.Module", prompt_set: PromptSet, plain_demos: bool = False) -> None:
     """Set the instructions and demos of each agent's predictor; demos that the set does not have are removed.
 
     Demos are complete and typed, as our agents need them. With `plain_demos`, or a program with that attribute, they
     are as `dspy.Module.load` would read them: they may lack fields, and keep their JSON values.
 
     Raises:
-        ValueError: the program's predictors are not exactly the set's agents; nothing has been changed then.
-        UserError: an example has not the fields of its agent; nothing has been changed then.
+        UserError: the set is for other predictors, or an example for other fields; nothing has been changed then.
     """
     predictors = dict(program.named_predictors())
     if predictors.keys() != prompt_set.texts.keys():
-        raise ValueError(
-            f"predictors {sorted(predictors)} and agents {sorted(prompt_set.texts)} of the prompt set "
-            f"{prompt_set.name!r} must have the same names"
+        raise UserError(
+            f"The prompt set {prompt_set.name} is for the predictors {', '.join(sorted(prompt_set.texts))}, but this "
+            f"program has {', '.join(sorted(predictors)) or 'none'}; choose a set that was made for it."
         )
     is_plain = plain_demos or bool(getattr(program, "plain_demos", False))
     demos = {agent: _load_demos(agent, predictors[agent].signature, prompt_set, is_plain) for agent in predictors}
@@ -173,7 +204,7 @@ def apply_prompt_set(program: PromptedProgram, prompt_set: PromptSet, plain_demo
         predictors[agent].demos = demos[agent]
 
 
-def read_applied_prompts(program: PromptedProgram, base: PromptSet) -> PromptSet:
+def read_applied_prompts(program: "dspy.Module", base: PromptSet) -> PromptSet:
     """Return the current texts and demos of a program that was given the prompts `base`, and changed since."""
     from mas.prompt_sets.demos import to_json
 
@@ -187,16 +218,35 @@ def read_applied_prompts(program: PromptedProgram, base: PromptSet) -> PromptSet
     )
 
 
+def write_state(program: "dspy.Module", path: Path) -> None:
+    """Write the program's state as DSPy does, for `program.load`.
+
+    Raises:
+        UserError: the file is there already, has another ending, or cannot be written.
+    """
+    if path.suffix != ".json":
+        raise UserError(f"{path} does not end with .json, which dspy.Module.load expects; choose another name.")
+    if path.exists():
+        raise UserError(f"{path} is there already, and no file is overwritten; choose another name.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        program.save(str(path))
+    except (OSError, RuntimeError) as error:
+        path.unlink(missing_ok=True)
+        cause = " ".join(str(error).split())
+        raise UserError(f"{path} cannot be written ({cause}); check the folder and the program.") from error
+
+
 def _load_demos(
     agent: str, signature: "type[dspy.Signature]", prompt_set: PromptSet, is_plain: bool
 ) -> "list[dspy.Example]":
     """Return the agent's examples as DSPy takes them."""
+    from mas.prompt_sets.demos import from_json
+
     loaded = []
     for number, data in enumerate(prompt_set.demos.get(agent, []), 1):
-        from mas.prompt_sets.demos import from_json, from_plain_json
-
         try:
-            loaded.append((from_plain_json if is_plain else from_json)(data, signature))
+            loaded.append(from_json(data, signature, is_plain))
         except ValueError as error:
             raise UserError(
                 f"Example {number} of '{agent}' in {prompt_set.folder / DEMOS_FILE} {error}; correct it or remove it."
@@ -231,13 +281,9 @@ def digest(prompt_set: PromptSet) -> str:
 
 def describe_edits(prompt_set: PromptSet) -> str | None:
     """Return one line about a published set that was edited since; None if it was not."""
-    if not prompt_set.edited:
-        return None
-    place = f"{prompt_set.folder.parent.name}/{prompt_set.folder.name}"
-    return (
-        f"note: {place} was edited after it was published ({', '.join(prompt_set.edited)}): "
-        "its provenance no longer describes it"
-    )
+    place, edited = f"{prompt_set.folder.parent.name}/{prompt_set.folder.name}", ", ".join(prompt_set.edited)
+    note = f"note: {place} was edited after it was published ({edited}): its provenance no longer describes it"
+    return note if edited else None
 
 
 def _normalised(text: str) -> str:
@@ -250,11 +296,7 @@ def _normalised(text: str) -> str:
 
 
 def find_set_folder(name: str, root: Path) -> Path:
-    """Return the folder of `root/prompts/NAME`, or of a path (anything with a `/`).
-
-    Raises:
-        UserError: there is none.
-    """
+    """Return the folder of `root/prompts/NAME`, or of a path (anything with a `/`); UserError: there is none."""
     shelf = root / "prompts"
     path = Path(name).expanduser()
     folders = [path, root / path] if "/" in name or path.is_absolute() else [shelf / name]

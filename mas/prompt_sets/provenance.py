@@ -1,21 +1,15 @@
 """Files of a published or tuned prompt set that say where it comes from.
 
-`provenance.yaml` has its origin, and the checksums that show later edits. They find edits and accidents, not somebody
-who writes other checksums.
+`provenance.yaml` has its origin, and the checksums that show later edits:
 
     gated: true                                     # and other facts that were known when it was published
     checksums:                                      # SHA-256 of the files' bytes
       planner_system_prompt.txt: 9f86d081884c…
 
-    find_edited_files(folder, read_provenance(folder), ["planner_system_prompt.txt"])      # (): nothing was edited
-
-`tuned_on.json` has fingerprints of the questions that the set was tuned on:
+`tuned_on.json` has fingerprints (`eval/benchmarks/fingerprint.py`) of the questions that the set, or one that it was
+tuned from, was tuned on:
 
     {"learnt_from": ["91bc04e5aa107c3d", …], "picked_by": ["3f2a90b1c7d2e864", …]}
-
-A fingerprint identifies a question without holding its text; a short question can be guessed and checked
-(`eval/benchmarks/fingerprint.py`). A set that was tuned from a tuned set has the fingerprints of both. For a set
-without the file nothing is known.
 """
 
 import hashlib
@@ -57,36 +51,20 @@ class TunedOn:
 
 
 def read_provenance(folder: Path) -> dict[str, Any]:
-    """Return the content of `provenance.yaml`; empty if there is none.
-
-    Raises:
-        UserError: the file cannot be read, or does not hold keys and values.
-    """
-    content = read_checked(folder / PROVENANCE_FILE, dict[str, Any], _RESTORE) or {}
-    if not isinstance(content.get("checksums", {}), dict):
-        raise UserError(f"{folder / PROVENANCE_FILE} cannot be used (its checksums are no names and sums); {_RESTORE}.")
-    return content
+    """Return the content of `provenance.yaml`; empty if there is none. UserError: it cannot be read."""
+    return read_checked(folder / PROVENANCE_FILE, dict[str, Any], _RESTORE) or {}
 
 
 def read_tuned_on(folder: Path) -> TunedOn | None:
-    """Return the content of `tuned_on.json`; None if the set has none.
-
-    Raises:
-        UserError: the file cannot be read, or holds something else.
-    """
+    """Return the content of `tuned_on.json`; None if the set has none. UserError: it cannot be read."""
     return read_checked(folder / TUNED_ON_FILE, TunedOn, _RESTORE)
 
 
 def read_checked(file: Path, kind: type[Content], expected: str) -> Content | None:
     """Return the content of a YAML or JSON file of a set; None if there is no such file.
 
-    Args:
-        file: of the set; a byte order mark, as Windows editors write it, is dropped.
-        kind: type of the content.
-        expected: the end of the sentence about a mistake.
-
     Raises:
-        UserError: it cannot be read, or holds something else.
+        UserError: it cannot be read, or its content has another type; the sentence ends with `expected`.
     """
     if not file.exists():
         return None
@@ -94,7 +72,7 @@ def read_checked(file: Path, kind: type[Content], expected: str) -> Content | No
     from pydantic import TypeAdapter, ValidationError  # most sets have no such file, and it takes a while
 
     try:
-        text = file.read_text("utf-8-sig")
+        text = file.read_text("utf-8-sig")  # without the byte order mark that Windows editors write
         return TypeAdapter(kind).validate_python(json.loads(text) if file.suffix == ".json" else yaml.safe_load(text))
     except ValidationError as error:
         first = error.errors()[0]
@@ -107,20 +85,14 @@ def read_checked(file: Path, kind: type[Content], expected: str) -> Content | No
 def find_edited_files(folder: Path, provenance: Mapping[str, Any], present: Iterable[str]) -> tuple[str, ...]:
     """Return the names of files that were changed, removed or added since the checksums were written.
 
-    Args:
-        folder: of the set.
-        provenance: the content of its file.
-        present: files of the folder that must have a checksum; others count only if they have one.
+    The files in `present` must have a checksum; others count only if they have one.
     """
-    if "checksums" not in provenance:
+    checksums = provenance.get("checksums")
+    if not isinstance(checksums, dict):
         return ()
-    checksums = {str(name): checksum for name, checksum in provenance["checksums"].items()}
-    names = sorted({*present, *checksums})
-    return tuple(name for name in names if _checksum(folder / name) != checksums.get(name, ""))
+    names = sorted({*present, *map(str, checksums)})
+    return tuple(name for name in names if _compute_checksum(folder / name) != checksums.get(name, ""))
 
 
-def _checksum(file: Path) -> str | None:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except (OSError, ValueError):  # a name with a NUL
-        return None
+def _compute_checksum(file: Path) -> str | None:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None

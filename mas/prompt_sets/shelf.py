@@ -25,11 +25,7 @@ class NameTakenError(UserError):
 
 
 def check_set_name(name: str) -> None:
-    """Check that a name is a plain folder name.
-
-    Raises:
-        UserError: it is not.
-    """
+    """Check that a name is a plain folder name; UserError: it is not."""
     if not _SET_NAME.fullmatch(name):
         raise UserError(
             f"name={name} is no plain name of a folder; use up to 100 letters, digits, '-', '_' and '.', with a "
@@ -38,12 +34,7 @@ def check_set_name(name: str) -> None:
 
 
 def check_name_is_free(name: str, shelf: Path, run: str | None = None) -> Path:
-    """Return the folder for a set that is to be published.
-
-    Args:
-        name: name of the set.
-        shelf: folder of all sets.
-        run: folder name of the publishing run; the set may exist if that run has published it.
+    """Return the folder for a set that is to be published; it may exist if the run in a folder named `run` made it.
 
     Raises:
         UserError: the name is not a plain folder name.

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from mas.agents.spec import AgentSpec
 from mas.llm.profiles.model import AgentModel, Model
 from mas.llm.profiles.reachable import check_reachable
-from mas.prompt_sets.module_prompts import apply_prompts, derive_prompt_set, write_state
-from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set
+from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, apply_prompts, derive_prompt_set, write_state
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.security.redaction import MIN_SECRET_CHARS

@@ -9,8 +9,14 @@ import pydantic
 import pytest
 
 import mas_harness
-from mas.prompt_sets.module_prompts import apply_prompts, derive_prompt_set, write_state
-from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set, write_prompt_set
+from mas.prompt_sets.prompt_set import (
+    PromptSet,
+    apply_prompts,
+    derive_prompt_set,
+    read_prompt_set,
+    write_prompt_set,
+    write_state,
+)
 from mas.runtime.errors import UserError
 
 TUNED = "Sort the ticket.\n\n  - Read the title first.\n\tTabs, “quotes” and naïve words stay."
