@@ -25,7 +25,7 @@ from typing import ClassVar
 from eval.benchmarks.columns import AS_GAIA, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, BadCell, Row, read_rows
-from mas.agents.in_memory import find_object
+from mas.agents.targets import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 from mas.tools.files.document import Source

@@ -27,7 +27,7 @@ class RaySettings:
                 f"executor.workers={self.workers} is out of range; expected 1 to {MAX_WORKERS}, or "
                 "null for one per core."
             )
-        from mas.agents.in_memory import list_in_memory
+        from mas.agents.targets import list_in_memory
 
         if parts := [name for name in list_in_memory(resolved) if name != "data"]:
             raise UserError(

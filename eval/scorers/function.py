@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
-from mas.agents.in_memory import is_in_memory
 from mas.agents.source_digest import digest_program
-from mas.agents.targets import load_target
+from mas.agents.targets import is_in_memory, load_target
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.safe_call import await_safely, run_in_thread

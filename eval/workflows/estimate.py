@@ -15,7 +15,7 @@ from eval.config.evaluation import EvalConfig
 from eval.execution.budget import Spend
 from eval.runs.record import Record, Usage
 from eval.runs.store import read_run_info
-from mas.agents.in_memory import is_in_memory
+from mas.agents.targets import is_in_memory
 from mas.llm.prices import Price
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count

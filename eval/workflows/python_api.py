@@ -34,7 +34,7 @@ from eval.reports.summary_table import print_summary
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.store import check_free
 from eval.runs.store import open_run as open_store
-from mas.agents.in_memory import name_object
+from mas.agents.targets import name_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count, name_type
 from mas.system import Program, System, agent_names

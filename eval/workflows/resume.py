@@ -18,7 +18,7 @@ from eval.runs.folder import format_path, is_side
 from eval.runs.own_runs import read_command, refuse_command, refuse_unreadable
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import list_pending, open_run, read_run_info
-from mas.agents.in_memory import list_in_memory
+from mas.agents.targets import list_in_memory
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
 

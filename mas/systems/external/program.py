@@ -1,36 +1,52 @@
-"""Programs around external agents: what such an agent may return, and how its reply is read.
+"""Programs around a user's function, HTTP server or `dspy.Module`.
+
+A function or server returns a text, a number or a mapping:
 
 read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "my_agent:answer")
 # ("42", "six times seven", {"pages": [3]})
 
-An agent behind an address gets a question as a POST, and its response is the answer:
+A server gets a question as a POST, with `file` null for a question without one, and its response is the answer:
 
     → {"question": "How many?", "file": {"name": "sales.csv", "content_base64": "bmFt…"}, "thread_id": "7f3c…"}
     ← {"answer": "418", "reasoning_trace": "the sum of column B"}
 
-`file` is null for a question without one. No request is repeated: only the agent's owner knows if that is harmless.
+A module gets named inputs; all its outputs are kept, and each call in it has a span.
 """
 
 import asyncio
 import base64
+import functools
 import inspect
 import json
 import textwrap
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any
 
 import dspy
 import httpx
+import pydantic_core
 
+from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State
+from mas.llm.agent_lm import AgentLM
+from mas.prompt_sets.dspy_internals import BaseCallback, annotation_allows_none, parse_value
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError
 from mas.runtime.safe_call import await_safely, run_in_thread
+from mas.runtime.sample_context import current_context
 from mas.runtime.text import name_type, replace_surrogates
-from mas.runtime.trace import current_trace, span
-from mas.systems.external.target import Agent
+from mas.runtime.trace import Kind, Span, current_trace, span, use_span
+from mas.systems.external.target import (
+    Agent,
+    LoadedModule,
+    choose_answer_field,
+    describe_answer_choice,
+    is_async,
+    is_coroutine,
+)
 
 ANSWER_KEYS = ("final_answer", "answer")
 TRACE_KEYS = ("final_reasoning_trace", "reasoning_trace", "reasoning")
@@ -40,8 +56,15 @@ TEMPORARY = (408, 425, 429)  # too slow, too early, too many: the agent may answ
 CONNECT_TIMEOUT_SECONDS = 10.0
 MAX_IDLE_CONNECTIONS = 20
 MAX_BODY_CHARS = 200  # of an error's body in its message
+MAX_OBSERVATION_CHARS = 20_000
+_FINISH = "finish"  # the tool with which dspy.ReAct ends: no work
+_COUNTED = "_mas_counted"  # attribute of a function that counts its calls
+_UNNAMED = "unnamed predictor"  # made while a sample is answered
 
-T = TypeVar("T")
+# The innermost module's last predictor: (id of the module, span).
+_last: ContextVar[tuple[int, Span] | None] = ContextVar("last_predictor", default=None)
+
+CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the program itself → its language model
 
 
 def read_outputs(value: object, agent: str) -> dict[str, object]:
@@ -71,7 +94,10 @@ def read_reply(value: object, agent: str) -> tuple[str, str, dict[str, object]]:
 
 
 class ForeignProgram(AgentProgram):
-    """Program around an external agent; a subclass says how the agent is called."""
+    """Program around an external agent; a subclass says how the agent is called.
+
+    Tuning copies a program deeply; the agent is in a closure, so that all copies share it.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -107,32 +133,19 @@ class ForeignProgram(AgentProgram):
         return {**state, **answers, "reply": rest}
 
 
-class Shared(Generic[T]):
-    """Value that all copies of a program share, as tuning makes them."""
-
-    def __init__(self, value: T) -> None:
-        self.value = value
-
-    def __deepcopy__(self, memo: dict[int, object]) -> "Shared[T]":
-        return self
-
-
 class FunctionProgram(ForeignProgram):
     """Program around a function. It runs in a thread, so that it may block; a coroutine runs on the event loop."""
 
-    def __init__(self, agent: Agent, lm: dspy.BaseLM | None = None) -> None:
-        super().__init__(agent.target)
-        self.agent = Shared(agent)
+    def __init__(self, name: str, agent: Agent, lm: dspy.BaseLM | None = None) -> None:
+        super().__init__(name)
+        self.agent = agent
         self.lm = lm  # for dspy inside the function; None: it has its own
 
     async def ask(self, question: str, file: Path | None, thread_id: str) -> object:
-        agent = self.agent.value
-        positional, named = agent.arguments(question, file)
-        is_async = inspect.iscoroutinefunction(agent.value) or inspect.iscoroutinefunction(type(agent.value).__call__)
         with dspy.context(lm=self.lm) if self.lm is not None else nullcontext():
-            if is_async:
-                return await await_safely(agent.value(*positional, **named), self.describe_end)
-            value = await run_in_thread(lambda: agent.value(*positional, **named), self.describe_end)
+            if self.agent.is_async:
+                return await await_safely(self.agent.call(question, file), self.describe_end)
+            value = await run_in_thread(lambda: self.agent.call(question, file), self.describe_end)
             return await await_safely(value, self.describe_end) if inspect.isawaitable(value) else value
 
 
@@ -155,10 +168,10 @@ class HttpProgram(ForeignProgram):
         super().__init__(name)
         self.url = url
         self.timeout_seconds = timeout_seconds
-        self.client = Shared(client)
+        self.post: Callable[[object], Awaitable[httpx.Response]] = lambda body: client.post(url, json=body)
 
     async def ask(self, question: str, file: Path | None, thread_id: str) -> dict[str, object]:
-        """Return the JSON object that the agent answers with.
+        """Return the JSON object that the agent answers with; nothing is asked twice, which might do harm.
 
         Raises:
             AgentUnavailableError: it cannot be reached, takes too long, or fails (5xx).
@@ -167,7 +180,7 @@ class HttpProgram(ForeignProgram):
         body = {"question": replace_surrogates(question), "file": await _read_attachment(file), "thread_id": thread_id}
         try:
             async with asyncio.timeout(self.timeout_seconds):
-                response = await self.client.value.post(self.url, json=body)
+                response = await self.post(body)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise AgentUnavailableError(
                 f"the agent at {self.url} gave no answer within {self.timeout_seconds:g} s (system.timeout_seconds)"
@@ -177,9 +190,6 @@ class HttpProgram(ForeignProgram):
             raise AgentUnavailableError(f"the agent at {self.url} cannot be reached ({cause})") from error
         except httpx.RequestError as error:
             raise AgentReplyError(f"the agent's response cannot be read ({type(error).__name__}: {error})") from error
-        return self._read_response(response)
-
-    def _read_response(self, response: httpx.Response) -> dict[str, object]:
         text = textwrap.shorten(response.text, MAX_BODY_CHARS, placeholder="…") or "(no text)"
         if response.status_code != OK:
             is_temporary = response.status_code >= 500 or response.status_code in TEMPORARY
@@ -201,3 +211,197 @@ async def _read_attachment(file: Path | None) -> dict[str, str] | None:
         return None
     content = await asyncio.to_thread(file.read_bytes)
     return {"name": replace_surrogates(file.name), "content_base64": base64.b64encode(content).decode("ascii")}
+
+
+class DspyProgram(ForeignProgram):
+    """A copy of the user's module; its predictors are this program's, under the same names."""
+
+    plain_demos = True  # as DSPy itself reads them: not always all fields
+
+    def __init__(
+        self, loaded: LoadedModule, answer: tuple[str | None, str | None], create_lm: CreateLM | None = None
+    ) -> None:
+        """Copy the module.
+
+        Args:
+            loaded: the user's own, which gets no models and prompts of this run.
+            answer: `system.answer_field` and the data's target column.
+            create_lm: makes the LM of each predictor that has none; None: they have their own.
+        """
+        super().__init__(loaded.target)
+        self._answer = answer
+        self._get_loaded: Callable[[], LoadedModule] = lambda: loaded
+        self.module = loaded.module.deepcopy()
+        tools = limit_tools(self.module)
+        # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop.
+        self._runs_in_thread = not is_async(self.module) or (
+            hasattr(type(self.module), "forward") and not all(is_coroutine(inspect.unwrap(tool.func)) for tool in tools)
+        )
+        self.lm = create_lm("") if create_lm else None  # for predictors that DSPy has frozen, or made while answering
+        for name, predictor in self.named_predictors():
+            if predictor.lm is None and create_lm:
+                predictor.lm = create_lm(name)
+
+    def named_parameters(self) -> list[tuple[str, dspy.Predict]]:
+        parameters: list[tuple[str, dspy.Predict]] = self.module.named_parameters()
+        return parameters
+
+    async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
+        given: Mapping[str, str] = inputs or {"question": question}
+        state: dict[str, object] = {"question": question, "file": file.name if file else None}
+        state |= {"inputs": dict(given), "correlation_id": thread_id}
+        current_trace().state = dict(state)
+        with self.note_timeout():
+            value = await self._call(self._list_arguments(given, file))
+        outputs = read_outputs(value, self.name)
+        state["outputs"] = outputs
+        current_trace().state = dict(state)
+        field = choose_answer_field(outputs, *self._answer)
+        if field is None:
+            raise AgentReplyError(describe_answer_choice(self.name, outputs, self._answer[0]))
+        answer, trace = _write_text(outputs[field]), _write_text(find_trace(outputs))
+        return {**state, "final_answer": answer, "final_reasoning_trace": trace}
+
+    def _list_arguments(self, given: Mapping[str, str], file: Path | None) -> dict[str, object]:
+        takes = self._get_loaded()
+        arguments: dict[str, object] = {}
+        for name, text in given.items():
+            annotation = takes.annotations.get(name, str)
+            is_text = annotation in (str, object, Any)
+            is_optional_and_empty = not text and name not in takes.required and not is_text
+            if (name in takes.inputs or takes.takes_any) and not is_optional_and_empty:
+                arguments[name] = text if is_text else self._parse(name, text, annotation)
+        takes_file = "file" in takes.inputs or (takes.takes_any and file is not None)
+        return arguments | ({"file": file} if takes_file and "file" not in given else {})
+
+    def _parse(self, name: str, text: str, annotation: object) -> object:
+        if not text and annotation_allows_none(annotation):
+            return None
+        try:
+            return parse_value(text, annotation)
+        except (ValueError, TypeError) as error:
+            kind = getattr(annotation, "__name__", str(annotation))
+            raise AgentReplyError(f"the input {name} of {self.name} is no {kind}: {text[:80]!r}") from error
+
+    async def _call(self, arguments: Mapping[str, object]) -> object:
+        changes: dict[str, object] = {"callbacks": [*dspy.settings.callbacks, CallSpans(self.module)]}
+        if dspy.settings.adapter is None:
+            changes["adapter"] = ChatAdapter(plain_demos=True)
+        if self.lm is not None:
+            changes["lm"] = self.lm
+        with dspy.context(**changes):
+            if self._runs_in_thread:
+                return await run_in_thread(lambda: self.module(**arguments), self.describe_end)
+            return await await_safely(self.module.acall(**arguments), self.describe_end)
+
+
+def _write_text(value: object) -> str:
+    """Return an output as the text that is scored; a list, object, set, dataclass or model is JSON."""
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
+    plain = pydantic_core.to_jsonable_python(value, fallback=str)
+    if plain is None:
+        return ""
+    return replace_surrogates(
+        str(plain) if isinstance(plain, str | int | float) else json.dumps(plain, ensure_ascii=False)
+    )
+
+
+class CallSpans(BaseCallback):
+    """DSPy callback for one sample.
+
+    A tool is called after the predictor that chose it has ended (as in `dspy.ReAct`); its span is below that one's.
+    """
+
+    def __init__(self, module: dspy.Module) -> None:
+        predictors = [(name, part) for name, part in module.named_sub_modules() if isinstance(part, dspy.Predict)]
+        self._names = {id(part): name.removeprefix("self.") for name, part in predictors}  # also of frozen parts
+        self._names |= {id(predictor): name for name, predictor in module.named_predictors()}
+        self._open: dict[str, tuple[AbstractContextManager[Span], Span]] = {}  # by DSPy's id of the call
+
+    def _begin(self, call_id: str, kind: Kind, name: str, inputs: object, below: Span | None = None) -> None:
+        opened = _open_span(kind, name, inputs if isinstance(inputs, dict) else {}, below)
+        self._open[call_id] = opened, opened.__enter__()
+
+    def _end(self, call_id: str, outputs: dict[str, object], exception: BaseException | None) -> Span | None:
+        if call_id not in self._open:
+            return None
+        opened, ended = self._open.pop(call_id)
+        if exception is None:
+            ended.outputs = outputs
+            opened.__exit__(None, None, None)
+        else:
+            opened.__exit__(type(exception), exception, exception.__traceback__)
+        return ended
+
+    def on_module_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
+        if isinstance(instance, dspy.Predict):
+            given, fields = inputs.get("kwargs"), instance.signature.input_fields
+            shown = {key: value for key, value in given.items() if key in fields} if isinstance(given, dict) else {}
+            self._begin(call_id, "agent", self._names.get(id(instance), _UNNAMED), shown)
+
+    def on_module_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
+        shown = dict(outputs.items()) if isinstance(outputs, dspy.Prediction) else {}
+        ended, module = self._end(call_id, shown, exception), _calling_module()
+        if ended is not None and module is not None:
+            _last.set((module, ended))
+
+    def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
+        """Record a call of a model that is the program's own; the client of the run's model records its own calls."""
+        if isinstance(instance, dspy.BaseLM) and not isinstance(instance, AgentLM):
+            shown = {name: inputs.get(name) for name in ("prompt", "messages") if inputs.get(name) is not None}
+            self._begin(call_id, "lm", str(instance.model), shown)
+
+    def on_lm_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
+        self._end(call_id, {"text": str(outputs)[:MAX_OBSERVATION_CHARS]}, exception)
+
+    def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
+        if isinstance(instance, dspy.Tool) and not is_finish(instance):
+            last = _last.get()
+            below = last[1] if last is not None and last[0] == _calling_module() else None
+            self._begin(call_id, "tool", instance.name or "tool", inputs.get("kwargs"), below)
+
+    def on_tool_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
+        self._end(call_id, {"observation": str(outputs)[:MAX_OBSERVATION_CHARS]}, exception)
+
+
+@contextmanager
+def _open_span(kind: Kind, name: str, inputs: dict[str, object], below: Span | None) -> Iterator[Span]:
+    with use_span(below) if below else nullcontext(), span(kind, name, inputs) as current:
+        yield current
+
+
+def _calling_module() -> int | None:
+    modules = dspy.settings.caller_modules
+    return id(modules[-1]) if modules else None
+
+
+def limit_tools(module: dspy.Module) -> list[dspy.Tool]:
+    """Let each tool of a module count its calls before they are made, and return the tools.
+
+    A call too many raises LimitReachedError in the tool, which `dspy.ReAct` shows to its agent.
+    """
+    values = [value for _, part in module.named_sub_modules() for value in vars(part).values()]
+    values += [each for held in values if isinstance(held, dict) for each in held.values()]
+    values += [each for held in values if isinstance(held, list | tuple) for each in held]
+    tools = [each for each in values if isinstance(each, dspy.Tool) and not is_finish(each)]
+    for tool in tools:
+        if not hasattr(tool.func, _COUNTED):
+            tool.func = _count_calls(tool.func)
+    return tools
+
+
+def is_finish(tool: dspy.Tool) -> bool:
+    """Return True for the tool with which `dspy.ReAct` ends, which does no work."""
+    return tool.name == _FINISH and getattr(tool.func, "__module__", "").startswith("dspy.")
+
+
+def _count_calls(function: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function, updated=())
+    def count_and_call(*args: object, **kwargs: object) -> object:
+        if context := current_context():
+            context.count_tool_call()
+        return function(*args, **kwargs)
+
+    setattr(count_and_call, _COUNTED, True)
+    return count_and_call

@@ -36,7 +36,6 @@ from mas.systems.external.target import (
 from mas.tools.settings import ToolSettings
 
 if TYPE_CHECKING:
-    import dspy
     import httpx
 
 EXAMPLE_URL = "http://127.0.0.1:8080/answer"
@@ -86,11 +85,12 @@ class CallableSystem(ExternalSystem):
     def make_program(self, model: Model, resources: Resources) -> Program:
         from mas.systems.external.program import FunctionProgram
 
-        return FunctionProgram(self._agent, model.create_lm(AgentModel()) if self.needs_model else None)
+        return FunctionProgram(self.target, self._agent, model.create_lm(AgentModel()) if self.needs_model else None)
 
     @property
     def source_sha256(self) -> str:
-        return compute_source_digest(self._agent.target)
+        _ = self._agent  # of a target that has been loaded
+        return compute_source_digest(self.target)
 
     @cached_property
     def _agent(self) -> Agent:
@@ -130,12 +130,10 @@ class DspySystem(ExternalSystem):
             )
 
     def make_program(self, model: Model, resources: Resources) -> Program:
-        from mas.systems.external.dspy_program import DspyProgram
+        from mas.systems.external.program import DspyProgram
 
-        def create_lm(name: str) -> "dspy.BaseLM":
-            return model.create_lm(AgentModel(agent=name))
-
-        return DspyProgram(self.loaded, self._answer, create_lm if self.needs_model else None)
+        create_lm = (lambda name: model.create_lm(AgentModel(agent=name))) if self.needs_model else None
+        return DspyProgram(self.loaded, self._answer, create_lm)
 
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         own = prompts is not None and prompts is self._own_prompts  # they stay exactly as they are
@@ -149,11 +147,7 @@ class DspySystem(ExternalSystem):
         return derive_prompt_set(self.loaded.module, self.name, self.target)
 
     def save_state(self, prompts: PromptSet, path: Path) -> None:
-        """Write the user's module with these prompts as the state that `program.load` of plain DSPy reads.
-
-        Raises:
-            UserError: the prompts are for other predictors, or the file cannot be written.
-        """
+        """Write the user's module with these prompts as the state that `program.load` of plain DSPy reads."""
         module = self.loaded.module.deepcopy()
         apply_prompts(module, prompts)
         write_state(module, path)

@@ -1,6 +1,6 @@
 """Targets of systems: from `package.module:name` to a function that answers, or to a `dspy.Module` and its fields.
 
-load_agent("my_agent:answer").arguments("How many?", None)      # (("How many?",), {})
+load_agent("my_agent:answer").call("How many?", None)           # calls answer("How many?")
 loaded = load_module("triage:Program", "compiled.json")
 loaded.inputs, loaded.outputs                                   # ("title", "body"), ("label",)
 """
@@ -14,11 +14,10 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from mas.agents.in_memory import is_in_memory
 from mas.agents.source_digest import digest_program
-from mas.agents.targets import describe_cause, load_target
+from mas.agents.targets import describe_cause, is_in_memory, load_target
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
@@ -30,10 +29,8 @@ EXPECTED_MODULE = (
     "expected a dspy.Module: its class, an instance, or a function without parameters that returns one; a function "
     "that answers is run with system=callable"
 )
-Arguments = tuple[tuple[object, ...], dict[str, object]]  # positional and named ones
-
 # The first of these that fits is used: a second parameter of any name gets the file if it has no default.
-_CALLS: tuple[Callable[[str, Path | None], Arguments], ...] = (
+_CALLS: tuple[Callable[[str, Path | None], tuple[tuple[object, ...], dict[str, object]]], ...] = (
     lambda question, file: ((question,), {"file": file}),
     lambda question, file: ((question,), {}),
     lambda question, file: ((question, file), {}),
@@ -44,16 +41,14 @@ _CALLS: tuple[Callable[[str, Path | None], Arguments], ...] = (
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer
 USUAL_ANSWERS = ("answer", "final_answer")
 _SELF = "self"  # DSPy's name of the only predictor of a program that is one itself
-_NOT_OF_NAME = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
 
 
 @dataclass(frozen=True)
 class Agent:
-    """A loaded function, and how it takes its inputs."""
+    """A loaded function."""
 
-    target: str
-    value: Any
-    arguments: Callable[[str, Path | None], Arguments]
+    call: Callable[[str, Path | None], Any]  # with the question and the file
+    is_async: bool
 
 
 def compute_source_digest(target: str, *others: str | None) -> str:
@@ -67,22 +62,33 @@ def compute_source_digest(target: str, *others: str | None) -> str:
 
 
 def load_agent(target: str) -> Agent:
-    value = load_target(target)
+    value: Any = load_target(target)
     if inspect.isclass(value) and not is_dspy_module(value):
         value = _make_instance(target, value, f"{EXPECTED_AGENT}, or a class whose instances have such a __call__")
     if is_dspy_module(value):
         raise UserError(f"system.target={target} is a dspy.Module; run it with system=dspy system.target={target}.")
     if not callable(value):
         raise UserError(f"system.target={target} is {name_type(value)}; {EXPECTED_AGENT}.")
-    for arguments in _CALLS:
-        positional, named = arguments("", None)
+    for arrange in _CALLS:
+        positional, named = arrange("", None)
         with suppress(TypeError, ValueError):
             inspect.signature(value).bind(*positional, **named)
-            return Agent(target, value, arguments)
-    raise UserError(
-        f"system.target={target} cannot be called with a question; {EXPECTED_AGENT}, or system=dspy for a function "
-        "that makes a dspy.Module."
-    )
+            break
+    else:
+        raise UserError(
+            f"system.target={target} cannot be called with a question; {EXPECTED_AGENT}, or system=dspy for a function "
+            "that makes a dspy.Module."
+        )
+
+    def call(question: str, file: Path | None) -> Any:
+        positional, named = arrange(question, file)
+        return value(*positional, **named)
+
+    return Agent(call, is_coroutine(value))
+
+
+def is_coroutine(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def is_dspy_module(value: object) -> "TypeGuard[dspy.Module]":
@@ -144,8 +150,8 @@ def load_module(target: str, state: str | None = None) -> LoadedModule:
 def is_async(module: "dspy.Module") -> bool:
     """Return True if `aforward` is the program: a subclass of DSPy's own modules may have replaced `forward` alone."""
     for each in type(module).__mro__:
-        if "aforward" in vars(each) or "forward" in vars(each):
-            return "aforward" in vars(each)
+        if own := vars(each).keys() & {"forward", "aforward"}:
+            return "aforward" in own
     return False
 
 
@@ -180,35 +186,25 @@ def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
 
 
 def _describe(target: str, module: "dspy.Module", method: Callable[..., object]) -> LoadedModule:
-    parameters = list(inspect.signature(method).parameters.values())[1:]
-    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
-    signature = _find_signature(module) if takes_any else None
-    if signature is None:
-        named = [each for each in parameters if each.kind not in _NOT_OF_NAME]
-        required = frozenset(each.name for each in named if each.default is each.empty)
-        try:
-            types = typing.get_type_hints(method)
-        except Exception:  # noqa: BLE001  the user's annotations may raise anything
-            types = {}
-        names = tuple(each.name for each in named)
-        return LoadedModule(target, module, names, required, takes_any, None, types)
     from mas.prompt_sets.dspy_internals import annotation_allows_none
 
-    inputs = signature.input_fields.items()
-    fields = {name: field.annotation for name, field in inputs}
-    required = frozenset(
-        name for name, field in inputs if field.is_required() and not annotation_allows_none(field.annotation)
-    )
-    return LoadedModule(target, module, tuple(fields), required, False, tuple(signature.output_fields), fields)
-
-
-def _find_signature(module: "dspy.Module") -> "type[dspy.Signature] | None":
-    """Return the signature of `dspy.Predict`, `dspy.ChainOfThought`, `dspy.ReAct` and the like."""
-    for holder in (module, getattr(module, "predict", None)):
-        found = getattr(holder, "signature", None)
-        if inspect.isclass(found) and hasattr(found, "input_fields"):
-            return cast("type[dspy.Signature]", found)
-    return None
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    if takes_any:  # dspy.Predict, dspy.ChainOfThought, dspy.ReAct and the like
+        found = (getattr(holder, "signature", None) for holder in (module, getattr(module, "predict", None)))
+        if signature := next((each for each in found if hasattr(each, "input_fields")), None):
+            fields = {name: field.annotation for name, field in signature.input_fields.items()}
+            needed = {name for name, field in signature.input_fields.items() if field.is_required()}
+            required = frozenset(name for name in needed if not annotation_allows_none(fields[name]))
+            return LoadedModule(target, module, tuple(fields), required, False, tuple(signature.output_fields), fields)
+    named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    try:
+        types = typing.get_type_hints(method)
+    except Exception:  # noqa: BLE001  the user's annotations may raise anything
+        types = {}
+    names = tuple(each.name for each in named)
+    required = frozenset(each.name for each in named if each.default is each.empty)
+    return LoadedModule(target, module, names, required, takes_any, None, types)
 
 
 def _load_state(target: str, module: "dspy.Module", state: str) -> None:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval.benchmarks.dataset import Dataset, Sample, Split
 from eval.config.evaluation import build_part
-from mas.agents.in_memory import name_object
+from mas.agents.targets import name_object
 from mas.runtime.errors import UserError
 
 CONF = Path(__file__).parents[3] / "conf" / "data"

@@ -15,7 +15,7 @@ from openpyxl.worksheet.formula import ArrayFormula, DataTableFormula
 
 from eval.benchmarks.dataset import Split
 from eval.benchmarks.files import CsvDataset, ExcelDataset, InMemoryDataset
-from mas.agents.in_memory import name_object
+from mas.agents.targets import name_object
 from mas.runtime.errors import UserError
 from scripts.sample_data.office import zip_bytes
 from tests.needs import needs
