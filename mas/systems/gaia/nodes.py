@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 from langgraph.runtime import Runtime
 
 from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, Toolbox, react
 from mas.prompt_sets.demos import Turn
 from mas.runtime.trace import current_trace, event, span
-from mas.systems.gaia import messages
 from mas.systems.gaia.agents import (
     COULD_NOT_ANSWER,
     ExpertState,
@@ -28,6 +26,7 @@ from mas.systems.gaia.agents import (
     Worker,
     describe_exhaustion,
 )
+from mas.systems.gaia.orchestrator import newest_request, open_request, send_message, unusable_response
 
 DECISION = "approve, or reject"
 FEEDBACK = "if rejected: what to change, concretely; if approved: why"
@@ -116,7 +115,7 @@ Context = Runtime[GraphContext]
 
 
 async def planner(state: GraphState, runtime: Context) -> GraphState:
-    request = messages.open_request(state, "planner")
+    request = open_request(state, "planner")
     inputs = {"request": request, "file": state["file"]}
     history = dspy.History(messages=state["planner_turns"])
     with span("agent", "planner", inputs={"request": request}) as current:
@@ -135,11 +134,8 @@ async def planner(state: GraphState, runtime: Context) -> GraphState:
 
 def _find_objection(plan: dict[str, list[str]], max_research_steps: int) -> str | None:
     """Return the reason why a plan is unusable, without asking the critic; None if it is usable."""
-    if len(plan["research_steps"]) > max_research_steps:
-        return (
-            f"The plan has {len(plan['research_steps'])} research steps; at most {max_research_steps} are allowed. "
-            "Merge or drop steps."
-        )
+    if (n_steps := len(plan["research_steps"])) > max_research_steps:
+        return f"The plan has {n_steps} research steps; at most {max_research_steps} are allowed. Merge or drop steps."
     if not plan["expert_steps"]:
         return "The plan has no expert steps; at least one is needed to get from the findings to the answer."
     return None
@@ -148,7 +144,7 @@ def _find_objection(plan: dict[str, list[str]], max_research_steps: int) -> str 
 async def researcher(state: GraphState, runtime: Context) -> GraphState:
     """Work on one research step; a rejected step continues its own conversation."""
     index = state["current_research_index"]
-    request, earlier = messages.open_request(state, "researcher", step_id=index), state["researcher_states"].get(index)
+    request, earlier = open_request(state, "researcher", step_id=index), state["researcher_states"].get(index)
     with span("agent", "researcher", inputs={"request": request}, step_index=index) as current:
         try:
             inputs: Turn = {"research_request": request, "file": state["file"]}
@@ -165,7 +161,7 @@ async def researcher(state: GraphState, runtime: Context) -> GraphState:
 
 
 async def expert(state: GraphState, runtime: Context) -> GraphState:
-    request = messages.open_request(state, "expert")
+    request = open_request(state, "expert")
     with span("agent", "expert", inputs={"request": request}) as current:
         try:
             inputs: Turn = {"expert_request": request, "file": state["file"]}
@@ -200,12 +196,12 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
     step = state["current_step"]
     if not step.startswith("critic_"):
         raise RuntimeError(f"Invalid critic step: {step}")
-    request = messages.newest_request(state, step)
+    request = newest_request(state, step)
     predictor = runtime.context.predictors[step]
     first, *others = predictor.signature.input_fields
     inputs = {first: request} | ({"file": state["file"]} if "file" in others else {})
     with span("agent", step, inputs={"request": request}) as current:
-        prediction = await _ask_twice(lambda: _ask_critic(predictor, inputs), step)
+        prediction = await _ask_twice(lambda: predictor.acall(**inputs), step)
         verdict = {"decision": prediction.decision, "feedback": prediction.feedback}
         current.outputs = verdict
         event("decision", "warning" if prediction.decision == "reject" else "info", **verdict)
@@ -213,20 +209,11 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
         return _respond(state, "critic", content, **{f"{step}_{name}": value for name, value in verdict.items()})
 
 
-async def _ask_critic(predictor: dspy.Predict, inputs: Mapping[str, object]) -> dspy.Prediction:
-    """Return the verdict; AdapterParseError: the reply cannot be read, or decides neither way."""
-    prediction = await predictor.acall(**inputs)
-    if prediction.decision not in ("approve", "reject"):
-        message = f"The reply has the decision {prediction.decision!r}; expected approve or reject."
-        raise AdapterParseError(adapter_name="critic", signature=predictor.signature, lm_response="", message=message)
-    return prediction
-
-
 async def finalizer(state: GraphState, runtime: Context) -> GraphState:
     """Give the answer; after an error or exhausted retries, with `give_up`, a fixed one without any LM call."""
     if (state["retry_failed"] or state["error"]) and runtime.context.on_retry_exhausted == "give_up":
         return give_up(state, runtime)
-    request = messages.newest_request(state, "finalizer")
+    request = newest_request(state, "finalizer")
     with span("agent", "finalizer", inputs={"request": request}) as current:
         prediction = await _ask_twice(
             lambda: runtime.context.predictors["finalizer"].acall(answer_request=request), "finalizer"
@@ -240,7 +227,7 @@ def give_up(state: GraphState, runtime: Context) -> GraphState:
     agent = state["error_component"] or state["failing_agent"]
     if fault := runtime.context.faults.get(agent):
         current_trace().failure = (fault, agent)  # of the model: no answer that could be scored
-    with span("agent", "finalizer", inputs={"request": messages.newest_request(state, "finalizer")}) as current:
+    with span("agent", "finalizer", inputs={"request": newest_request(state, "finalizer")}) as current:
         current.outputs = {"final_answer": COULD_NOT_ANSWER}
         return _finalize(state, COULD_NOT_ANSWER, describe_exhaustion(state))
 
@@ -261,7 +248,7 @@ async def _ask_twice(ask: Callable[[], Awaitable[dspy.Prediction]], agent: str) 
 
 def _respond(state: GraphState, agent: str, content: str, step_id: int | None = None, **changes: object) -> GraphState:
     state = cast(GraphState, {**state, **changes})
-    return messages.send_message(state, agent, "orchestrator", "response", content, step_id)
+    return send_message(state, agent, "orchestrator", "response", content, step_id)
 
 
 def _reject_unusable(state: GraphState, runtime: Context, worker: Worker, error: Exception) -> GraphState:
@@ -269,7 +256,7 @@ def _reject_unusable(state: GraphState, runtime: Context, worker: Worker, error:
     runtime.context.faults[worker] = error
     event("unusable reply", "warning", agent=worker, error=_first_chars(error))
     index = state["current_research_index"] if worker == "researcher" else None
-    state = _respond(state, worker, messages.unusable_response(worker), index)
+    state = _respond(state, worker, unusable_response(worker), index)
     return _reject(state, worker, f"Your last reply could not be used: {_first_chars(error)}")
 
 

@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mas.systems.gaia.agents import GraphState, Worker
-from mas.systems.gaia.messages import get_agent_conversation, send_message
 from mas.systems.gaia.nodes import NODES
-from mas.systems.gaia.orchestrator import check_state, execute_next_step, orchestrate, route_from_orchestrator
+from mas.systems.gaia.orchestrator import (
+    check_state,
+    execute_next_step,
+    get_agent_conversation,
+    orchestrate,
+    route_from_orchestrator,
+    send_message,
+)
 from tests.mas.systems.gaia.building import LIMITS, build, start
 from tests.scripted_model import APPROVE, Answer, ScriptedModel, all_text, answering, in_turn, plan, reject
 
