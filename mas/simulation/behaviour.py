@@ -25,7 +25,6 @@ from typing import Any
 import yaml
 
 from mas.simulation.chat import Chat
-from mas.simulation.worlds import World
 
 SKILLS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("skills.yaml").read_text(encoding="utf-8"))
 DEMO = 0.14  # strength that a worked example adds to every skill; at most three count
@@ -43,6 +42,42 @@ _NEGATION = re.compile(
 )
 _HARMLESS = re.compile(r"\bnot only\b|\bwhether or not\b|\bno matter\b|\bno (?:more|less|fewer) than\b")
 _CLAUSE_END = re.compile(r"[,:()]|\bbut\b|\bunless\b|\bbefore\b")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Parameters of a world; `worlds.yaml` describes them."""
+
+    weight: float
+    weights: Mapping[str, float]
+    rest: float
+    most: float
+    ease: float
+    helps: float
+    harms: float
+    reads: bool
+    mends: bool
+    copies: bool
+
+
+_ENTRIES = yaml.safe_load(Path(__file__).with_name("worlds.yaml").read_text(encoding="utf-8"))
+WORLDS = {name: Rules(**{**_ENTRIES["normal"], **entry}) for name, entry in _ENTRIES.items()}
+
+
+@dataclass(frozen=True)
+class World:
+    kind: str = "normal"
+    seed: int = 0
+
+    @property
+    def rules(self) -> Rules:
+        return WORLDS.get(self.kind, WORLDS["normal"])
+
+
+def parse_world(model: str) -> World:
+    """Return the world and seed in a model's name (`null-3`); the normal world with seed 0 for other names."""
+    found = re.search(r"(?:^|/)([a-z]+)-(\d+)$", model)
+    return World(found[1], int(found[2])) if found else World()
 
 
 @dataclass(frozen=True)
@@ -74,7 +109,7 @@ class Behaviour:
         return _NORMAL.cdf(sum(math.sqrt(share) * each for share, each in zip(SHARES, normal, strict=True)))
 
     def pick(self, kinds: int, of: str) -> int:
-        """Choose the kind of an error: a number from 0 to `kinds` - 1, uniformly distributed."""
+        """Choose the kind of an error: a number below `kinds`, uniformly distributed."""
         return int(draw_uniform(f"{self.world.seed}\n{self.chat.decision_key}\n{self.chat.seed}\n{of}") * kinds)
 
     def _measure(self, skill: str) -> float:

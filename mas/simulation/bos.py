@@ -11,10 +11,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from mas.simulation.answers import UNKNOWN, round_numbers, shift_number
 from mas.simulation.behaviour import Behaviour
 from mas.simulation.chat import Chat, Reply
-from mas.simulation.solving import match_recipes, read_recipes
+from mas.simulation.solving import UNKNOWN, match_recipes, read_recipes, round_numbers, shift_number
 
 _CUES = {  # agent → words of a question that it is for
     "sql": r"\bdatabase\b|\bcustomers\b|\borders\b",

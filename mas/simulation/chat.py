@@ -1,8 +1,7 @@
 """Requests and replies as the simulated model sees them, read from the request's text alone.
 
 Understands DSPy's ChatAdapter and JSONAdapter, and the agents' own with native tool calls or with tools as text
-(`mas/agents/tool_adapter.py`). Worked examples that are conversations are marked as such at the top of each of their
-requests (`mas/agents/chat_adapter.py`).
+(`mas/agents/tool_adapter.py`).
 
     chat = read_chat(request)
     chat.role                   # "researcher"
@@ -13,13 +12,12 @@ requests (`mas/agents/chat_adapter.py`).
 import inspect
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, ToolResultPart, Usage
 
-from mas.prompt_sets import EXAMPLE
 from mas.runtime.untrusted import remove_marks
 
 # Role → field with its request ("": the first), fields that identify it. The order matters: first match wins.
@@ -58,6 +56,7 @@ _REMINDER = re.compile(
     r"^Respond with (?:the corresponding output fields|a JSON object|a tool call now|your output fields)\b.*\Z",
     re.MULTILINE | re.DOTALL,
 )
+_OBJECTIVE = "In adhering to this structure, your objective is:"
 _STEP = "\n\nDo one of two things."  # ends the instructions of an agent with tools
 _TOOL_AS_TEXT = re.compile(r"^- (\w+)\(", re.MULTILINE)
 _RESULT_AS_TEXT = re.compile(r"^Result of (\w+):\n", re.MULTILINE)
@@ -95,7 +94,6 @@ class Turn:
     results: list[ToolResult] = field(default_factory=list)
     reply: dict[str, str] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)  # of the newest reply, if they came as text
-    is_example: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,10 +159,19 @@ def read_chat(request: Request) -> Chat:
     head, _, tail = system.partition("Your output fields are:")
     described = re.split("All interactions will be structured|\n\nYour tools are:\n", tail)
     outputs = dict(_FIELD_LINE.findall(described[0]))
-    demos, turns = _split_demos(_read_turns(request.messages))
-    fields = outputs.keys() | dict(_FIELD_LINE.findall(head)).keys() | turns[0].inputs.keys()
+    turns = _read_turns(request.messages)
+    fields = outputs.keys() | dict(_FIELD_LINE.findall(head)).keys()
+    # Worked examples come first: the conversation begins with the newest request that is no feedback.
+    begins = [not any(text.startswith(_FEEDBACK) for text in turn.inputs.values()) for turn in turns]
+    first = max((index for index, begin in enumerate(begins) if begin), default=0)
+    fields |= turns[first].inputs.keys()
     wants_json = "Outputs will be a JSON object with the following fields." in tail
     as_text = set(_TOOL_AS_TEXT.findall(tail)) if _STEP in head else set()
+    if _STEP in system:
+        prompt = system.rpartition(_STEP)[0]
+    else:
+        _, found, objective = system.partition(_OBJECTIVE)
+        prompt = inspect.cleandoc(objective) if found else system
     return Chat(
         role=next((role for role, names in _ROLES.items() if {*names} - {""} <= fields), ""),
         outputs=outputs,
@@ -172,9 +179,9 @@ def read_chat(request: Request) -> Chat:
         is_repeated=wants_json or (request.messages[-1].text or "").startswith(_AGAIN),
         tools=frozenset({tool.name for tool in request.tools} | as_text),
         native_tools=bool(request.tools),
-        turns=turns,
-        prompt=_read_instructions(system),
-        demos=demos,
+        turns=turns[first:],
+        prompt=prompt,
+        demos=turns[:first],
         seed=request.config.seed,
     )
 
@@ -183,15 +190,14 @@ def join_system(request: Request) -> str:
     """Return the system message's text."""
     if isinstance(request.system, str):
         return request.system
-    return "".join(getattr(part, "text", "") for part in request.system or ())
+    return "".join(map(_read_text, request.system or ()))
 
 
 def create_response(request: Request, parts: Sequence[TextPart | ToolCallPart]) -> Response:
     """Return a reply of these parts, with its tokens counted."""
-    asked = [part for message in request.messages for part in message.parts]
-    n_chars = len(join_system(request)) + sum(len(_show(part)) for part in asked)
-    n_chars += sum(len(f"{tool.name} {getattr(tool, 'description', '')}") for tool in request.tools)
-    read, written = -(-n_chars // _CHARS_PER_TOKEN), -(-sum(len(_show(part)) for part in parts) // _CHARS_PER_TOKEN)
+    asked = [_read_text(part) for message in request.messages for part in message.parts]
+    tools = [f"{tool.name} {getattr(tool, 'description', '')}" for tool in request.tools]
+    read, written = _count_tokens([join_system(request), *asked, *tools]), _count_tokens(map(_read_text, parts))
     return Response(
         id=None,
         model=request.model,
@@ -199,6 +205,10 @@ def create_response(request: Request, parts: Sequence[TextPart | ToolCallPart]) 
         finish_reason="tool_call" if any(isinstance(part, ToolCallPart) for part in parts) else "stop",
         usage=Usage(input_tokens=read, output_tokens=written, total_tokens=read + written),
     )
+
+
+def _count_tokens(texts: Iterable[str]) -> int:
+    return -(-sum(map(len, texts)) // _CHARS_PER_TOKEN)
 
 
 def parse_fields(text: str) -> dict[str, str]:
@@ -225,15 +235,16 @@ def _to_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _show(part: object) -> str:
+def _read_text(part: object) -> str:
+    """Return the text of a part, of a tool call its arguments."""
     if isinstance(part, ToolCallPart):
         return json.dumps(part.input)
     if isinstance(part, ToolResultPart):
-        return "".join(getattr(content, "text", None) or "" for content in part.content)
+        return "".join(map(_read_text, part.content))
     return getattr(part, "text", None) or ""
 
 
-def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:
+def _read_turns(messages: Sequence[Message]) -> list[Turn]:
     turns: list[Turn] = []
     calls: dict[str, ToolCallPart] = {}
     for message in messages:
@@ -242,12 +253,11 @@ def _read_turns(messages: tuple[Message, ...]) -> list[Turn]:
             if isinstance(part, ToolCallPart):
                 calls[part.id] = part
             elif isinstance(part, ToolResultPart) and turns:
-                call = calls.get(part.id)
-                arguments = dict(call.input) if call else {}
-                turns[-1].results.append(ToolResult(part.name or "", arguments, remove_marks(_show(part))))
+                arguments = dict(calls[part.id].input) if part.id in calls else {}
+                turns[-1].results.append(ToolResult(part.name or "", arguments, remove_marks(_read_text(part))))
         if message.role == "user" and not text.startswith(_AGAIN):
             if fields := parse_fields(text):
-                turns.append(Turn(fields, is_example=text.startswith(EXAMPLE.removesuffix("."))))
+                turns.append(Turn(fields))
             elif turns:
                 turns[-1].results.extend(_read_text_results(turns[-1], text))
         elif message.role == "assistant" and turns:
@@ -274,23 +284,3 @@ def _read_text_calls(text: str) -> list[Call]:
         if isinstance(value, dict) and isinstance(value.get("arguments"), dict):
             calls.append((str(value.get("tool")), value["arguments"]))
     return calls
-
-
-def _split_demos(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
-    """Return the worked examples (demos), and the turns from the newest request that is not feedback.
-
-    Not every example is marked as one, but none follows the beginning of the real conversation.
-    """
-    first = max((index for index, turn in enumerate(turns[:-1], 1) if turn.is_example), default=0)
-    for index in range(len(turns) - 1, first, -1):
-        if not any(value.startswith(_FEEDBACK) for value in turns[index].inputs.values()):
-            return turns[:index], turns[index:]
-    return turns[:first], turns[first:]
-
-
-def _read_instructions(system: str) -> str:
-    """Return the part that DSPy's adapters call the objective; the whole text if there is none."""
-    if _STEP in system:
-        return system.rpartition(_STEP)[0]
-    _, found, text = system.partition("In adhering to this structure, your objective is:")
-    return inspect.cleandoc(text) if found else system

@@ -8,11 +8,10 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from mas.simulation import answers
-from mas.simulation.answers import UNKNOWN, Finding, compute, format_answer, invent_value, parse_number
+from mas.simulation import solving
 from mas.simulation.behaviour import Behaviour
 from mas.simulation.chat import Call, Chat, Reply, ToolResult
-from mas.simulation.solving import solve
+from mas.simulation.solving import UNKNOWN, Finding, compute, format_answer, invent_value, parse_number, solve
 
 _NO_FORM = 0.8  # logits: the form is easier to forget if the steps do not mention it
 _FILE_NOT_NAMED = 0.5  # logits: the file is easier to overlook if the request does not name it
@@ -121,7 +120,7 @@ def _read_attachment(chat: Chat, file: str, behaviour: Behaviour) -> Reply | str
         return Reply(calls=[("read_file", arguments)])
     found = _join_pages(read)
     if not behaviour.follows("quote_exact_values"):
-        found = answers.round_numbers(found)
+        found = solving.round_numbers(found)
     return f"Found in {file}{chat.revision_note}:\n\n{found}"
 
 
@@ -179,13 +178,13 @@ def _solve(question: str, material: str, chat: Chat, behaviour: Behaviour, handi
     if call and call[0] in chat.tools and not behaviour.follows("use_tools_not_memory"):
         return invent_value(question), "This is known by heart."
     if not behaviour.follows("check_the_right_row_and_column"):
-        finding = answers.misread(finding)
+        finding = solving.misread(finding)
     if not behaviour.follows("follow_the_rounding_asked_for", handicap):
         finding = replace(finding, decimals=None)
     value = _calculate(finding, _choose_call(finding), chat, behaviour)
     if isinstance(value, Reply):
         return value
-    if answers.wants_list(question) and not behaviour.follows("comma_separated_list_in_the_asked_order", handicap):
+    if solving.wants_list(question) and not behaviour.follows("comma_separated_list_in_the_asked_order", handicap):
         value = ", ".join(reversed(value.split(", ")))
     return value, finding.why
 
@@ -202,10 +201,10 @@ def _calculate(finding: Finding, call: Call | None, chat: Chat, behaviour: Behav
     done = next((result for result in chat.turns[-1].results if result.name == call[0]), None)
     if (
         done is not None
-        and (number := re.search(rf"{answers.NUMBER}(?:e[-+]?\d+)?", done.text))
+        and (number := re.search(rf"{solving.NUMBER}(?:e[-+]?\d+)?", done.text))
         and not done.is_failure
     ):
-        return answers.format_number(float(number[0].replace(",", "")), finding.decimals)
+        return solving.format_number(float(number[0].replace(",", "")), finding.decimals)
     if not behaviour.follows("convert_units_with_the_tool" if finding.conversion else "use_the_calculator"):
         return compute(finding, slips=True) if finding.expression else invent_value(behaviour.question)
     if done is None and call[0] in chat.tools and not chat.must_answer:

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
+
+import yaml
 
 from mas.llm import Traffic
 from mas.llm.profiles.model import AgentModel
@@ -38,16 +41,11 @@ class SimulatedModel:
         self.world = self.world or "null"
 
     def check(self) -> None:
-        """Validate the settings.
-
-        Raises:
-            UserError: the world is unknown or the seed is negative.
-        """
-        from mas.simulation.worlds import WORLDS
-
-        if self.world not in WORLDS:
+        """Check the settings; UserError: the world is unknown or the seed is negative."""
+        worlds = yaml.safe_load(Path(__file__).with_name("worlds.yaml").read_text(encoding="utf-8"))
+        if self.world not in worlds:
             raise UserError(
-                f"There is no simulated world '{self.world}'; set model.world to one of {', '.join(WORLDS)}."
+                f"There is no simulated world '{self.world}'; set model.world to one of {', '.join(worlds)}."
             )
         if self.seed < 0:
             raise UserError(f"model.seed is {self.seed}; expected a whole number from 0 on.")

@@ -17,9 +17,8 @@ from typing import TypeVar
 import yaml
 from dspy.lm15 import Request, Response, TextPart
 
-from mas.simulation.behaviour import SKILLS, draw_uniform
+from mas.simulation.behaviour import SKILLS, Rules, draw_uniform, parse_world
 from mas.simulation.chat import create_response, format_fields, join_system
-from mas.simulation.worlds import Rules, parse_world
 
 T = TypeVar("T")
 Draw = Callable[[str], float]  # purpose → a number from 0 to 1 that depends on the request and the purpose alone

@@ -15,9 +15,8 @@ from types import ModuleType
 from dspy.lm15 import Request, Response, TextPart, ToolCallPart
 
 from mas.runtime.sample_context import current_context
-from mas.simulation.behaviour import FORMAT, Behaviour
+from mas.simulation.behaviour import FORMAT, Behaviour, parse_world
 from mas.simulation.chat import Chat, Reply, create_response, format_fields, read_chat
-from mas.simulation.worlds import parse_world
 
 _EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed, per epoch and attempt; far from the seeds that users choose
 _STILL_BROKEN = 0.45  # share of the unparsable replies whose repetition is unparsable as well

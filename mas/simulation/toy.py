@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from mas.simulation.answers import UNKNOWN, Finding, compute, format_answer, misread, wants_list
 from mas.simulation.behaviour import Behaviour
 from mas.simulation.chat import Chat, Reply
+from mas.simulation.solving import UNKNOWN, Finding, compute, format_answer, misread, wants_list
 from mas.simulation.solving import solve as solve_question
 
 _TALKATIVE = 2.5  # logits: nothing in a program's first prompt asks for the answer alone

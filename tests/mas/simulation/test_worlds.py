@@ -19,7 +19,7 @@ from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.executors.local import LocalExecutor
 from eval.scorers.gaia import GaiaScorer
-from mas.simulation.worlds import World
+from mas.simulation.behaviour import World
 from tests.eval.command_line import EvalCommand
 from tests.mas.simulation.toy_calls import SIGNATURES, answers, random_prompt
 

@@ -11,9 +11,9 @@ from typing import Any
 import dspy
 from dspy.lm15 import Config, Message, Request
 
+from mas.simulation.behaviour import World
 from mas.simulation.chat import parse_fields
 from mas.simulation.task_model import answer_request
-from mas.simulation.worlds import World
 from mas.systems.toy.program import Finalize, Plan, Solve, format_problem_and_steps, format_result
 
 SIGNATURES: dict[str, Any] = {"plan": Plan, "solve": Solve, "finalize": Finalize}
