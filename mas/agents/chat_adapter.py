@@ -1,12 +1,9 @@
 """DSPy's chat format, with worked examples as conversations, attachments as pictures, and cached system messages.
 
-DSPy shows an example of an agent that calls tools without calls and results, which teaches the model not to call any.
-Here an example with a history is rendered as the real conversation is; each of its requests begins with the line
-`mas.prompt_sets.EXAMPLE`. Other examples are DSPy's own, but one without an attachment is not labelled incomplete.
-
-A reply that cannot be read is asked for once more, as JSON; the server is given the schema of the fields unless it is
-known to refuse one. A picture or sound is put next to the name of its file where the conversation
-first names it, never in an example.
+DSPy shows an example of an agent with tools without its calls and results, which teaches the model not to call any.
+Here an example with a history is rendered as the real conversation is, below the line `mas.prompt_sets.EXAMPLE`.
+A reply that cannot be read is asked for once more, as JSON, with the schema of the fields unless the server is known to
+refuse one. A picture or sound is next to the first name of its file, never in an example.
 
     with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)): …
     ChatAdapter(files={"map.png": dspy.Image("data:image/png;base64,…").format()})

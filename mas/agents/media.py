@@ -1,7 +1,7 @@
 """Pictures and sounds for models that take them: an attachment as a part of the message that names it.
 
-Signatures, traces, records and worked examples hold the attachment's bare name and nothing else. Formats and size are
-those of OpenAI's guides "Images and vision" and "Audio"; other servers may take less.
+Signatures, traces, records and worked examples have the attachment's bare name alone. Formats and size are those of
+OpenAI's guides "Images and vision" and "Audio"; other servers may take less.
 
     with use_attachments([Path("/data/map.png")]):
         media = (await read_media(lm))["map.png"]
@@ -26,16 +26,9 @@ from mas.tools.files.document import Source
 from mas.tools.files.kinds import detect_kind
 
 MAX_BYTES = 20_000_000  # of one file, before base64 makes it a third longer
-PICTURES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-}
-SOUNDS = {".wav": "wav", ".mp3": "mp3"}
-OTHER_PICTURES = (".bmp", ".tif", ".tiff", ".heic")
-OTHER_SOUNDS = (".m4a", ".flac", ".ogg", ".aac")
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic")
+_SOUNDS = (".wav", ".mp3", ".m4a", ".flac", ".ogg", ".aac")
+_SENT = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".wav", ".mp3")
 
 _HEAD_BYTES = 64  # enough to detect the kind of a file
 # Extension block before a frame, and the beginning of the next block; a file with more than one is animated.
@@ -96,20 +89,19 @@ def _read_version(path: Path, _modified_ns: int, size: int) -> Media | None:
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         kind = detect_kind(Source(path.name, head))
-        is_picture = kind in (*PICTURES, *OTHER_PICTURES)
-        if not is_picture and kind not in (*SOUNDS, *OTHER_SOUNDS):
+        form, is_picture = kind.removeprefix("."), kind in _PICTURES
+        if not is_picture and kind not in _SOUNDS:
             return None
-        sent = PICTURES if is_picture else SOUNDS
-        if kind not in sent:
-            *names, last = (each.removeprefix(".") for each in sent)
-            why_not = f"{', '.join(names)} and {last} are sent to models, {kind.removeprefix('.')} is not"
-            return Media(is_picture, why_not=why_not)
+        if kind not in _SENT:
+            sent = "png, jpg, gif and webp" if is_picture else "wav and mp3"
+            return Media(is_picture, why_not=f"{sent} are sent to models, {form} is not")
         if size > MAX_BYTES:
             return Media(is_picture, why_not=f"it has {size} bytes, and at most {MAX_BYTES} are sent")
         data = head + file.read()
-    if kind == ".gif" and len(list(itertools.islice(_GIF_FRAME.finditer(data), 2))) > 1:
+    if form == "gif" and len(list(itertools.islice(_GIF_FRAME.finditer(data), 2))) > 1:
         return Media(True, why_not="it is animated, and models take still pictures alone")
     text = base64.b64encode(data).decode("ascii")
     if is_picture:
-        return Media(True, list(dspy.Image(f"data:{PICTURES[kind]};base64,{text}").format()))
-    return Media(False, list(dspy.Audio(data=text, audio_format=SOUNDS[kind]).format()))
+        image_type = form.replace("jpg", "jpeg")
+        return Media(True, list(dspy.Image(f"data:image/{image_type};base64,{text}").format()))
+    return Media(False, list(dspy.Audio(data=text, audio_format=form).format()))

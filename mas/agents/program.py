@@ -40,15 +40,12 @@ class AgentProgram(dspy.Module):
     async def aforward(
         self, question: str, file: str | Path | None = None, inputs: Mapping[str, str] | None = None
     ) -> dspy.Prediction:
-        """Answer a question.
+        """Return a prediction with `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
 
         Args:
             question: the text of the sample.
             file: path of the attachment. Agents see its bare name, and tools open that name and no other.
             inputs: named fields of the sample; most programs ignore them, since `question` is their text.
-
-        Returns:
-            A prediction with `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
         """
         path = Path(file) if file else None
         with use_attachments([path] if path else []):

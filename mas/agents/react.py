@@ -27,12 +27,12 @@ from mas.llm.reply_validation import UNREADABLE_ARGUMENTS
 from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import EmptyReplyError, StepLimitError, TruncatedReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
-from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
+from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.trace import NEARLY_RIGHT, Span, event, span
 from mas.tools.attachments import can_be_used
 from mas.tools.read_only import open_cached_call
 from mas.tools.results import ToolError, ToolResult, to_tool_result
-from mas.tools.settings import Resources, ToolSettings, use_tool_context
+from mas.tools.settings import Resources, use_tool_context
 
 Changes = dict[str, object]  # the fields of the state that a node has changed
 Arguments = dict[str, object]  # of a tool call
@@ -57,10 +57,6 @@ class Toolbox:
     max_steps: int = 10  # model calls that may ask for tools; one more is made for the answer
     resources: Resources = field(default_factory=Resources)
 
-    @property
-    def limits(self) -> ToolSettings:
-        return self.resources.settings
-
 
 @dataclass(frozen=True)
 class ReactContext:
@@ -83,13 +79,7 @@ MAX_FEEDBACK_CHARS = 1_500  # of the reason
 async def react(
     predictor: dspy.Predict, inputs: Turn, turns: list[Turn], toolbox: Toolbox
 ) -> tuple[list[Turn], dspy.Prediction]:
-    """Run one agent from a request to its answer.
-
-    Args:
-        predictor: the tool-calling predictor.
-        inputs: the signature's inputs without `history` and `tools`.
-        turns: the conversation so far; it is not changed.
-        toolbox: tools and limits.
+    """Run one agent from a request (the signature's inputs without `history` and `tools`) to its answer.
 
     Returns:
         The conversation with this request's turns added, and the last prediction, which holds the answer.
@@ -184,26 +174,21 @@ async def _run_concurrently(calls: Sequence[dspy.ToolCalls.ToolCall], toolbox: T
 
     A call that runs in a thread cannot be interrupted: its result is dropped.
     """
-    tasks = [asyncio.create_task(_run_tool(call, toolbox)) for call in calls]
     try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_run_tool(call, toolbox)) for call in calls]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResult:
-    """Return what the agent sees of one tool call.
-
-    The agent has to deal with a failure, unless `tools.fail_fast` makes it end the question.
-    """
-    arguments = call.args or {}
+    """Return what the agent sees of one tool call, also of a failure, unless `tools.fail_fast` ends the question."""
+    arguments, function = call.args or {}, getattr(toolbox.tools.get(call.name), "func", None)
     try:
         with span("tool", call.name, inputs=arguments) as current:
             with use_tool_context(toolbox.resources):
-                result = await _call_once(call.name, arguments, toolbox, current)
+                result = await _call_once(call.name, arguments, function, toolbox, current)
             shown = result.to_observation(call.name)
             current.outputs = {"observation": str(shown)}
             current.attributes |= shown.describe()
@@ -211,26 +196,17 @@ async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResu
     except LimitReachedError:  # raised by a tool that asks a model
         raise
     except Exception as error:
-        if toolbox.limits.fail_fast:
+        if toolbox.resources.settings.fail_fast:
             raise
-        failed = to_tool_result(f"{call.name} failed: {error}", _function_of(call.name, toolbox), failed=True)
+        failed = to_tool_result(f"{call.name} failed: {error}", function, failed=True)
         return failed.to_observation(call.name)
 
 
-async def _call_once(name: str, arguments: Arguments, toolbox: Toolbox, current: Span) -> ToolResult:
+async def _call_once(name: str, arguments: Arguments, function: object, toolbox: Toolbox, current: Span) -> ToolResult:
+    """Return the result, if possible a cached one; events of its call, such as a blocked page, are noted again."""
     cached = await open_cached_call(current_context(), toolbox.tools.get(name), arguments)
-    if (found := cached.find()) is not None:
-        return _replay(found, current)
-    result = to_tool_result(await _call(name, arguments, toolbox), _function_of(name, toolbox))
-    return cached.keep(result, current.events)
-
-
-def _function_of(name: str, toolbox: Toolbox) -> object:
-    return getattr(toolbox.tools.get(name), "func", None)
-
-
-def _replay(found: KeptResult, current: Span) -> ToolResult:
-    """Return a cached result; events of its call, such as a page that was blocked, are noted again."""
+    if (found := cached.find()) is None:
+        return cached.keep(to_tool_result(await _call(name, arguments, toolbox), function), current.events)
     current.attributes["replayed"] = True
     for noted in found.events:
         event(**{key: value for key, value in noted.items() if key != "seconds"})
@@ -285,12 +261,9 @@ def _list_types(schema: Mapping[str, Any]) -> set[str | None]:
 
 def _read_calls(prediction: dspy.Prediction, step: int) -> dspy.ToolCalls:
     """Return the prediction's tool calls, each with the id that its result must name."""
-    found = prediction.tool_calls
-    calls = found.tool_calls if found is not None else []
-    named = [
-        call if call.id else call.model_copy(update={"id": f"call_{step}_{index}"}) for index, call in enumerate(calls)
-    ]
-    return dspy.ToolCalls(tool_calls=named)
+    calls = prediction.tool_calls.tool_calls if prediction.tool_calls is not None else []
+    ids = [call.id or f"call_{step}_{index}" for index, call in enumerate(calls)]
+    return dspy.ToolCalls(tool_calls=[call.model_copy(update={"id": id}) for call, id in zip(calls, ids, strict=True)])
 
 
 def _make_turn(state: ReactState, prediction: dspy.Prediction, calls: dspy.ToolCalls) -> Turn:

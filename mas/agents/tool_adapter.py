@@ -22,7 +22,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.chat_adapter import ChatAdapter, Message, Parts, Signature
-from mas.agents.nearly_right import Call, find_calls, find_objects, read_value
+from mas.agents.nearly_right import find_calls, find_objects, read_value
 from mas.prompt_sets.demos import Turn
 from mas.prompt_sets.dspy_internals import get_field_description_string
 from mas.runtime.trace import CALL_IN_TEXT, event
@@ -140,19 +140,14 @@ class ToolAdapter(ChatAdapter):
         text = output.get("text") if isinstance(output, dict) else output
         if not isinstance(text, str) or (isinstance(output, dict) and output.get("tool_calls")):
             return output
-        calls = self._find_calls(text, signature)
-        if not calls:
+        # In the form that was asked for, a tool that does not exist is called as well: the result says so.
+        any_name = not self.use_native_function_calling
+        if self._read_answer(text, signature) or not (calls := find_calls(text, self.tools, any_name=any_name)):
             return output
         if self.use_native_function_calling:
             event(CALL_IN_TEXT, tools=[name for name, _ in calls])
         functions = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
         return {"text": None, "tool_calls": functions}
-
-    def _find_calls(self, text: str, signature: Signature) -> list[Call]:
-        if self._read_answer(text, signature):
-            return []
-        # In the form that was asked for, a tool that does not exist is called as well: the result says so.
-        return find_calls(text, self.tools, any_name=not self.use_native_function_calling)
 
     def parse(self, signature: Signature, completion: str) -> dict[str, object]:
         """Return the answer's fields; texts after the first field may be missing and are empty then."""
@@ -183,7 +178,8 @@ class ToolAdapter(ChatAdapter):
             if not isinstance(value, dict) or find_calls(json.dumps(value), self.tools):
                 break
             # Some models call their answer a tool: {"tool": "final_answer", "arguments": {"final_answer": "42"}}
-            for given in (value, _arguments_of(value)):
+            arguments = value.get("arguments")
+            for given in (value, arguments if isinstance(arguments, dict) else {}):
                 fields = {name: given[name] for name in signature.output_fields if not _is_blank(given.get(name))}
                 if fields:
                     return fields
@@ -195,10 +191,6 @@ class ToolAdapter(ChatAdapter):
 
 def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip(" .\n"))  # "...": copied from the form
-
-
-def _arguments_of(value: dict[str, object]) -> dict[str, object]:
-    return found if isinstance(found := value.get("arguments"), dict) else {}
 
 
 def _describe_tool(tool: dspy.Tool) -> str:

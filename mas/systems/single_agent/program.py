@@ -13,7 +13,6 @@ import dspy
 from mas.agents.program import AgentProgram, State, check_question
 from mas.agents.react import MAX_FEEDBACK_CHARS, UNUSABLE, react
 from mas.agents.spec import AgentSpec, Toolboxes
-from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import StepLimitError
 from mas.runtime.trace import current_trace, event, span
 
@@ -31,7 +30,7 @@ class Answer(dspy.Signature):
 
 
 class SingleAgentProgram(AgentProgram):
-    """Answers a question with its attachment in one conversation."""
+    """Answers a question with its attachment in one conversation; after an unusable reply another one begins."""
 
     def __init__(self, agents: Sequence[AgentSpec], toolboxes: Toolboxes, retry_limit: int) -> None:
         super().__init__(agents, toolboxes)
@@ -45,7 +44,11 @@ class SingleAgentProgram(AgentProgram):
         while True:
             current_trace().state = dict(state)
             try:
-                state["turns"], prediction = await self._try(request, state["file"])
+                with span("agent", "agent", inputs={"request": request}) as current:
+                    inputs = {"question_to_answer": request, "file": state["file"]}
+                    state["turns"], prediction = await react(self.agent, inputs, [], self.toolboxes["agent"])
+                    answer, trace = prediction.final_answer or "", prediction.final_reasoning_trace or ""
+                    current.outputs = {"final_answer": answer, "final_reasoning_trace": trace}
                 break
             except StepLimitError:  # another conversation would use up its steps as well
                 raise
@@ -56,16 +59,4 @@ class SingleAgentProgram(AgentProgram):
                 state["feedback"] = str(error)[:MAX_FEEDBACK_CHARS]  # the fault of the last unusable reply
                 event("unusable reply", "warning", agent="agent", error=state["feedback"])
                 request = f"{question}\n\nYour last reply could not be used: {state['feedback']}"
-        answer, trace = prediction.final_answer or "", prediction.final_reasoning_trace or ""
         return {**state, "final_answer": answer, "final_reasoning_trace": trace}
-
-    async def _try(self, request: str, file: str | None) -> tuple[list[Turn], dspy.Prediction]:
-        """Work from the first tool call to the answer; after an unusable reply a new conversation begins."""
-        with span("agent", "agent", inputs={"request": request}) as current:
-            inputs = {"question_to_answer": request, "file": file}
-            turns, prediction = await react(self.agent, inputs, [], self.toolboxes["agent"])
-            current.outputs = {
-                "final_answer": prediction.final_answer,
-                "final_reasoning_trace": prediction.final_reasoning_trace,
-            }
-        return turns, prediction

@@ -71,7 +71,7 @@ def test_tools_go_to_the_agents_that_name_them_with_their_limits() -> None:
         "expert": ["calculator", "read_file"],
     }
     assert (boxes["researcher"].max_steps, boxes["expert"].max_steps) == (4, 10)
-    assert boxes["expert"].limits is settings
+    assert boxes["expert"].resources.settings is settings
 
 
 def test_a_tool_that_cannot_be_loaded_is_one_sentence() -> None:
