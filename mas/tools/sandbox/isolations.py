@@ -137,7 +137,6 @@ async def open_jail(files: Files, settings: SandboxSettings) -> Session:
             "container."
         ) from error
     session.folders = FOLDERS  # before, the same paths are the machine's
-    session.is_stopped_when_idle = True
     session.signal(signal.SIGSTOP)
     return session
 

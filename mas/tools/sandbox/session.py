@@ -69,18 +69,16 @@ class Session:
     ) -> None:
         self.process = process
         self.code_pid = process.pid  # of the process that the code runs in, if another starts it
-        self.folders: tuple[str, ...] = ()  # of the code's own, in memory: their files are counted
-        self.is_stopped_when_idle = False  # between two calls, when nobody watches the limits
+        self.folders: tuple[str, ...] = ()  # of a jail, in memory: their files are counted
         self._exchange, self._executor = exchange, executor
         self._memory_mb = memory_mb
         self._is_closed = False
 
     async def run(self, code: str, seconds: float) -> Reply:
         """Run a cell; SessionLostError: time, memory or the code itself has ended the session, which is then closed."""
-        if self.is_stopped_when_idle:
-            self.signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
         message = await self.watch(lambda: self._exchange(code), seconds, "the code ran")
-        if self.is_stopped_when_idle:
+        if self.folders:  # between two calls nobody watches the limits of a jail
             self.signal(signal.SIGSTOP)
         with contextlib.suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
             values = replace_surrogates(json.loads(message))

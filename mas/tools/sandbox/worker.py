@@ -36,7 +36,7 @@ class Notebook:
         self.cells += 1
         printed = io.BytesIO()
         screen = io.TextIOWrapper(printed, "utf-8", "replace", write_through=True)
-        sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = screen  # type: ignore[assignment,misc]
+        sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = screen  # type: ignore[misc]
         sys.stdin = io.StringIO()
         value, error = "", ""
         try:
