@@ -89,11 +89,8 @@ def describe_missing_search(settings: WebSettings) -> str | None:
 
 def describe_missing_key(settings: TranscriptionSettings) -> str | None:
     """Return a sentence for the user if a model is named and its key is missing."""
-    if settings.model is None or settings.is_on:
-        return None
-    return (
-        f"sounds are not transcribed: tools.transcription.model={settings.model} needs a key in {settings.api_key_env}."
-    )
+    needed = f"tools.transcription.model={settings.model} needs a key in {settings.api_key_env}"
+    return None if settings.model is None or settings.is_on else f"sounds are not transcribed: {needed}."
 
 
 @dataclass

@@ -169,11 +169,9 @@ class Wikipedia:
         """Return the API's answer; ToolError: it refuses, or answers with something else."""
         api, settings, known = self._settings.wikipedia_api, self._settings, dict(parameters)
         reply = await send_request("GET", api, settings, self.name, MAX_ANSWER_BYTES, params=known)
-        if reply.status_code == 403:
-            hint = "set tools.web.contact: it refuses user agents without one"
-            raise ToolError(f"{self.name} refuses this program (403; {hint}); use another source.")
-        if reply.status_code >= 400:
-            raise ToolError(f"{self.name} refuses the request ({reply.status_code}); use another source.")
+        if (status := reply.status_code) >= 400:
+            hint = "; set tools.web.contact: it refuses user agents without one" if status == 403 else ""
+            raise ToolError(f"{self.name} refuses the request ({status}{hint}); use another source.")
         try:
             answer = json.loads(reply.content)
         except (ValueError, RecursionError):

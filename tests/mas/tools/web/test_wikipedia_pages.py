@@ -155,7 +155,7 @@ def test_long_pages_are_paged_searched_and_fetched_once_a_question(wiki: MediaWi
     ("fault", "sentence"),
     [
         ("401", r"refuses the request \(401\)"),
-        ("403", r"refuses this program \(403; set tools\.web\.contact"),
+        ("403", r"refuses the request \(403; set tools\.web\.contact"),
         ("429", r"too many requests \(429\)"),
         ("503", r"trouble of its own \(503\)"),
         ("ratelimited", r"refuses the request \(ratelimited\)"),
