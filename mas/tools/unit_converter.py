@@ -40,8 +40,6 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
     to_unit: the unit alone, such as "ft", "lbs", "km/h", "celsius". Write degC and degF (C and F are coulomb and
     farad), and 1000 rather than 1,000. Currencies are not supported.
     """
-    import pint
-
     if _THOUSANDS.match(quantity):
         raise ToolError(f"{quantity!r} holds a comma: write 1000 for a thousand and 1.5 for one and a half.")
     found, registry = _QUANTITY.fullmatch(quantity), _load_registry()
@@ -57,17 +55,13 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
         if not math.isfinite(converted):
             raise OverflowError("the result is too large")
         return ToolResult(f"{converted:.{SIGNIFICANT_DIGITS}g} {wanted}")
-    except pint.DimensionalityError as error:
-        raise ToolError(
-            f"{from_unit} is {error.dim1 or error.units1} and {to_unit} is {error.dim2 or error.units2}, "
-            "so one cannot become the other; name two units of the same kind (degC and degF for temperatures)."
-        ) from error
     except ToolError:
         raise
     except Exception as error:  # pint raises anything for a text that is not a unit
         cause = str(error).rstrip(".") or "malformed unit"
         raise ToolError(
-            f"{quantity!r} cannot be converted to {to_unit!r}: {cause}; give one number and unit."
+            f"{quantity!r} cannot be converted to {to_unit!r}: {cause}; give one number, and two units of "
+            "the same kind (degC and degF for temperatures)."
         ) from error
 
 
