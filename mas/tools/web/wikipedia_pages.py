@@ -35,6 +35,9 @@ MAX_ANSWER_BYTES = 10_000_000  # such as a page's text
 MAX_RESULTS = 10
 _Answer = dict[str, Any]  # JSON of the API
 _request: ContextVar[Callable[[Mapping[str, Any]], _Answer]] = ContextVar("request")  # for the thread of the package
+_REQUESTS = SimpleNamespace(  # instead of the module `requests` in the package
+    get=lambda url, params, headers: SimpleNamespace(json=lambda: _request.get()(params))
+)
 
 
 @mark_untrusted
@@ -119,7 +122,7 @@ class Wikipedia:
         import wikipedia
 
         loop = asyncio.get_running_loop()
-        wikipedia.wikipedia.requests = _GuardedRequests
+        wikipedia.wikipedia.requests = _REQUESTS
         _request.set(lambda parameters: asyncio.run_coroutine_threadsafe(self.request(parameters), loop).result())
         try:
             return await run_in_thread(
@@ -149,8 +152,8 @@ class Wikipedia:
         if not versions:
             raise ToolError(f"{name!r} did not exist on {(before or '')[:10]}; ask for a later date.")
         version = int(versions[0]["revid"])
-        parse = {"oldid": version, "prop": "text", "disableeditsection": 1, "disablelimitreport": 1}
-        html = (await self._ask("parse", parse)).get("parse", {})
+        parse = {"action": "parse", "oldid": version, "prop": "text", "disableeditsection": 1, "disablelimitreport": 1}
+        html = (await self.request(parse)).get("parse", {})
         if not isinstance(html, dict) or not isinstance(html.get("text"), str):
             raise ToolError(f"{self.name} gave no text for this page; try another source.")
         text = await await_reader(READ_LINES, html["text"].encode("utf-8", "replace"), {"name": self.name})
@@ -160,14 +163,12 @@ class Wikipedia:
         return FetchedPage(url, name, Document(described, [Part(number_lines(text["lines"]))]).limit())
 
     async def _query_pages(self, **parameters: Any) -> list[_Answer]:
-        return list((await self._ask("query", parameters)).get("query", {}).get("pages", []))
-
-    async def _ask(self, action: str, parameters: Mapping[str, Any]) -> _Answer:
-        return await self.request({"action": action, "format": "json", "formatversion": "2", **parameters})
+        return list((await self.request(parameters)).get("query", {}).get("pages", []))
 
     async def request(self, parameters: Mapping[str, Any]) -> _Answer:
         """Return the API's answer; ToolError: it refuses, or answers with something else."""
-        api, settings, known = self._settings.wikipedia_api, self._settings, dict(parameters)
+        api, settings = self._settings.wikipedia_api, self._settings
+        known = {"action": "query", "format": "json", "formatversion": "2", **parameters}
         reply = await send_request("GET", api, settings, self.name, MAX_ANSWER_BYTES, params=known)
         if (status := reply.status_code) >= 400:
             hint = "; set tools.web.contact: it refuses user agents without one" if status == 403 else ""
@@ -182,11 +183,3 @@ class Wikipedia:
             code = str(refusal.get("code", "?"))[:60] if isinstance(refusal, dict) else "?"
             raise ToolError(f"{self.name} refuses the request ({code}); try again later or in other words.")
         return answer
-
-
-class _GuardedRequests:
-    """Replacement of the module `requests` in the package."""
-
-    @staticmethod
-    def get(url: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> SimpleNamespace:
-        return SimpleNamespace(json=lambda: _request.get()(params))

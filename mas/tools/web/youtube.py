@@ -100,11 +100,11 @@ class _GuardedHttp:
         self.about = _read_about(b"")  # facts about the video, as its player shows them
         self._loop, self._settings = asyncio.get_running_loop(), settings
 
-    def get(self, url: str) -> httpx.Response:
-        return asyncio.run_coroutine_threadsafe(self._ask("GET", url), self._loop).result()
+    def get(self, url: str, method: str = "GET", **body: object) -> httpx.Response:
+        return asyncio.run_coroutine_threadsafe(self._ask(method, url, **body), self._loop).result()
 
     def post(self, url: str, json: object) -> httpx.Response:
-        return asyncio.run_coroutine_threadsafe(self._ask("POST", url, json=json), self._loop).result()
+        return self.get(url, "POST", json=json)
 
     async def _ask(self, method: str, url: str, **body: object) -> httpx.Response:
         settings, cookies = self._settings, [f"{each.name}={each.value}" for each in self.cookies.jar]
