@@ -120,10 +120,7 @@ None
 
 async def open_jail(files: Files, settings: SandboxSettings) -> Session:
     """Start worker.py in the jail, and wait for its first message."""
-    try:
-        process = _start(files, settings)
-    except OSError as error:  # no process or pipe is free
-        raise NotAvailableError(f"bubblewrap does not start ({error.strerror}).") from error
+    process = _start(files, settings)
     session = Session(process, functools.partial(_exchange, process), settings.memory_mb)
     try:
         said = await session.watch(lambda: _exchange(process), START_SECONDS, "the start took")
