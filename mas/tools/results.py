@@ -7,7 +7,7 @@ value: `to_tool_result` makes a result of it. A tool that cannot do what it was 
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from mas.runtime.text import replace_surrogates
 from mas.runtime.untrusted import break_marks, enclose_data, is_untrusted
@@ -69,10 +69,7 @@ class ToolResult(str):
         return self.kind != "computed"
 
     def describe(self) -> dict[str, Any]:
-        """Return the facts that are stored with the text, as values for JSON; `restore` reads them.
-
-        `failed` is left out: a failed call raises instead.
-        """
+        """Return what is stored with the text, as values for JSON; not `failed`: a failed call raises instead."""
         excerpts = [asdict(each) for each in self.excerpts]
         facts = {"untrusted": self.is_untrusted, "truncated": self.truncated, "excerpts": excerpts}
         return {"result_kind": self.kind} | {name: value for name, value in facts.items() if value}
@@ -80,10 +77,9 @@ class ToolResult(str):
     @classmethod
     def restore(cls, text: str, facts: Mapping[str, Any]) -> "ToolResult":
         """Return the result that has this text and description; facts that are missing have their defaults."""
-        kind = facts.get("result_kind", "computed")
         return cls(
             text,
-            kind=kind if kind in get_args(ResultKind) else "external",
+            kind=facts.get("result_kind", "computed"),
             excerpts=[Excerpt(**each) for each in facts.get("excerpts", ())],
             truncated=bool(facts.get("truncated")),
         )

@@ -124,13 +124,8 @@ async def send_request(
 ) -> httpx.Response:
     """Send a request until there is a reply whose status is not a temporary one, and follow its redirects.
 
-    Args:
-        what: the service or host, for messages.
-        max_bytes: of the reply, after decompression.
-        request: `params`, `json` and `headers`, as httpx takes them.
-
-    Raises:
-        ToolError: there was no reply, or it must not be read.
+    `what` is the service or host, for messages; `max_bytes` are of the reply, after decompression; `request` may have
+    `params`, `json` and `headers`, as httpx takes them. ToolError: there was no reply, or it must not be read.
     """
 
     async def once() -> httpx.Response:
