@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 import dspy
@@ -27,7 +27,6 @@ from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
 from mas.runtime.trace import current_trace, span
-from mas.systems.bos.agents import REGISTRY, SPECS
 from mas.systems.bos.composer import Composer, format_earlier
 from mas.systems.bos.contracts import (
     AGENT_NAMES,
@@ -45,10 +44,8 @@ from mas.systems.bos.contracts import (
 )
 from mas.systems.bos.planner import Planner
 from mas.systems.bos.recorder import EventRecorder
+from mas.systems.bos.system import REGISTRY, SPECS, BosSystem
 from mas.tools.settings import Resources, use_tool_context
-
-if TYPE_CHECKING:
-    from mas.systems.bos.system import BosSystem
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
 
@@ -61,7 +58,7 @@ _KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # 
 class SharedObjects:
     """System and resources, which copies of the program share: they hold connections."""
 
-    system: "BosSystem"
+    system: BosSystem
     gaps: Mapping[AgentName, str]  # agents that are not offered, with the reason
     resources: Resources
     clock: Clock
@@ -73,7 +70,7 @@ class SharedObjects:
 class BosProgram(AgentProgram):
     """Answers a request; `mas.systems.bos.service` runs it outside of an evaluation."""
 
-    def __init__(self, system: "BosSystem", resources: Resources) -> None:
+    def __init__(self, system: BosSystem, resources: Resources) -> None:
         super().__init__(SPECS)
         workflow()  # compiled now, so that nothing of it can fail or wait at the first question
         self.shared = SharedObjects(system, system.find_gaps(), resources, system.read_clock())

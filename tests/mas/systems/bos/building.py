@@ -7,8 +7,6 @@ from typing import Any, cast
 import pytest
 
 from mas.agents.spec import AgentSpec
-from mas.systems.bos import agents as registry
-from mas.systems.bos.agents import AgentEntry
 from mas.systems.bos.contracts import (
     AgentExecutionStatus,
     AgentFailureError,
@@ -19,7 +17,7 @@ from mas.systems.bos.contracts import (
 )
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
-from mas.systems.bos.system import BosSystem
+from mas.systems.bos.system import AgentEntry, BosSystem
 from mas.tools.settings import Resources, ToolSettings
 from tests.scripted_model import ScriptedModel
 
@@ -70,7 +68,6 @@ def use_agents(monkeypatch: pytest.MonkeyPatch, *agents: Any) -> None:
         )
         for agent in agents
     }
-    monkeypatch.setattr(registry, "REGISTRY", entries)
     for module in ("program", "system"):
         monkeypatch.setattr(f"mas.systems.bos.{module}.REGISTRY", entries)
 
