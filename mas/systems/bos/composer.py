@@ -6,7 +6,6 @@ something. If the model cannot be asked, the answer joins those of the agents. D
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import dspy
 
@@ -50,39 +49,33 @@ class ComposeAnswer(dspy.Signature):
     final_answer: str = dspy.OutputField(desc="the answer to the question")
 
 
-@dataclass(frozen=True)
-class Composer:
-    """Stateless composer, which requests share."""
-
-    predictor: dspy.Predict
-
-    async def compose(
-        self,
-        *,
-        question: str,
-        planner_rationale: str,
-        agent_results: Iterable[AgentResult],
-        metadata: Mapping[str, object] | None = None,
-        context: Mapping[str, object] | None = None,
-        recorder: EventRecorder | None = None,
-    ) -> OrchestratorResponse:
-        """Return the response, without trace and planner. A failure of the language model is recorded, not raised."""
-        results, recorder = list(agent_results), recorder or EventRecorder("composer", context)
-        table = next((each.tabular for each in results if each.has_succeeded and each.tabular), None)
-        answer = describe_outcome(results)
-        if any(each.has_succeeded for each in results):
-            composed = await recorder.ask(
-                self.predictor,
-                "final_answer",
-                "Composer gave no answer",
-                question_to_answer=question,
-                planner_rationale=planner_rationale,
-                agent_summaries=format_results(results),
-                table=format_data("table", format_table(table)) if table else "none",
-            )
-            answer = composed or answer
-        answer, facts = recorder.redact(answer), dict(metadata or {})
-        return OrchestratorResponse(answer=answer, data=table, agent_results=results, metadata=facts)
+async def compose(
+    predictor: dspy.Predict,
+    *,
+    question: str,
+    planner_rationale: str,
+    agent_results: Iterable[AgentResult],
+    metadata: Mapping[str, object] | None = None,
+    context: Mapping[str, object] | None = None,
+    recorder: EventRecorder | None = None,
+) -> OrchestratorResponse:
+    """Return the response, without trace and planner. A failure of the language model is recorded, not raised."""
+    results, recorder = list(agent_results), recorder or EventRecorder("composer", context)
+    table = next((each.tabular for each in results if each.has_succeeded and each.tabular), None)
+    answer = describe_outcome(results)
+    if any(each.has_succeeded for each in results):
+        composed = await recorder.ask(
+            predictor,
+            "final_answer",
+            "Composer gave no answer",
+            question_to_answer=question,
+            planner_rationale=planner_rationale,
+            agent_summaries=format_results(results),
+            table=format_data("table", format_table(table)) if table else "none",
+        )
+        answer = composed or answer
+    answer, facts = recorder.redact(answer), dict(metadata or {})
+    return OrchestratorResponse(answer=answer, data=table, agent_results=results, metadata=facts)
 
 
 def describe_outcome(results: Sequence[AgentResult]) -> str:

@@ -38,7 +38,6 @@ _NOT_SHOWN = (SYSTEM_PROMPT, EARLIER_RESULTS)  # predictors have separate inputs
 HEADERS = "api_headers"
 
 _SECRET_KEY = re.compile(r"token|passw|secret|api_?key|authorization|cookie|credential|firebase_email", re.IGNORECASE)
-_MAX_VALUE_CHARS = 2_000  # of one value of the context in a prompt
 
 Clock = Callable[[], datetime]  # in UTC
 
@@ -77,8 +76,7 @@ def format_context(context: Mapping[str, object]) -> str:
     for key, value in split_secrets(context)[0].items():
         if key not in _NOT_SHOWN and value != MASK:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-            cut = " [cut]" if len(text) > _MAX_VALUE_CHARS else ""
-            lines.append(f"{key}: {text[:_MAX_VALUE_CHARS]}{cut}")
+            lines.append(f"{key}: {text}")
     return "\n".join(lines)
 
 

@@ -4,7 +4,6 @@ If the model cannot be asked or its reply cannot be read, the proposed agents ru
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
@@ -33,51 +32,60 @@ class PlanAgents(dspy.Signature):
     confidence: str = dspy.OutputField(desc="a number from 0 to 1")
 
 
-@dataclass(frozen=True)
-class Planner:
-    """Stateless planner, which requests share."""
+async def plan(
+    predictor: dspy.Predict,
+    entries: Mapping[AgentName, AgentEntry],
+    gaps: Mapping[AgentName, str],
+    *,
+    question: str,
+    prefer: Sequence[AgentName] = (),
+    disable: Sequence[AgentName] = (),
+    context: Mapping[str, object] | None = None,
+    recorder: EventRecorder | None = None,
+) -> PlannerDecision:
+    """Return the agents to run. A failure of the language model is recorded, not raised.
 
-    predictor: dspy.Predict
-    entries: Mapping[AgentName, AgentEntry]  # of the agents that are offered, in the order of the registry
-    gaps: Mapping[AgentName, str] = field(default_factory=dict)  # why others are not offered
-
-    async def plan(
-        self,
-        *,
-        question: str,
-        prefer: Sequence[AgentName] = (),
-        disable: Sequence[AgentName] = (),
-        context: Mapping[str, object] | None = None,
-        recorder: EventRecorder | None = None,
-    ) -> PlannerDecision:
-        """Return the agents to run. A failure of the language model is recorded, not raised."""
-        recorder = recorder or EventRecorder("planner", context)
-        allowed = [name for name in self.entries if name not in disable]
-        constraints = {"disabled": list(dict.fromkeys(disable)), "unavailable": dict(self.gaps)}
-        guardrails: dict[str, object] = {name: value for name, value in constraints.items() if value}
-        if not allowed:
-            return PlannerDecision(rationale=NOTHING_TO_PLAN, guardrails=guardrails)
-        proposed = find_candidates(question, self.entries)
-        candidates = apply_preferences(proposed, prefer, [*disable, *self.gaps]) or allowed
-        wishes = [f"preferred, in this order: {', '.join(prefer)}"] if prefer else []
-        wishes += [f"not allowed: {', '.join(disable)}"] if disable else []
-        try:
-            reply = await recorder.call(
-                self.predictor,
-                question_to_plan=question,
-                agents="\n".join(f"{name}: {self.entries[name].description}" for name in allowed),
-                candidates=candidates,
-                preferences="; ".join(wishes) or "none",
-            )
-        except (LMError, AdapterParseError) as error:
-            recorder.add("ERROR", "Planner gave no usable plan", error=str(error), type=type(error).__name__)
-            return PlannerDecision(
-                rationale=FALLBACK_RATIONALE,
-                chosen_agents=tuple(candidates),
-                confidence=FALLBACK_CONFIDENCE,
-                guardrails=guardrails | {"fallback": type(error).__name__},
-            )
-        return _read_reply(reply, candidates, allowed, guardrails)
+    `entries` are of the agents that are offered, `gaps` the reasons why others are not.
+    """
+    recorder = recorder or EventRecorder("planner", context)
+    allowed = [name for name in entries if name not in disable]
+    constraints = {"disabled": list(dict.fromkeys(disable)), "unavailable": dict(gaps)}
+    guardrails: dict[str, object] = {name: value for name, value in constraints.items() if value}
+    if not allowed:
+        return PlannerDecision(rationale=NOTHING_TO_PLAN, guardrails=guardrails)
+    proposed = find_candidates(question, entries)
+    candidates = apply_preferences(proposed, prefer, [*disable, *gaps]) or allowed
+    wishes = [f"preferred, in this order: {', '.join(prefer)}"] if prefer else []
+    wishes += [f"not allowed: {', '.join(disable)}"] if disable else []
+    try:
+        reply = await recorder.call(
+            predictor,
+            question_to_plan=question,
+            agents="\n".join(f"{name}: {entries[name].description}" for name in allowed),
+            candidates=candidates,
+            preferences="; ".join(wishes) or "none",
+        )
+    except (LMError, AdapterParseError) as error:
+        recorder.add("ERROR", "Planner gave no usable plan", error=str(error), type=type(error).__name__)
+        return PlannerDecision(
+            rationale=FALLBACK_RATIONALE,
+            chosen_agents=tuple(candidates),
+            confidence=FALLBACK_CONFIDENCE,
+            guardrails=guardrails | {"fallback": type(error).__name__},
+        )
+    named = list(dict.fromkeys(str(name).strip().lower() for name in reply.chosen_agents or ()))
+    chosen = sorted((name for name in allowed if name in named), key=named.index)
+    notes = {
+        "dropped": [name for name in named if name not in allowed],
+        "added": [name for name in chosen if name not in candidates],  # outside of what the keywords propose
+        "empty_choice": not chosen,
+    }
+    return PlannerDecision(
+        rationale=str(reply.rationale or "").strip() or "The planner gave no reason.",
+        chosen_agents=tuple(chosen or candidates),
+        confidence=reply.confidence,
+        guardrails=guardrails | {name: value for name, value in notes.items() if value},
+    )
 
 
 def find_candidates(question: str, entries: Mapping[AgentName, AgentEntry]) -> list[AgentName]:
@@ -98,21 +106,3 @@ def apply_preferences(
     """Return the candidates that are not disabled, preferred ones first; preferring an agent does not add it."""
     left = [name for name in candidates if name not in disable]
     return list(dict.fromkeys([*(name for name in prefer if name in left), *left]))
-
-
-def _read_reply(
-    reply: dspy.Prediction, candidates: list[AgentName], allowed: list[AgentName], guardrails: dict[str, object]
-) -> PlannerDecision:
-    named = list(dict.fromkeys(str(name).strip().lower() for name in reply.chosen_agents or ()))
-    chosen = [name for name in named if name in allowed]
-    notes = {
-        "dropped": [name for name in named if name not in allowed],
-        "added": [name for name in chosen if name not in candidates],  # outside of what the keywords propose
-        "empty_choice": not chosen,
-    }
-    return PlannerDecision(
-        rationale=str(reply.rationale or "").strip() or "The planner gave no reason.",
-        chosen_agents=tuple(chosen or candidates),
-        confidence=reply.confidence,
-        guardrails=guardrails | {name: value for name, value in notes.items() if value},
-    )

@@ -27,7 +27,7 @@ from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
 from mas.runtime.trace import current_trace, span
-from mas.systems.bos.composer import Composer, format_earlier
+from mas.systems.bos.composer import compose, format_earlier
 from mas.systems.bos.contracts import (
     AGENT_NAMES,
     EARLIER_RESULTS,
@@ -42,14 +42,13 @@ from mas.systems.bos.contracts import (
     OrchestratorState,
     attach_temporal_context,
 )
-from mas.systems.bos.planner import Planner
+from mas.systems.bos.planner import plan
 from mas.systems.bos.recorder import EventRecorder
 from mas.systems.bos.system import REGISTRY, SPECS, BosSystem
 from mas.tools.settings import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
 
-_LISTS = ("prefer_agents", "disable_agents")
 _CONFIG: RunnableConfig = {"recursion_limit": len(AGENT_NAMES) + 5}  # supersteps of the longest run, and a few more
 _KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # of DSPy: it would collect thousands
 
@@ -146,7 +145,10 @@ async def plan_node(state: OrchestratorState, runtime: Context) -> OrchestratorS
     offered = {name: entry for name, entry in REGISTRY.items() if name not in shared.gaps}
     with span("agent", "planner", inputs={"question": request.question}) as current:
         recorder = EventRecorder("planner", context)
-        decision = await Planner(program.planner, offered, shared.gaps).plan(
+        decision = await plan(
+            program.planner,
+            offered,
+            shared.gaps,
             question=request.question,
             prefer=request.prefer_agents,
             disable=request.disable_agents,
@@ -189,7 +191,8 @@ async def compose_node(state: OrchestratorState, runtime: Context) -> Orchestrat
     results, context = list(state.get("agent_results", ())), prepare_context(request)
     with span("agent", "composer", inputs={"question": request.question}) as current:
         recorder = EventRecorder("composer", context)
-        composed = await Composer(runtime.context.composer).compose(
+        composed = await compose(
+            runtime.context.composer,
             question=request.question,
             planner_rationale=decision.rationale,
             agent_results=results,
@@ -232,7 +235,7 @@ def parse_inputs(question: str, inputs: Mapping[str, str]) -> AgentRequest:
             except (ValueError, TypeError, RecursionError) as error:
                 reason = f"The field context of a sample is {text[:60]!r}; expected a JSON object."
                 raise UserError(reason) from error
-        elif name in _LISTS:
+        elif name in ("prefer_agents", "disable_agents"):
             fields[name] = re.findall(r"\w+", text)  # "sql, api_docs" as well as ["sql"]
         elif name not in AgentRequest.model_fields:
             context[name] = text

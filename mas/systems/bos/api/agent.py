@@ -1,8 +1,5 @@
 """API-docs agent: plan a request from the documentation, send it, sum up the reply.
 
-    agent = ApiDocsAgent(predictors, services)
-    result = await agent.invoke("Which orders are open?", context={})
-
 A request is sent at most three times: again with another token after a 401, again with adjusted parameters after a 400.
 The installation's credentials are sent to the installation's base URL only, those of the request's context to the
 base URL of that request.

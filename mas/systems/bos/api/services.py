@@ -1,10 +1,5 @@
 """Services of the API-docs agent that last as long as a run: catalogue, HTTP client, Firebase tokens, a started API.
 
-    with open_api(settings) as services:
-        ApiDocsAgent(predictors, services)
-        token = await services.tokens.find(credentials, services.client)
-        token = await services.tokens.find(credentials, services.client, refused=token)         # after a 401
-
 `system.api.command` starts an API for the time of the run, such as that of a sample; it prints its address first.
 Tokens by e-mail and password are kept in memory and in a file, which is readable by its owner alone. Its keys are
 digests: it names no e-mail address. A token that has expired or is refused is replaced by signing in again.
@@ -69,10 +64,7 @@ class FirebaseTokens:
         self._lock = asyncio.Lock()
 
     async def find(self, credentials: Credentials, client: httpx.AsyncClient, refused: str | None = None) -> str:
-        """Return a valid token: from memory, from the file, or a new one in place of one that the API has `refused`.
-
-        Requests that were refused together renew it once.
-        """
+        """Return a valid token: from memory, from the file, or a new one in place of one that the API has `refused`."""
         account = credentials.digest
         async with self._lock:
             token, expires_at = self._kept.get(account) or self._read_file().get(account) or ("", 0.0)

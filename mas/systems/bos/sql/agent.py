@@ -1,9 +1,5 @@
 """The SQL agent: it writes a query, checks it, runs it, and says in words what the rows show.
 
-    agent = SqlAgent(predictors, session, max_retries=3)
-    result = await agent.invoke("How many customers are there?", context={})
-    result.answer, result.tabular
-
 One attempt is a LangGraph, compiled once per process:
 
     list_tables → [call_get_schema] → generate_query → safety_check → check_query → safety_check → execute_query

@@ -18,6 +18,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
@@ -208,12 +209,10 @@ class PostgresEngine(Engine):
     """
 
     def __init__(self, name: str, url_env: str) -> None:
-        try:
-            import psycopg  # noqa: F401
-        except ImportError as error:
+        if find_spec("psycopg") is None:
             raise UserError(
                 f"Database {name!r} is a PostgreSQL; install its client with `pip install mas-harness[postgres]`."
-            ) from error
+            )
         self._url = os.environ.get(url_env, "")
         if not self._url:
             raise UserError(

@@ -8,8 +8,9 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
+from mas.systems.bos import planner as module
 from mas.systems.bos.contracts import AgentName, PlannerDecision
-from mas.systems.bos.planner import FALLBACK_CONFIDENCE, PlanAgents, Planner, apply_preferences, find_candidates
+from mas.systems.bos.planner import FALLBACK_CONFIDENCE, PlanAgents, apply_preferences, find_candidates
 from mas.systems.bos.recorder import EventRecorder
 from mas.systems.bos.system import REGISTRY, AgentEntry
 from tests.mas.systems.bos.building import KEYWORDS, choose
@@ -47,8 +48,8 @@ class FixedPredictor:
 def plan(reply: dict[str, Any] | Exception, gaps: Any = None, **request: Any) -> tuple[PlannerDecision, Any]:
     predictor = FixedPredictor(reply)
     offered = {name: entry for name, entry in CHOICES.items() if name not in (gaps or {})}
-    planner = Planner(predictor, offered, gaps or {})
-    return asyncio.run(planner.plan(**{"question": "List the table", **request})), predictor
+    named = {"question": "List the table", **request}
+    return asyncio.run(module.plan(predictor, offered, gaps or {}, **named)), predictor
 
 
 @pytest.mark.parametrize("scores", TIES)
@@ -121,8 +122,8 @@ def test_p18_an_empty_choice_means_the_candidates(chosen: Any) -> None:
 @pytest.mark.parametrize("error", [LMServerError("500: down"), AdapterParseError("a", PlanAgents, "?")])
 def test_p19_without_a_usable_reply_the_candidates_run(error: Exception) -> None:
     recorder = EventRecorder("planner")
-    planner = Planner(FixedPredictor(error), CHOICES)
-    decision = asyncio.run(planner.plan(question="Call the API", prefer=("sql",), recorder=recorder))
+    asked = module.plan(FixedPredictor(error), CHOICES, {}, question="Call the API", prefer=("sql",), recorder=recorder)
+    decision = asyncio.run(asked)
     assert (decision.chosen_agents, decision.confidence) == (("api_docs",), FALLBACK_CONFIDENCE)
     assert decision.confidence == 0.4 and "allback" in decision.rationale
     assert decision.guardrails["fallback"] == type(error).__name__
