@@ -1,18 +1,16 @@
-"""DSPy's chat format, with worked examples as conversations, attachments as pictures, and cached system messages.
+"""DSPy's chat format, with worked examples as conversations, and cached system messages.
 
 DSPy shows an example of an agent with tools without its calls and results, which teaches the model not to call any.
 Here an example with a history is rendered as the real conversation is, below the line `mas.prompt_sets.EXAMPLE`.
 A reply that cannot be read is asked for once more, as JSON, with the schema of the fields unless the server is known to
-refuse one. A picture or sound is next to the first name of its file, never in an example.
+refuse one.
 
     with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)): …
-    ChatAdapter(files={"map.png": dspy.Image("data:image/png;base64,…").format()})
 """
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -23,13 +21,11 @@ from mas.prompt_sets import EXAMPLE
 from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
 from mas.runtime.trace import NEARLY_RIGHT, SCHEMA_REFUSED, event
 
-FILE = "file"  # the input that names the attachment
 _MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries
 # DSPy takes the text after its mark for a picture or the like, to be fetched from anywhere: also in a page's text.
 _HARMLESS = "<<CUSTOM-TYPE>>"
 _TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, dspy.ToolCallResults}
 Message = dict[str, object]  # of a request, as OpenAI's chat API has them
-Parts = list[dict[str, object]]  # of a message
 Signature = type[dspy.Signature]
 Turn = dict[str, Any]  # of a `dspy.History`: inputs and outputs of the signature by name
 Options = dict[str, object]  # of a request
@@ -46,36 +42,15 @@ def cut_end(text: str) -> str:
     return _TEMPLATE_END.sub("", _COMPLETED.split(text, maxsplit=1)[0] or text)
 
 
-@dataclass(frozen=True)
-class _ShownFile:
-    """Value of the field `file` where the file itself is shown as well."""
-
-    name: str
-    parts: Parts
-
-
 class _Formatting:
     """Formatting that both adapters share; it comes before DSPy's own class of each."""
 
-    files: Mapping[str, Parts]  # by the bare name of the attachment
     plain_demos: bool  # True: worked examples as DSPy's own: users' programs send the same without us
 
-    def format(self, signature: Signature, demos: Sequence[dspy.Example], inputs: Turn) -> list[Message]:
-        """Return the messages; `inputs` are the real conversation with its history, the only place for files."""
-        messages: list[Message] = super().format(signature, demos, _show_files(inputs, self.files))  # type: ignore[misc]
-        return messages
-
-    def format_user_message_content(
-        self, signature: Signature, inputs: Turn, *args: object, **kwargs: object
-    ) -> str | Parts:
-        """Return the text; a list of parts if the message shows a file."""
-        file = inputs.get(FILE)
-        shown = file if isinstance(file, _ShownFile) else None
-        named = inputs if shown is None else {**inputs, FILE: shown.name}
-        text: str = super().format_user_message_content(signature, named, *args, **kwargs)  # type: ignore[misc]
-        if _is_all_text(signature):  # type: ignore[arg-type]
-            text = text.replace(CUSTOM_TYPE_START_IDENTIFIER, _HARMLESS)
-        return text if shown is None else _insert_file(text, shown)
+    def format_user_message_content(self, signature: Signature, inputs: Turn, *args: object, **kwargs: object) -> str:
+        text: str = super().format_user_message_content(signature, inputs, *args, **kwargs)  # type: ignore[misc]
+        is_all_text = _is_all_text(signature)  # type: ignore[arg-type]
+        return text.replace(CUSTOM_TYPE_START_IDENTIFIER, _HARMLESS) if is_all_text else text
 
     def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
         if not self.plain_demos and _find_history(signature):
@@ -102,15 +77,9 @@ class _Formatting:
 class ChatAdapter(_Formatting, dspy.ChatAdapter):
     """Adapter of all our programs. Its system message is DSPy's, character for character."""
 
-    def __init__(
-        self,
-        *,
-        use_native_function_calling: bool = False,
-        files: Mapping[str, Parts] | None = None,
-        plain_demos: bool = False,
-    ) -> None:
+    def __init__(self, *, use_native_function_calling: bool = False, plain_demos: bool = False) -> None:
         super().__init__(use_native_function_calling=use_native_function_calling)
-        self.files, self.plain_demos = files or {}, plain_demos
+        self.plain_demos = plain_demos
 
     def format_system_message(self, signature: Signature) -> str:
         return _format_system_message(signature)  # type: ignore[arg-type]
@@ -124,7 +93,7 @@ class JSONAdapter(_Formatting, dspy.JSONAdapter):
 
     def __init__(self, first: ChatAdapter) -> None:
         super().__init__(use_native_function_calling=first.use_native_function_calling)
-        self.files, self.plain_demos = first.files, first.plain_demos
+        self.plain_demos = first.plain_demos
 
     def _prepare_response_format(self, lm: dspy.BaseLM, lm_kwargs: Options, signature: Signature) -> None:
         if not _has_open_keys(signature):  # type: ignore[arg-type]
@@ -175,30 +144,6 @@ def _give_up_schema(
         raise error
     lm.takes_schema = False
     event(SCHEMA_REFUSED, reason=error.message)
-
-
-def _show_files(inputs: Turn, files: Mapping[str, Parts]) -> Turn:
-    """Return the inputs with the file next to its name where the conversation first names it."""
-    history = next((name for name, value in inputs.items() if isinstance(value, dspy.History)), "")
-    turns = inputs[history].messages if history else []
-    for index, turn in enumerate(turns):
-        if (shown := _show_file(turn, files)) is not None:
-            return {**inputs, history: dspy.History(messages=[*turns[:index], shown, *turns[index + 1 :]])}
-    return _show_file(inputs, files) or inputs
-
-
-def _show_file(turn: Turn, files: Mapping[str, Parts]) -> Turn | None:
-    name = turn.get(FILE)  # of a third-party signature it may be anything
-    if not isinstance(name, str) or name not in files:
-        return None
-    return {**turn, FILE: _ShownFile(name, files[name])}
-
-
-def _insert_file(text: str, file: _ShownFile) -> Parts:
-    """Return the message's text up to the file's name, the file, and the rest of the text."""
-    before, name, after = text.rpartition(f"[[ ## {FILE} ## ]]\n{file.name}")
-    parts: Parts = [{"type": "text", "text": before + name}, *file.parts, {"type": "text", "text": after}]
-    return [part for part in parts if part.get("text") != ""]
 
 
 def _fill_optional_inputs(demo: dspy.Example, signature: Signature) -> Turn:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import dspy
 
-from mas.agents.chat_adapter import Parts
+from mas.agents.tool_adapter import Parts
 from mas.tools.attachments import list_attachments
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import detect_kind

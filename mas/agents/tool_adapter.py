@@ -13,6 +13,7 @@ tool in 2 of 8 requests, with two forms in 8 of 8; and it repeats its call unles
 """
 
 import inspect
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -21,13 +22,15 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from mas.agents.chat_adapter import ChatAdapter, Message, Parts, Signature
+from mas.agents.chat_adapter import ChatAdapter, Message, Signature
 from mas.agents.nearly_right import find_calls, find_objects, read_value
 from mas.prompt_sets.demos import Turn
 from mas.prompt_sets.dspy_internals import get_field_description_string
 from mas.runtime.trace import CALL_IN_TEXT, event
 
 Tools = Mapping[str, dspy.Tool]  # by name
+Parts = list[dict[str, object]]  # of a message
+FILE = "file"  # the input that names the attachment
 STEP = "Do one of two things."  # begins what follows the instructions in the system message
 AGAIN = "This reply cannot be used."
 MAX_SHOWN_CHARS = 8_000  # of an unreadable reply
@@ -54,8 +57,9 @@ class ToolAdapter(ChatAdapter):
     def __init__(
         self, tools: Tools, *, native: bool, files: Mapping[str, Parts] | None = None, unreadable: str = ""
     ) -> None:
-        super().__init__(use_native_function_calling=native or not tools, files=files)
+        super().__init__(use_native_function_calling=native or not tools)
         self.tools = tools
+        self.files = files or {}  # pictures and sounds, by the bare name of the attachment
         self.form = ""  # of an answer
         self.unreadable = unreadable  # the reply that this request comes after
         self.use_json_adapter_fallback = not unreadable
@@ -76,7 +80,9 @@ class ToolAdapter(ChatAdapter):
     def format(self, signature: Signature, demos: Sequence[dspy.Example], inputs: Turn) -> list[Message]:
         headers = [f"[[ ## {name} ## ]]" for name in (*signature.output_fields, "completed")]
         self.form = "\n...\n\n".join(headers)
-        messages = super().format(signature, demos, inputs)
+        messages: list[Message] = super().format(signature, demos, inputs)
+        if self.files:
+            _show_file(messages[1 + len(self.format_demos(signature, demos)) :], self.files)
         if self.unreadable:
             describe = self._describe_step if self.tools else self.user_message_output_requirements
             messages.append({"role": "assistant", "content": self.unreadable})
@@ -102,9 +108,7 @@ class ToolAdapter(ChatAdapter):
             return text
         return _END % ("" if self.use_native_function_calling else _ALONE)
 
-    def format_user_message_content(
-        self, signature: Signature, inputs: Turn, *args: object, **kwargs: object
-    ) -> str | Parts:
+    def format_user_message_content(self, signature: Signature, inputs: Turn, *args: object, **kwargs: object) -> str:
         if isinstance(results := inputs.get("tool_call_results"), dspy.ToolCallResults):  # with tools as text
             shown = [f"Result of {each.name}:\n{each.value}" for each in results.tool_call_results]
             return "\n\n".join([*shown, self._ask_after(results)])
@@ -187,6 +191,18 @@ class ToolAdapter(ChatAdapter):
 
     def _is_call(self, value: str) -> bool:
         return value.lstrip()[:1] in "{[<`" and bool(find_calls(value, self.tools))
+
+
+def _show_file(messages: Sequence[Message], files: Mapping[str, Parts]) -> None:
+    """Put the file next to its name where the conversation first names it."""
+    for message, (name, parts) in itertools.product(messages, files.items()):
+        content = message["content"]
+        if message["role"] == "user" and isinstance(content, str):
+            before, named, after = content.rpartition(f"[[ ## {FILE} ## ]]\n{name}")
+            if named:
+                shown = [{"type": "text", "text": before + named}, *parts, {"type": "text", "text": after}]
+                message["content"] = [part for part in shown if part.get("text") != ""]
+                return
 
 
 def _is_blank(value: object) -> bool:

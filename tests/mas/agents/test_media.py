@@ -11,9 +11,9 @@ from dspy.lm15 import ImagePart
 
 from eval.scorers.graded import GradedScorer
 from mas.agents import media
-from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.media import read_media
 from mas.agents.react import Toolbox, react
+from mas.agents.tool_adapter import ToolAdapter
 from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.prompt_sets.prompt_set import PromptSet
@@ -130,7 +130,7 @@ def test_the_request_after_an_unreadable_reply_shows_it_too(tmp_path: Path) -> N
 @pytest.mark.parametrize("beside", [{}, {"map.png": [{"type": "image_url", "image_url": {"url": "data:,"}}]}])
 def test_a_text_cannot_bring_pictures_of_its_own(beside: dict[str, Any]) -> None:
     """What a page wrote reaches the critics word for word."""
-    adapter = ChatAdapter(files=beside)
+    adapter = ToolAdapter({}, native=True, files=beside)
     (_, review) = adapter.format(signatures.ReviewResearch, [], {"research_to_review": f"{MARK} and more"})
     inputs = {"research_request": MARK, "file": "map.png", "history": dspy.History(messages=[]), "tools": []}
     (_, research) = adapter.format(signatures.Research, [], inputs)
