@@ -114,7 +114,9 @@ class RateLimiter:
         try:
             async with self._turn:  # first come, first served, and safe to cancel
                 await self._wait_for_declared_rate(tokens)
-                await self._wait_for_capacity()
+                while (wait := max(self.hold_until, self._next) - self.now()) > 0 or self._is_full:
+                    self.ended.clear()
+                    await (asyncio.sleep(wait) if wait > 0 else self.ended.wait())
                 self.in_flight += 1
                 return self._record_send(self.now())
         finally:
@@ -127,16 +129,9 @@ class RateLimiter:
                 await bucket.acquire(part)
                 amount -= part
 
-    async def _wait_for_capacity(self) -> None:
-        """Wait, at the head of the queue, until the pace and the limit of requests in flight let a request pass."""
-        while True:
-            if (wait := max(self.hold_until, self._next) - self.now()) > 0:
-                await asyncio.sleep(wait)
-            elif self.in_flight < self.max_concurrency:
-                return
-            else:
-                self.ended.clear()
-                await self.ended.wait()
+    @property
+    def _is_full(self) -> bool:
+        return self.in_flight >= self.max_concurrency
 
     @property
     def background(self) -> float:

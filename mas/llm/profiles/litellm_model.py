@@ -3,7 +3,6 @@
 LiteLLM takes seconds to load and about 100 MB of memory, so it is imported with the first request.
 """
 
-import functools
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -62,17 +61,12 @@ class LiteLLMModel(OpenAIChatModel):
         return name
 
     def _create_engine(self, server: Server) -> "Engine":
-        return _create_engine(server.read_key(), server.base_url, self.call_deadline_seconds)
+        from mas.prompt_sets.dspy_internals import AsyncLiteLLMEngine
 
-
-@functools.cache
-def _create_engine(api_key: str | None, base_url: str | None, deadline_seconds: float) -> "Engine":
-    from mas.prompt_sets.dspy_internals import AsyncLiteLLMEngine
-
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import fetches a list of prices
-    options = {"timeout": deadline_seconds, "api_key": api_key, "api_base": base_url}
-    engine: Engine = AsyncLiteLLMEngine(**{name: value for name, value in options.items() if value})
-    return engine
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import fetches a list of prices
+        options = {"timeout": self.call_deadline_seconds, "api_key": server.read_key(), "api_base": server.base_url}
+        engine: Engine = AsyncLiteLLMEngine(**{name: value for name, value in options.items() if value})
+        return engine
 
 
 def _list_key_variables(name: str) -> list[str]:
