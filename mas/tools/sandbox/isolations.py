@@ -123,12 +123,8 @@ async def open_jail(files: Files, settings: SandboxSettings) -> Session:
     process = _start(files, settings)
     session = Session(process, functools.partial(_exchange, process), settings.memory_mb)
     try:
-        said = await session.watch(lambda: _exchange(process), START_SECONDS, "the start took")
-        if b'"ready"' not in said:
-            raise SessionLostError(said.decode("utf-8", "replace").strip()[:200])
-        session.code_pid = _find_child(process.pid)
-    except (SessionLostError, OSError, IndexError) as error:  # such as a container without user namespaces
-        session.close()
+        session.code_pid = await session.watch(lambda: _await_ready(process), START_SECONDS, "the start took")
+    except SessionLostError as error:  # such as a container without user namespaces
         raise NotAvailableError(
             f"bubblewrap 0.8 or newer cannot isolate here ({error}); allow user namespaces on this machine or "
             "container."
@@ -148,8 +144,12 @@ def _exchange(process: "subprocess.Popen[bytes]", code: str | None = None) -> by
     raise EOFError
 
 
-def _find_child(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+def _await_ready(process: "subprocess.Popen[bytes]") -> int:
+    """Return the process that runs the code, which bubblewrap has started."""
+    said = _exchange(process)
+    if b'"ready"' not in said:
+        raise SessionLostError(said.decode("utf-8", "replace").strip()[:200])
+    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
 
 
 def _start(files: Files, settings: SandboxSettings) -> "subprocess.Popen[bytes]":
@@ -270,21 +270,18 @@ async def open_deno(files: Files, settings: SandboxSettings) -> Session:
         # The code can write to the pipe, too: a line without an end would fill the harness's memory.
         pipe.readline = functools.partial(pipe.readline, MAX_LINE_CHARS)  # DSPy passes over a hundred broken ones
         memory_mb, notebook = settings.memory_mb + OWN_MEMORY_MB, _NOTEBOOK.format(source=inspect.getsource(worker))
-        exchange = functools.partial(_run_cell, interpreter)
-        session = Session(interpreter.deno_process, exchange, memory_mb, executor)
+        session = Session(
+            interpreter.deno_process, lambda code: str(interpreter.execute(f"run({code!r})")), memory_mb, executor
+        )
         await session.watch(lambda: interpreter.execute(notebook), DENO_START_SECONDS, "the start took")
         return session
     except BaseException as error:
         if interpreter.deno_process:
-            interpreter.deno_process.kill()
+            Session(interpreter.deno_process, str, 0).close()
         if not isinstance(error, OSError | CodeInterpreterError | SessionLostError | TimeoutError):
             raise  # such as the end of the question
         lines = [line.strip() for line in str(error).splitlines() if "rror" in line] or [type(error).__name__]
         raise NotAvailableError(f"Deno cannot run Pyodide here ({lines[0][:200]}): {INSTALL}.") from error
-
-
-def _run_cell(interpreter: "PythonInterpreter", code: str) -> str:
-    return str(interpreter.execute(f"run({code!r})"))
 
 
 def _build_interpreter(files: Files) -> "PythonInterpreter":
