@@ -3,10 +3,9 @@
 `ipaddress` knows most of the special ranges, but not the same ones in every Python version, and calls some public that
 lead inside: IPv4 addresses within IPv6 ones, relays of tunnels, a cloud's own services.
 
-GAIA's validation set is public, and a search for a question's own words finds copies of the benchmark with its answers.
-These pages are refused before anything is sent, dropped from search results, and each is an event in the record. An
-entry may occur anywhere in the decoded URL, in upper or lower case; `*` matches any characters but `?` and `#`. That is
-coarse on purpose: a mirror's address contains the original one.
+Pages that publish the benchmark with its answers are refused before anything is sent, dropped from search results, and
+each is an event in the record. An entry may occur anywhere in the decoded URL, in upper or lower case (coarse on
+purpose: a mirror's address contains the original one); `*` matches any characters but `?` and `#`.
 
     normalize_url("http://0x7f.1/")      # NotPublicError: browsers and the C library read it as 127.0.0.1
     await check_public("https://example.org", settings)      # ("https://example.org/", ["93.184.…"])
@@ -17,7 +16,7 @@ import functools
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -177,19 +176,16 @@ class BlockedPageError(ToolError):
     """The page is on the block list."""
 
 
-def find_blocked_site(url: str, patterns: Iterable[str]) -> str | None:
-    text = _decode(url)
-    return next((each for each in patterns if _compile(each).search(text)), None)
-
-
 def refuse_blocked(url: str, settings: WebSettings) -> None:
     """Refuse a URL that is on the list, and note it in the record."""
-    if (pattern := find_blocked_site(url, (*BLOCKED_SITES, *settings.more_blocked_sites))) is not None:
-        event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
-        raise BlockedPageError(
-            "This page is blocked: its address is one of those that publish this benchmark's answers "
-            f"({pattern}). Find the facts in another source."
-        )
+    text = _decode(url)
+    for pattern in (*BLOCKED_SITES, *settings.more_blocked_sites):
+        if _compile(pattern).search(text):
+            event(BLOCKED_PAGE, level="warning", url=url[:500], pattern=pattern)
+            raise BlockedPageError(
+                "This page is blocked: its address is one of those that publish this benchmark's answers "
+                f"({pattern}). Find the facts in another source."
+            )
 
 
 def _decode(url: str) -> str:
