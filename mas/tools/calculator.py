@@ -106,9 +106,8 @@ def _check_value(value: object) -> object:
 def _guard(function: _Function, lists: int = 0, estimate_bits: Callable[..., float] | None = None) -> _Function:
     """Make a function accept only numbers (no lists: `[1] * 10**9`), or only lists of numbers, and check its result.
 
-    Args:
-        lists: how many lists it takes; the numbers of a single one may also be given one by one.
-        estimate_bits: of the result, to refuse one that would be too large before it is computed.
+    It takes as many `lists`; the numbers of a single one may also be given one by one. `estimate_bits` of the result
+    refuses one that would be too large before it is computed.
     """
 
     def call(*values: Any, **named: Any) -> object:

@@ -40,10 +40,8 @@ SNAPSHOT, NAVIGATE, FIND = "browser_snapshot", "browser_navigate", "browser_find
 BLANK = "about:blank"
 _NO_PAGE = ("", BLANK, "chrome-error://chromewebdata/")  # pages without content
 
-# All of the server's tools but some (docs/explanation/decisions.md 19), as an allow list: a new version of the server
-# adds nothing unseen. Left out: tools that write or read files of its machine (browser_pdf_save,
-# browser_take_screenshot, browser_file_upload, browser_drop), that run code (browser_run_code_unsafe, browser_evaluate:
-# its requests would pass the rules for addresses), install (browser_install), or that a page itself offers (WebMCP).
+# An allow list: a new version of the server adds nothing unseen. Left out are its tools that write or read files of its
+# machine, run code, install something, or come from a page (docs/explanation/decisions.md 19).
 ALLOWED = (
     *("browser_navigate", "browser_navigate_back", "browser_snapshot", "browser_find", "browser_click"),
     *("browser_hover", "browser_type", "browser_press_key", "browser_select_option", "browser_fill_form"),
