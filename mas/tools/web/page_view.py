@@ -33,7 +33,7 @@ def show_page(fetched: FetchedPage, page: int, search: str | None = None) -> Too
     return ToolResult(text, kind="web_page", excerpts=[Excerpt(fetched.url, fetched.title, start, len(text))])
 
 
-def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "") -> ToolResult:
+def show_found_pages(header: str, found: Sequence[FoundPage]) -> ToolResult:
     """Return a numbered list of pages below a header, each with its address and text."""
     text, excerpts = f"{header}\n\n", []
     for number, each in enumerate(found, start=1):
@@ -41,9 +41,7 @@ def show_found_pages(header: str, found: Sequence[FoundPage], if_none: str = "")
         text += f"{number}. {title}\n   {each.url}\n   "
         excerpts.append(Excerpt(each.url, title, len(text), len(text) + len(body)))
         text += f"{body}\n"
-    return ToolResult(
-        clean_text(text.removesuffix("\n") if found else text + if_none), kind="web_search", excerpts=excerpts
-    )
+    return ToolResult(clean_text(text.rstrip("\n")), kind="web_search", excerpts=excerpts)
 
 
 def _flatten(text: str, limit: int) -> str:

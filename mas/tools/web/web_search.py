@@ -38,10 +38,10 @@ async def tavily_tool(query: str) -> ToolResult:
             blocked += 1
         except NotPublicError:  # no page that could be read
             continue
-    header = f"Web search for {wanted!r}: {len(found)} results"
+    header = f"Web search for {wanted!r}: {len(found)} results{'' if found else '; try other words'}"
     if blocked:
         header += f"\n{blocked} left out: pages that publish this benchmark's answers are blocked"
-    return show_found_pages(header, found[:MAX_RESULTS], "(nothing found; try other words)")
+    return show_found_pages(header, found[:MAX_RESULTS])
 
 
 async def _search(query: str, settings: WebSettings) -> list[FoundPage]:

@@ -130,7 +130,7 @@ def test_an_excerpt_and_its_page_are_one_result() -> None:
 def test_a_title_may_put_the_question_and_is_no_answer() -> None:
     assert sources(page("In 1874.", title=f"{QUESTION} - Quiz")) == [URL]
     assert sources(page(PASSAGE, title="Quiz of 1874")) == []
-    assert sources(show_found_pages(f"Web search for {QUESTION!r}: 0 results", [], "(nothing found)"), "nothing") == []
+    assert sources(show_found_pages(f"Web search for {QUESTION!r}: 0 results", []), "nothing") == []
 
 
 def test_numbers_of_lines_are_not_the_pages() -> None:
