@@ -43,14 +43,11 @@ _NEED_NO_TOKEN = ("/health", "/openapi.json")
 
 
 def make_application(program: BosProgram, settings: ServiceSettings, options: ServiceOptions) -> FastAPI:
-    """Return the ASGI application; without a token it accepts names of this machine alone.
-
-    A page of the web could reach it through a host name that its owner points at this machine.
-    """
+    """Return the ASGI application, which without a token accepts names of this machine alone."""
     works = set[asyncio.Task[None]]()
     app = FastAPI(title="Bos", version="1", docs_url=None, redoc_url=None, max_body_size=MAX_BODY_BYTES)
     app.add_middleware(Gate, token=settings.token)
-    if not settings.token:
+    if not settings.token:  # a page of the web could reach it through a host name that points at this machine
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"])
 
     @app.exception_handler(RequestValidationError)
@@ -160,10 +157,7 @@ async def answer_request(
 
 
 def describe_changes(chunk: Chunk, request: AgentRequest) -> Iterator[Event]:
-    """Yield the plan, the result of an agent that has ended, or the response.
-
-    Details of errors, such as the stack, are left out: they are for debugging.
-    """
+    """Yield the plan, the result of an agent that has ended, or the response, without what is for debugging."""
     for node, state in chunk.items():
         if node == "plan":
             plan = state["planner"].model_dump(mode="json", include={"rationale", "confidence"})

@@ -34,8 +34,8 @@ class PlanAgents(dspy.Signature):
 
 async def plan(
     predictor: dspy.Predict,
-    entries: Mapping[AgentName, AgentEntry],
-    gaps: Mapping[AgentName, str],
+    entries: Mapping[AgentName, AgentEntry],  # of the agents that are offered
+    gaps: Mapping[AgentName, str],  # why others are not
     *,
     question: str,
     prefer: Sequence[AgentName] = (),
@@ -43,10 +43,7 @@ async def plan(
     context: Mapping[str, object] | None = None,
     recorder: EventRecorder | None = None,
 ) -> PlannerDecision:
-    """Return the agents to run. A failure of the language model is recorded, not raised.
-
-    `entries` are of the agents that are offered, `gaps` the reasons why others are not.
-    """
+    """Return the agents to run. A failure of the language model is recorded, not raised."""
     recorder = recorder or EventRecorder("planner", context)
     allowed = [name for name in entries if name not in disable]
     constraints = {"disabled": list(dict.fromkeys(disable)), "unavailable": dict(gaps)}

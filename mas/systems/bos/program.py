@@ -3,8 +3,7 @@
     START → plan → (execute_agent | compose);  execute_agent → (execute_agent | compose);  compose → END
 
 A compiled graph stored on a `dspy.Module` breaks when an optimizer deep-copies the module. So all copies of the program
-share one graph, and each invocation hands in its own program. A node returns the fields that it changes, lists as a
-whole.
+share one graph, and each invocation hands in its own program. A node returns changed fields, lists as a whole.
 """
 
 import functools
@@ -113,11 +112,10 @@ class BosProgram(AgentProgram):
 
 
 Context = Runtime[BosProgram]
-Workflow = CompiledStateGraph[OrchestratorState, BosProgram, OrchestratorState, OrchestratorState]
 
 
 @functools.cache
-def workflow() -> Workflow:
+def workflow() -> CompiledStateGraph[OrchestratorState, BosProgram, OrchestratorState, OrchestratorState]:
     """Return the compiled graph, the same one for every caller; RuntimeError: the graph could not be compiled."""
     try:
         graph = StateGraph(OrchestratorState, context_schema=BosProgram)

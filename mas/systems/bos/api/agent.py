@@ -30,11 +30,9 @@ from mas.systems.bos.settings import FIREBASE_ENV, TOKEN_ENV, list_api_secrets
 
 MAX_ERROR_CHARS = 2_000  # of a body in an error
 MAX_BODY_BYTES = 200_000  # what is longer is cut
-_UNAUTHORIZED, _BAD_REQUEST = 401, 400
+
 
 # Input names differ from step to step: GEPA tells predictors by them.
-
-
 class PlanApiCall(dspy.Signature):
     """Plan one request to the API, or answer from its documentation."""
 
@@ -110,13 +108,14 @@ class ApiDocsAgent(RecordedAgent):
         facts = {"method": request.method, "path": endpoint.path, "reason": plan.reason}
         recorder.add("DECISION", "Planned API call", **facts)
         token, account = await self._find_token(endpoint, is_own, recorder)
-        reply, not_repeated = await self._send(request, token, recorder), {_UNAUTHORIZED, _BAD_REQUEST}
+        not_repeated: set[int] = {httpx.codes.UNAUTHORIZED, httpx.codes.BAD_REQUEST}
+        reply = await self._send(request, token, recorder)
         while reply.status in not_repeated:
             not_repeated.remove(reply.status)
-            if reply.status == _UNAUTHORIZED and account is not None:
+            if reply.status == httpx.codes.UNAUTHORIZED and account is not None:
                 token = await self._sign_in(account, recorder, refused=token)
                 recorder.add("MESSAGE", "Token refreshed after HTTP 401")
-            elif reply.status == _BAD_REQUEST:
+            elif reply.status == httpx.codes.BAD_REQUEST:
                 adjusted = await recorder.call(
                     predictors["api_adjust"],
                     question_of_refused_call=question,

@@ -36,7 +36,6 @@ MARGIN_SECONDS = 60.0  # a token that expires earlier is not used
 TIMEOUT_SECONDS = 30.0
 START_SECONDS = 30.0  # of an API that is started
 END_SECONDS = 5.0
-_OK = 200
 
 _Token = tuple[str, float]  # and when it expires, in seconds since the epoch
 _TOKENS = TypeAdapter(dict[str, _Token])  # by account
@@ -83,7 +82,7 @@ class FirebaseTokens:
         except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text may hold the key
             reason = f"Firebase cannot be reached ({type(error).__name__})"
             raise AgentFailureError("HttpRequestError", reason) from None
-        if reply.status_code != _OK:
+        if reply.status_code != httpx.codes.OK:
             raise AgentFailureError(
                 "ConfigurationError",
                 f"Firebase refused the account of the API (HTTP {reply.status_code}); check its e-mail address, "

@@ -1,8 +1,6 @@
 """Program that describes the outcome of a computation as JSON; its text runs inside the sandbox after the code.
 
 It uses only the standard library and bounded space. The code shares its process: the reader trusts nothing it prints.
-
-    print(_mas_capture({"total": 42}, has_value=False, max_chars=2000))      # {"locals": {"total": 42}, …}
 """
 
 # mypy: ignore-errors

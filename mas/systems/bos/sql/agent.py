@@ -42,8 +42,6 @@ _CONFIG: RunnableConfig = {"recursion_limit": 12}  # of one attempt, which takes
 
 
 # Input names differ from step to step: GEPA tells predictors by them.
-
-
 class ChooseTables(dspy.Signature):
     """Choose the tables whose columns are needed to answer a question."""
 
@@ -113,11 +111,10 @@ class AttemptContext:
 
 Changes = dict[str, object]  # the fields of the state that a node has changed
 Context = Runtime[AttemptContext]
-Attempt = CompiledStateGraph[SQLAgentState, AttemptContext, SQLAgentState, SQLAgentState]
 
 
 @functools.cache
-def sql_graph() -> Attempt:
+def sql_graph() -> CompiledStateGraph[SQLAgentState, AttemptContext, SQLAgentState, SQLAgentState]:
     graph = StateGraph(SQLAgentState, context_schema=AttemptContext)
     for node in (list_tables, call_get_schema, generate_query, safety_check, check_query, execute_query, parse_results):
         graph.add_node(node.__name__, node)  # one that returns a Command says which node is next
