@@ -8,7 +8,7 @@ agent's answer. The graph is compiled once per process and gets predictor and to
 
 import asyncio
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
@@ -46,6 +46,8 @@ class ReactState(TypedDict):
     turns: list[Turn]  # the conversation so far
     pending: Turn  # inputs that no turn holds yet
     steps: int
+    results: list[tuple[str, Arguments, str]]  # of this request: tool, arguments, what the agent was shown
+    must_answer: bool
     prediction: dspy.Prediction | None
 
 
@@ -89,7 +91,7 @@ async def react(
     """
     offered = {name: tool for name, tool in toolbox.tools.items() if can_be_used(tool.func)}
     toolbox = replace(toolbox, tools=offered)
-    state = ReactState(turns=list(turns), pending=dict(inputs), steps=0, prediction=None)
+    state = ReactState(turns=list(turns), pending=dict(inputs), steps=0, results=[], must_answer=False, prediction=None)
     final = await react_graph().ainvoke(
         state,
         context=ReactContext(predictor, toolbox),
@@ -117,8 +119,7 @@ async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
             **state["pending"], history=dspy.History(messages=state["turns"]), tools=list(toolbox.tools.values())
         )
     calls = _read_calls(prediction, state["steps"])
-    is_last = any(shown.endswith(NO_MORE_TOOLS) for _, shown in _list_calls(state["turns"][-1:]))
-    if calls.tool_calls and (is_last or state["steps"] >= toolbox.max_steps):
+    if calls.tool_calls and state["must_answer"]:
         raise StepLimitError(f"no answer after {state['steps']} steps of tool calls")
     changes: Changes = {"turns": [*state["turns"], _make_turn(state, prediction, calls)], "pending": {}}
     return changes | ({"steps": state["steps"] + 1} if calls.tool_calls else {"prediction": prediction})
@@ -143,30 +144,15 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     media = await read_media(runtime.context.lm)
     remarks = (describe_media(call.args or {}, media) for call in calls.tool_calls)
     observations = [result + remark for result, remark in zip(results, remarks, strict=True)]
-    made = [
-        *_list_calls(state["turns"][len(state["turns"]) - state["steps"] :]),
-        *zip(calls.tool_calls, observations, strict=True),
-    ]
-    if state["steps"] >= toolbox.max_steps or _goes_in_circles(made):
+    made = ((call.name, call.args, shown) for call, shown in zip(calls.tool_calls, observations, strict=True))
+    seen = [*state["results"], *made]
+    # Scrolling a page is the same call with another result each time.
+    must_answer = state["steps"] >= toolbox.max_steps or any(seen.count(each) >= MAX_EQUAL_RESULTS for each in seen)
+    if must_answer:
         observations[-1] += NO_MORE_TOOLS
     shown = dspy.ToolCallResults.from_tool_calls_and_values(calls, observations, [result.failed for result in results])
-    seen = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": shown})}
-    return {"turns": [*state["turns"][:-1], seen]}
-
-
-def _list_calls(turns: Sequence[Turn]) -> Iterator[tuple[dspy.ToolCalls.ToolCall, str]]:
-    """Yield the calls with what the agent was shown of their results."""
-    for turn in turns:
-        if (results := turn["tool_calls"].tool_call_results) is not None:
-            yield from zip(
-                turn["tool_calls"].tool_calls, (each.value for each in results.tool_call_results), strict=True
-            )
-
-
-def _goes_in_circles(made: Sequence[tuple[dspy.ToolCalls.ToolCall, str]]) -> bool:
-    """Return whether a call had its result for the third time; scrolling a page has another one each time."""
-    seen = [(call.name, call.args, shown) for call, shown in made]
-    return any(seen.count(each) >= MAX_EQUAL_RESULTS for each in seen)
+    answered = {**turn, "tool_calls": calls.model_copy(update={"tool_call_results": shown})}
+    return {"turns": [*state["turns"][:-1], answered], "results": seen, "must_answer": must_answer}
 
 
 async def _run_concurrently(calls: Sequence[dspy.ToolCalls.ToolCall], toolbox: Toolbox) -> list[ToolResult]:
