@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from mas.prompt_sets.prompt_set import PromptSet, digest, list_files
+from mas.prompt_sets.prompt_set import PromptSet, list_files
 from mas.prompt_sets.provenance import read_provenance
 from mas.runtime.errors import UserError
 
@@ -66,5 +66,4 @@ def is_gated(prompt_set: PromptSet) -> bool:
         and leaks.get("blocked") is False
         and "checksums" in facts
         and not prompt_set.edited
-        and facts.get("digest") == digest(prompt_set)
     )
