@@ -27,25 +27,6 @@ Types = Mapping[str, object]  # annotation of each field by name
 _TOOLS = (dspy.Tool, list[dspy.Tool])
 
 
-class _Call(dspy.ToolCalls.ToolCall):
-    model_config = pydantic.ConfigDict(extra="forbid")
-
-
-class _Result(dspy.ToolCallResults.ToolCallResult):
-    model_config = pydantic.ConfigDict(extra="forbid")
-
-
-class _Calls(pydantic.BaseModel, extra="forbid"):
-    """Exact keys of `dspy.ToolCalls`, which itself passes over unknown ones and a call without `args`."""
-
-    tool_calls: list[_Call]
-    tool_call_results: list[_Result] | None = None
-
-
-class _History(pydantic.BaseModel, extra="forbid"):
-    messages: list[Json]
-
-
 def to_json(demo: dspy.Example | Mapping[str, object], signature: Signature) -> Json:
     """Return the demo's fields as plain JSON values; what is no field of the signature is left out.
 
@@ -142,7 +123,7 @@ def _load(value: Any, kind: object, types: Types, where: str) -> object:
 
 def _load_history(value: object, types: Types, where: str) -> dspy.History:
     messages = []
-    for number, turn in enumerate(_validate(_History, value, where).messages, 1):
+    for number, turn in enumerate(_validate(dspy.History, value, where).messages, 1):
         if unknown := sorted(name for name in turn if name not in types or types[name] is dspy.History):
             raise ValueError(f"has the unknown field {', '.join(unknown)} in message {number} of its {where}")
         place = f"{where}, message {number}, "
@@ -153,13 +134,14 @@ def _load_history(value: object, types: Types, where: str) -> dspy.History:
 
 
 def _load_calls(value: Any, where: str) -> dspy.ToolCalls:
-    _validate(_Calls, value, where)
-    calls, results = value["tool_calls"], value.get("tool_call_results")
-    if results is None:
-        return dspy.ToolCalls(tool_calls=calls)
-    if len(calls) != len(results):
-        raise ValueError(f"has {len(results)} results for {len(calls)} tool calls in its {where}")
-    return dspy.ToolCalls(tool_calls=calls, tool_call_results=dspy.ToolCallResults(tool_call_results=results))
+    calls: dspy.ToolCalls = _validate(dspy.ToolCalls, value, where)
+    if calls.tool_call_results is None:
+        return calls
+    results = _validate(dspy.ToolCallResults, calls.tool_call_results, where)
+    n_calls, n_results = len(calls.tool_calls), len(results.tool_call_results)
+    if n_calls != n_results:
+        raise ValueError(f"has {n_results} results for {n_calls} tool calls in its {where}")
+    return calls.model_copy(update={"tool_call_results": results})
 
 
 def _validate(kind: Any, value: object, where: str) -> Any:
