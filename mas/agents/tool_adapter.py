@@ -200,7 +200,7 @@ def _show_file(messages: Sequence[Message], files: Mapping[str, Parts]) -> None:
         if message["role"] == "user" and isinstance(content, str):
             before, named, after = content.rpartition(f"[[ ## {FILE} ## ]]\n{name}")
             if named:
-                shown = [{"type": "text", "text": before + named}, *parts, {"type": "text", "text": after}]
+                shown: Parts = [{"type": "text", "text": before + named}, *parts, {"type": "text", "text": after}]
                 message["content"] = [part for part in shown if part.get("text") != ""]
                 return
 
