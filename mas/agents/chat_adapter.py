@@ -18,7 +18,7 @@ import pydantic
 from dspy.utils.exceptions import AdapterParseError, LMInvalidRequestError, LMUnsupportedFeatureError
 
 from mas.prompt_sets import EXAMPLE
-from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER, annotation_allows_none, format_field_value
+from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER
 from mas.runtime.trace import NEARLY_RIGHT, SCHEMA_REFUSED, event
 
 _MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries
@@ -53,9 +53,10 @@ class _Formatting:
         return text.replace(CUSTOM_TYPE_START_IDENTIFIER, _HARMLESS) if is_all_text else text
 
     def format_demos(self, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
-        if not self.plain_demos and _find_history(signature):
-            return _format_examples(self, signature, demos)
-        shown = demos if self.plain_demos else [_fill_optional_inputs(demo, signature) for demo in demos]
+        history: str | None = self._get_history_field_name(signature)  # type: ignore[attr-defined]
+        if history and not self.plain_demos:
+            return _format_examples(self, signature, history, demos)
+        shown = demos if self.plain_demos else [_fill_empty_inputs(demo, signature) for demo in demos]
         messages: list[Message] = super().format_demos(signature, shown)  # type: ignore[misc]
         return messages
 
@@ -146,21 +147,17 @@ def _give_up_schema(
     event(SCHEMA_REFUSED, reason=error.message)
 
 
-def _fill_optional_inputs(demo: dspy.Example, signature: Signature) -> Turn:
-    """Return an example whose missing optional inputs say so in the words of a real request."""
+def _fill_empty_inputs(demo: dspy.Example, signature: Signature) -> Turn:
+    """Return an example with its empty inputs as in a real request: DSPy would label it as incomplete."""
     given = dict(demo.items())
-    nothing = {
-        name: format_field_value(field, None)
-        for name, field in signature.input_fields.items()
-        if name in given and given[name] is None and annotation_allows_none(field.annotation)
-    }
-    return {**given, **nothing}
+    return given | {name: "None" for name in signature.input_fields if given.get(name, "") is None}
 
 
-def _format_examples(adapter: dspy.Adapter, signature: Signature, demos: Sequence[dspy.Example]) -> list[Message]:
+def _format_examples(
+    adapter: dspy.Adapter, signature: Signature, history: str, demos: Sequence[dspy.Example]
+) -> list[Message]:
     from mas.prompt_sets.demos import list_turns
 
-    history = _find_history(signature)
     without_history = signature.delete(history)
     messages: list[Message] = []
     for number, demo in enumerate(demos, 1):
@@ -171,10 +168,6 @@ def _format_examples(adapter: dspy.Adapter, signature: Signature, demos: Sequenc
                 rendered[0]["content"] = f"{EXAMPLE}\n\n{rendered[0]['content']}"
             messages.extend(rendered)
     return messages
-
-
-def _find_history(signature: Signature) -> str | None:
-    return next((name for name, field in signature.input_fields.items() if field.annotation is dspy.History), None)
 
 
 @functools.lru_cache(_MAX_SIGNATURES)

@@ -11,7 +11,7 @@ from dspy._vendor.lm15.providers.base import HttpResponse
 from dspy._vendor.lm15.serde import message_to_dict, request_to_dict, response_from_dict, response_to_dict
 from dspy._vendor.lm15.types import Part
 from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER
-from dspy.adapters.utils import annotation_allows_none, format_field_value, get_field_description_string, parse_value
+from dspy.adapters.utils import annotation_allows_none, get_field_description_string, parse_value
 from dspy.clients.engines import AsyncLiteLLMEngine
 from dspy.utils.callback import BaseCallback
 
@@ -25,7 +25,6 @@ __all__ = [
     "Part",
     "annotation_allows_none",
     "check_dspy_version",
-    "format_field_value",
     "get_field_description_string",
     "message_to_dict",
     "parse_value",
