@@ -1,8 +1,5 @@
 """Hydra behind one module: the configuration from `conf/` and a command line.
 
-    run_jobs(task, "eval", list)                                 # task(composed), once per job
-    compose_config(["model=offline"])                            # the same configuration, outside a command
-
 It uses internals of Hydra 1.3 (`hydra._internal`); another version is refused at import. `eval.cli.mistakes` describes
 its errors, `eval.cli.help` is its help.
 """

@@ -1,7 +1,4 @@
-"""Errors of Hydra and OmegaConf as a user should see them: one sentence with what is wrong and what to do.
-
-describe_mistake(error)      # "run.epoch is not an option; did you mean epochs? Otherwise choose one of: …"
-"""
+"""Errors of Hydra and OmegaConf as a user should see them: one sentence with what is wrong and what to do."""
 
 import difflib
 import re

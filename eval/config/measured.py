@@ -1,7 +1,4 @@
-"""Options of a configuration that change what is measured, and the difference between two configurations.
-
-find_changes(before.config, now)       # {"model.temperature": "0.0 → 0.7"}
-"""
+"""Options of a configuration that change what is measured, and the difference between two configurations."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,11 +1,4 @@
-"""Budget of a whole run, and what it has spent in all its sessions.
-
-budget = Budget(BudgetSettings(usd=5.0))
-account = budget.open_account(call_log_pay)
-account.reserve()                       # LimitReachedError if the request may exceed a limit
-account.settle(payment)
-budget.spend().cost_usd                 # 0.0013
-"""
+"""Budget of a whole run, and what it has spent in all its sessions."""
 
 import threading
 import time
@@ -159,8 +152,7 @@ class Budget:
     def reserve(self, requests: _Requests) -> None:
         """Reserve one request of this kind. A used-up budget of scored answers does not refuse requests.
 
-        Raises:
-            LimitReachedError: a budget may be exceeded. All later requests are refused too, until `release`.
+        LimitReachedError: a budget may be exceeded. All later requests are refused too, until `release`.
         """
         with self._lock:
             if self.used_up is None:

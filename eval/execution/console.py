@@ -126,7 +126,6 @@ class RunProgress:
             self._bar.stop()
 
     def update(self, record: Record) -> None:
-        """Count one finished record."""
         self._done += 1
         self._correct += record.correct
         self._errors += record.error is not None

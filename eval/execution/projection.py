@@ -1,9 +1,5 @@
 """Time left and cost of a run that is going on, from its answers so far: an estimate, so every text says "about".
 
-projected = project(Progress(done=12, total=66, at_once=4), elapsed_seconds=48, cost_usd=0.03)
-projected.eta_seconds, projected.cost_usd        # 216.0, 0.165
-format_projection(projected)                     # "about 4 min left, about $0.17 in all"
-
 Nothing is known at the start: the answers that finish first are the short ones, and as many again are under way.
 """
 
@@ -30,10 +26,7 @@ class Projection(NamedTuple):
 def project(progress: Progress, elapsed_seconds: float, cost_usd: float | None) -> Projection:
     """Return what the remaining answers take if they are like those so far.
 
-    Args:
-        progress: of the session.
-        elapsed_seconds: since its first answer was begun.
-        cost_usd: of the finished answers; None: the price of a call is not known.
+    `cost_usd`: of the finished answers; None: the price of a call is not known.
     """
     if progress.done >= progress.total:
         return Projection(0.0, cost_usd)

@@ -1,8 +1,4 @@
-"""Score of a record, made in the same way for a run and for `eval/rescore.py`.
-
-await Scoring(GaiaScorer(), deadline_seconds=900, redact=str).score(record)
-record.score, record.explanation      # 1.0, "the numbers are equal"
-"""
+"""Score of a record, made in the same way for a run and for `eval/rescore.py`."""
 
 import asyncio
 from collections.abc import Callable, Mapping

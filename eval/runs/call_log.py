@@ -62,7 +62,6 @@ class CallLog:
         self.store, self.redact = store, redact
 
     def for_sample(self, sample_key: SampleKey) -> ReplyLog:
-        """Return the replies of one attempt at a sample."""
         return SampleReplies(self.store, name_sample(sample_key), self.redact)
 
     def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
@@ -75,7 +74,6 @@ class CallLog:
         self.store.try_execute("DELETE FROM replies WHERE sample = ?", name_sample(sample_key))
 
     def pay(self, sample_key: SampleKey, payment: Payment) -> None:
-        """Add the cost of one request of the sample."""
         tokens = (payment.input_tokens, payment.cached_input_tokens, payment.output_tokens)
         cost = (payment.cost_usd or 0.0, payment.cost_usd is None)
         self.store.try_execute(_PAY, name_sample(sample_key), datetime.now(UTC).isoformat(), *tokens, *cost)

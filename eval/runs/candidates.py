@@ -1,8 +1,5 @@
 """The sealed test of a tuning run as two runs that every reading command takes: `RUN:parent` and `RUN:c014`.
 
-    python eval/compare.py latest:parent latest:c014
-    mas_harness.samples_df("latest:c014")
-
 Such a run has no folder of its own before a report of it is written: it is the rows of the tuning run's database that
 these prompts gave on sealed questions. They are shown once no later session can change the verdict.
 """

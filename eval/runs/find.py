@@ -1,8 +1,4 @@
-"""Runs by their names: `latest`, a folder's name, a run's own name, or a path.
-
-find_run("latest")
-find_runs("outputs")      # all of them, the newest first
-"""
+"""Runs by their names: `latest`, a folder's name, a run's own name, or a path."""
 
 import os
 import re

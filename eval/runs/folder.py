@@ -124,12 +124,10 @@ def format_path(path: Path) -> str:
 
 
 def format_resume_hint(folder: Path) -> str:
-    """Return the command that resumes the run."""
     return f"continue with: python eval/run.py {shlex.quote(f'run.resume={_name(folder)}')}"
 
 
 def format_report_command(folder: Path) -> str:
-    """Return the command that writes the page of the run."""
     return f"python eval/report.py {shlex.quote(_name(folder))}"
 
 

@@ -129,7 +129,6 @@ class RunInfo:
 
     @property
     def prompts_name(self) -> str | None:
-        """The prompt set used last."""
         return list(self.prompts.values())[-1] if self.prompts else None
 
     def to_json(self) -> str:
@@ -204,7 +203,6 @@ def select_run_overrides(overrides: Iterable[str]) -> list[str]:
 
 
 def dump_config(config: Mapping[str, object]) -> str:
-    """Return a configuration as YAML, in its own order."""
     return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
 
 

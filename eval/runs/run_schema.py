@@ -111,7 +111,6 @@ def _list_objects(schema: str) -> list[tuple[object, ...]]:
 
 
 def insert_row(database: sqlite3.Connection, row: Row, details: str) -> None:
-    """Write a row and its details, which are kept apart."""
     database.execute(f"INSERT INTO records VALUES({', '.join('?' * len(row))})", row)
     database.execute("INSERT INTO details VALUES(?, ?)", (row[0], details))
 

@@ -194,7 +194,6 @@ class RunStore(RunDatabase):
             self._write_meta(INFO, info.to_json())
 
     def read_state(self) -> RunState:
-        """Return the course of the run so far."""
         return self._read_json(STATE, RunState)
 
     def write_state(self, state: RunState) -> None:
@@ -214,7 +213,6 @@ class RunStore(RunDatabase):
         return len(asked.intersection(map(escape, sample_ids)))
 
     def list_scores(self) -> list[float]:
-        """Return the different scores of all answers."""
         scores = self._all("SELECT DISTINCT json_extract(data, '$.score') FROM records")
         return [float(score) for (score,) in scores if score is not None]
 

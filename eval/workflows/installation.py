@@ -1,8 +1,6 @@
 """Findings of the doctor, and its checks of Python and of the packages that `pyproject.toml` asks for.
 
 Only the standard library is used here, since the rest may be missing.
-
-    str(Finding("ocr", WARNING, "no tesseract", "apt-get install tesseract-ocr"))
 """
 
 from __future__ import annotations  # read under Pythons that are too old for the rest

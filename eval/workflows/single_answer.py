@@ -1,7 +1,4 @@
-"""One question answered outside a run, with its steps as they happen: the same runner and limits, nothing stored.
-
-answer_sample(Sample("question", "What is 2 + 2?"), config, prompts, observer).answer      # "4"
-"""
+"""One question answered outside a run, with its steps as they happen: the same runner and limits, nothing stored."""
 
 from collections.abc import Callable
 
@@ -72,7 +69,6 @@ class LiveSteps:
         self.is_closed = False  # an interrupted sample ends its spans a little later
 
     def observe(self, span: Span) -> None:
-        """Show a span that has just opened or ended."""
         step = None if self.is_closed else build_step(span)
         if step is None:
             return
@@ -102,7 +98,6 @@ class LiveSteps:
 
 
 def print_answer(record: Record, console: Console, redact: Callable[[str], str]) -> None:
-    """Print the answer with its reasoning, then its usage."""
     console.print()
     usage = record.usage
     facts = {

@@ -81,7 +81,6 @@ def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
 
 
 def end_sweep() -> Sweep | None:
-    """End the sweep of this process, if there is one, and return it."""
     global _running
     sweep, _running = _running, None
     return sweep

@@ -1,7 +1,4 @@
-"""Send runs that have ended to MLflow, and count what is there: the workflow of `eval/sync.py` and `optimize/sync.py`.
-
-exit_code = run_sync(EVALUATION, ["latest", "tracking=local"], usage="python eval/sync.py RUN …")
-"""
+"""Send runs that have ended to MLflow, and count what is there: what `eval/sync.py` and `optimize/sync.py` do."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -89,12 +86,7 @@ def send_labels(folders: Sequence[Path], gold: Path) -> None:
 
 
 def sync_run(kind: ExportKind, folder: Path, overrides: Sequence[str]) -> int:
-    """Send one run; return the exit code.
-
-    Raises:
-        UserError: the run goes on, another process is sending it, it does not say where it belongs, or is elsewhere
-            there.
-    """
+    """Send one run; return the exit code."""
     check_entries(folder)
     settings = _read_settings(folder, overrides)
     if isinstance(settings, NoTracking):

@@ -1,8 +1,5 @@
 """Correction of one agent's outputs while samples are answered: it knows the target, the other agents do not.
 
-    correction = Correction("expert", "answer", {"q17": TargetMatcher("418")})
-    correction.change_program(program)          # from now on expert's answer to q17 is 418
-
 Kinds of correction:
 
     answer      the field that holds the draft of the answer becomes the target

@@ -1,8 +1,5 @@
 """Plan of a replayed proof: which questions are asked again, and which agents are corrected. Nothing is spent here.
 
-    request = read_request(find_run("latest"), agents=[], limit=30, overrides=["run.epochs=3"])
-    request.corrections[0].agent, request.skipped       # "expert", {"finalizer": "its output is the answer, …"}
-
 A record shows who looks responsible. It cannot show a critic that decides without looking: one that rejects all plans
 looks like a planner whose plans are never good enough, one that approves all drafts like their author. A critic whose
 decisions on the wrong answers are nearly all the same, and wrong as far as that is known, is therefore tested, too.

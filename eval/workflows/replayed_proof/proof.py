@@ -244,7 +244,6 @@ _WHAT: dict[Kind, str] = {
 
 
 def print_proof(proof: Proof, output: Output) -> None:
-    """Print what each correction changed, whom that names, and where the files are."""
     times = f", {proof.epochs} times each" if proof.epochs > 1 else ""
     control = NO_MEASUREMENT if proof.control is None else f"{format_percent(proof.control)} of the points"
     output.print(

@@ -1,8 +1,5 @@
 """Ray cluster of a run (`executor=ray`): one of its own on this machine, or the one at `executor.address`.
 
-    with open_cluster(config, resolved, samples) as cluster:
-        cluster.n_workers                       # 8
-
 A Ray that is started for the run belongs to the user alone: others can reach its ports, but each call needs a token.
 
 The nodes of another one get a folder, which Ray hands on by its digest and in which workers run. It has the harness,

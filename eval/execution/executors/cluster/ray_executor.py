@@ -1,8 +1,5 @@
 """Answers samples in workers, which are actors of a Ray cluster (`executor=ray`).
 
-    with open_cluster(config, resolved, samples) as cluster:
-        answering = RayExecutor(program, config, prompts, resolved, cluster).open(info, hooks, stop)
-
 The run's process gives samples to workers one at a time, so that no worker has a queue of its own, and is the only one
 that writes the run's files, counts the budget and stops the run. Each worker keeps to its share of what servers allow.
 A worker that dies loses its samples: others answer them, one at a time, with the replies that were already paid for.
