@@ -1,8 +1,5 @@
 """What tools returned, on the disk: what it survives, and what it must not hold."""
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,18 +29,3 @@ def test_no_secret_is_kept(tmp_path: Path) -> None:
         hidden.keep("key", KeptResult("a canary sings", ({**BLOCKED, "url": "https://canary.example.org/"},)))
         assert hidden.find("key") == KeptResult("a *** sings", ({**BLOCKED, "url": "https://***.example.org/"},))
     assert all(b"canary" not in each.read_bytes() for each in tmp_path.iterdir())
-
-
-def test_kill_9_loses_nothing_that_was_kept(tmp_path: Path) -> None:
-    script = (
-        "import os, signal, sys; from pathlib import Path; from eval.runs.call_log import RunResults\n"
-        "from eval.runs.store import RunStore; from mas.runtime.sample_context import KeptResult\n"
-        "results = RunResults(RunStore(Path(sys.argv[1], 'run.db')), str)\n"
-        "for n in range(100): results.keep(str(n), KeptResult(f'result {n}'))\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)])
-    assert killed.returncode == -signal.SIGKILL
-    with RunStore(tmp_path / "run.db") as store:
-        results = RunResults(store, str)
-        assert [results.find(str(n)) for n in range(100)] == [KeptResult(f"result {n}") for n in range(100)]
