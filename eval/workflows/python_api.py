@@ -1,16 +1,12 @@
 """Evaluations from Python, over the code of the commands: `mas_harness` offers this module's names.
 
-    run = evaluate(classify, [{"question": "2 + 2?", "answer": "4"}], "exact")
-    run.score, run.interval, run.table           # 1.0, (0.2…, 1.0), a data frame
-    compare(run, other).difference
-
 Nothing is printed but the progress, and nothing exits: a mistake is a UserError.
 """
 
 import inspect
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,10 +30,10 @@ from eval.reports.summary_table import print_summary
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.store import check_free
 from eval.runs.store import open_run as open_store
-from mas.agents.targets import name_object
+from mas.agents.targets import load_target, name_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count, name_type
-from mas.system import Program, System, agent_names
+from mas.system import Program, System
 
 if TYPE_CHECKING:
     import pandas
@@ -62,7 +58,7 @@ class Run:
 
     @property
     def metric(self) -> str:
-        """Name of what `score` is: accuracy, or the mean of a graded scorer."""
+        """Name of what `score` is."""
         return self.summary.metric
 
     @property
@@ -255,11 +251,7 @@ def list_overrides(
     model: str | None,
     options: Sequence[str],
 ) -> list[str]:
-    """Return the command line of an evaluation; what is no file or name gets one, until the stack is closed.
-
-    Raises:
-        UserError: something is of a kind that cannot be evaluated.
-    """
+    """Return the command line of an evaluation; what is no file or name gets one, until the stack is closed."""
     if isinstance(options, str):
         raise UserError(f"options={options!r} is a text; give a list of options: [{options!r}].")
     overrides, system = _describe_program(stack, program, model, options)
@@ -278,16 +270,12 @@ def _choose_model(model: str | None) -> list[str]:
 def _describe_program(
     stack: ExitStack, program: object, model: str | None, options: Sequence[str]
 ) -> tuple[list[str], System | None]:
-    """Return the options that name the program, and its system if that is a DSPy program.
-
-    Raises:
-        UserError: it is no program.
-    """
+    """Return the options that name the program, and its system if that is a DSPy program."""
     if isinstance(program, str) and ":" not in program:
         overrides = [f"system={program}"]
         return overrides, _build_system([*overrides, *options]) if program == "dspy" else None
     if isinstance(program, str):
-        target, name = program, program.rpartition(":")[2]
+        target, name, program = program, program.rpartition(":")[2], load_target(program)
     elif callable(program):
         name = getattr(program, "__name__", type(program).__name__)
         target = stack.enter_context(name_object(program, name))
@@ -301,40 +289,19 @@ def _describe_program(
         format_override("system.needs_model", model is not None),
         format_override("run.name", name),
     ]
-    system = None
-    if isinstance(program, str) or _is_dspy_program(program):
-        system = _build_system(["system=dspy", *overrides, *options])
-    if system is not None and isinstance(program, str) and _is_function(system, overrides):
-        system = None
-    return [f"system={'dspy' if system else 'callable'}", *overrides], system
+    if not _is_dspy_program(program):
+        return ["system=callable", *overrides], None
+    overrides = ["system=dspy", *overrides]
+    return overrides, _build_system([*overrides, *options])
 
 
-def _is_function(system: System, overrides: Sequence[str]) -> bool:
-    """Return whether a target is a function, and no DSPy program; load it.
-
-    Raises:
-        UserError: it is neither.
-    """
-    try:
-        agent_names(system)
-        return False
-    except UserError as error:
-        try:
-            _build_system(["system=callable", *overrides]).check()
-        except UserError:
-            raise error from None
-    return True
-
-
-def _is_dspy_program(program: Callable[..., object]) -> bool:
+def _is_dspy_program(program: object) -> bool:
     if (dspy := sys.modules.get("dspy")) is None:
         return False
     if inspect.isclass(program):
         return issubclass(program, dspy.Module)
-    if isinstance(program, dspy.Module):
-        return True
     try:
-        return not inspect.signature(program).parameters
+        return isinstance(program, dspy.Module) or not inspect.signature(cast(Any, program)).parameters
     except (TypeError, ValueError):
         return False
 
@@ -362,8 +329,8 @@ def _describe_samples(stack: ExitStack, samples: object, named: set[str], system
         return [f"data={_BY_SUFFIX.get(path.suffix.lower(), 'jsonl')}", format_override("data.path", str(samples))]
     rows, given = _list_rows(samples)
     target = stack.enter_context(name_object(rows, "samples"))
-    found = ["data=in_memory", format_override("data.target", target)]
-    return found + _choose_columns(rows, given, named, system)
+    columns = _choose_columns(rows[0] if isinstance(rows[0], Mapping) else {}, given, named, system)
+    return ["data=in_memory", format_override("data.target", target), *columns]
 
 
 def _list_rows(samples: object) -> tuple[list[object], list[str]]:
@@ -382,24 +349,24 @@ def _list_rows(samples: object) -> tuple[list[object], list[str]]:
     return [row.toDict() for row in rows], [name for name in first.keys() if name in inputs]  # noqa: SIM118
 
 
-def _choose_columns(rows: Sequence[object], given: Sequence[str], names: set[str], system: System | None) -> list[str]:
-    """Return the options that map the keys of the rows to the fields of a DSPy program, as far as they are clear."""
-    first = rows[0] if isinstance(rows[0], Mapping) else {}
+def _choose_columns(
+    first: Mapping[str, object], given: Sequence[str], named: Collection[str], system: System | None
+) -> list[str]:
+    """Return the options that map the keys of the first row to the fields of a DSPy program, as far as it is clear."""
     loaded = getattr(system, "loaded", None)
     taken = list(given) or [name for name in getattr(loaded, "inputs", ()) if name in first and name != "file"]
-    if "data.inputs" in names or not taken:
-        return []
-    others = [str(name) for name in first if name not in taken and name not in _NO_TARGETS]
-    returned = [name for name in others if name in (getattr(loaded, "outputs", None) or ())]
     is_question = taken == ["question"]  # the data's own field, and targets have usual names
-    clear = returned if is_question else returned or others
-    named = {"data.target_column", "data.columns.answer"} & names or len(clear) != 1
+    if "data.inputs" in named or not taken:
+        return []
     if is_question and not set(USUAL["answer"]).isdisjoint(map(normalise_column, first)):
         return []
-    return [
-        *([] if is_question else [format_override("data.inputs", taken)]),
-        *([] if named else [format_override("data.target_column", clear[0])]),
-    ]
+    options = [] if is_question else [format_override("data.inputs", taken)]
+    others = [str(name) for name in first if name not in taken and name not in _NO_TARGETS]
+    returned = [name for name in others if name in (getattr(loaded, "outputs", None) or ())]
+    clear = returned if is_question else returned or others
+    if len(clear) == 1 and not {"data.target_column", "data.columns.answer"}.intersection(named):
+        options.append(format_override("data.target_column", clear[0]))
+    return options
 
 
 @contextmanager
