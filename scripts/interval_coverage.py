@@ -29,8 +29,7 @@ from eval.analysis.statistics.intervals import (
     compute_mean_interval,
     compute_metric_interval,
 )
-from eval.analysis.statistics.paired_interval import compute_paired_interval
-from eval.analysis.statistics.paired_tests import Pair, compare_means, sum_pairs
+from eval.analysis.statistics.paired_tests import Pair, compare_means, compute_paired_interval, sum_pairs
 from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat
 from eval.analysis.summary.label_metrics import compute_macro_interval, summarise_label
 

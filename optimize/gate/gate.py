@@ -20,8 +20,12 @@ from statistics import NormalDist
 from typing import Any, Literal, TypedDict
 
 from eval.analysis.comparison.comparison import Comparison
-from eval.analysis.statistics.paired_interval import ALPHA, compute_paired_statistic
-from eval.analysis.statistics.paired_tests import PairedResult, compute_smallest_difference
+from eval.analysis.statistics.paired_tests import (
+    ALPHA,
+    PairedResult,
+    compute_paired_statistic,
+    compute_smallest_difference,
+)
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.config.evaluation import require
 from eval.execution.termination import is_server_failure

@@ -44,11 +44,7 @@ def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:
 
 
 def compute_metric_interval(questions: Sequence[Sequence[float]]) -> Interval | None:
-    """Return the bounds of the mean, within 0 to 1; None without answers, or for graded answers to one sample.
-
-    Args:
-        questions: the values of each sample's answers.
-    """
+    """Return the bounds of the mean of all samples' answers; None without any, or for graded ones to one sample."""
     answered = [values for values in questions if values]
     if all(value in (0, 1) for values in answered for value in values):
         return compute_clustered_interval([(round(sum(values)), len(values)) for values in answered])

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.analysis.attribution.run_attribution import read_with_steps
-from eval.analysis.statistics.paired_interval import ALPHA
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, adjust_p_values, run_paired_test
+from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.dataset import read_labels
 from eval.execution.console import MissingServices, Output, RunProgress
 from eval.execution.executors.local import LocalExecutor

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.analysis.statistics.paired_interval import (
+from eval.analysis.statistics.paired_tests import (
     DifferenceSums,
+    Pair,
     compute_paired_interval,
     compute_paired_statistic,
+    run_paired_test,
     sum_differences,
 )
-from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 
 fifths = st.lists(st.integers(-5, 5).map(lambda each: each / 5), min_size=2, max_size=60)
 graded = st.lists(st.floats(-1, 1), min_size=2, max_size=60)

@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy.optimize import minimize_scalar
 
-from eval.analysis.statistics.paired_interval import DifferenceSums, compute_paired_interval, compute_score_statistic
+from eval.analysis.statistics.paired_tests import DifferenceSums, compute_paired_interval, compute_score_statistic
 
 
 def compute_tango(wins: int, losses: int, n: int) -> tuple[float, float]:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.analysis.statistics.paired_interval import ALPHA
-from eval.analysis.statistics.paired_tests import PairedResult
+from eval.analysis.statistics.paired_tests import ALPHA, PairedResult
 from eval.execution.console import Output
 from eval.workflows.replayed_proof.correction import Correction, Kind
 from eval.workflows.replayed_proof.proof import (
