@@ -89,8 +89,7 @@ def task(arguments: list[str]) -> int:
     from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
     from eval.analysis.comparison.regression_gate import judge_runs, read_gate_settings
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
-    from eval.reports.comparison_table import print_comparison
-    from eval.reports.regression_gate.verdict import print_gate, write_files
+    from eval.reports.comparison_table import print_comparison, print_gate, write_gate_files
     from eval.reports.run_comparison.page import write_comparison
     from eval.runs.folder import write_lines
     from eval.runs.own_runs import refuse_unreadable
@@ -106,11 +105,11 @@ def task(arguments: list[str]) -> int:
     try:
         if given.html:
             with refuse_unreadable(*folders):  # the page reads the steps of a folder that may be anybody's
-                write_comparison(given.html, result, runs)
+                write_comparison(given.html, result)
         if given.json and not gate:
             write_lines(given.json, [json.dumps(result.to_dict(), indent=2)])
         if gate:
-            write_files(gate, result.comparisons[0].notes, given.json, given.markdown)
+            write_gate_files(gate, result.comparisons[0].notes, given.json, given.markdown)
     except OSError as error:
         print_line(f"stopped: the comparison cannot be written: {error}", error=True)
         return STOPPED

@@ -1,16 +1,25 @@
-"""Runs compared, in the terminal: a table of numbers, the verdict in sentences, and the samples that flipped.
+"""Runs compared, and the verdict of the regression gate: in the terminal, and the verdict as files.
 
-print_comparison(compare_read_runs(runs, intersection=False), Console())
+    print_comparison(compare_read_runs(runs, intersection=False), Console())
+    print_gate(result, Console())
+    write_gate_files(result, notes, markdown=Path("comment.md"), json_file=Path("gate.json"))
+
+Markdown is for a pull request, JSON for scripts. Neither holds a question, an answer or a target. Names and ids are
+data: in Markdown they are code, so that they neither format the page nor notify anybody.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from rich.text import Text
 
-from eval.analysis.comparison.answers import GivenAnswer
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.analysis.comparison.comparison import Side
-from eval.analysis.statistics.paired_tests import MeanDifference, PairedResult
+from eval.analysis.comparison.regression_gate import COST, FAIL, INCONCLUSIVE, PASS, GateResult, JudgedMetric
+from eval.analysis.statistics.paired_tests import MeanDifference
+from eval.analysis.summary.measures import Answer
 from eval.execution.console import Console
 from eval.reports.formats import (
     NOT_AVAILABLE,
@@ -21,10 +30,13 @@ from eval.reports.formats import (
     format_points,
     format_usd,
 )
+from eval.runs.folder import write_lines
 from eval.runs.record import NOT_RUN
 from eval.scorers.score import ACCURACY
+from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
+from mas.simulation import SIMULATED_NOTICE
 
 MAX_FLIPS = 20  # --html and --json have all
 QUESTION_CHARS = 60  # --html has whole questions and answers
@@ -34,6 +46,17 @@ MAX_CHARS = 240  # of a setting
 _MAX_SETTINGS = 10  # that are listed; --html and --json have all
 _SIDES_INTERVAL, _FOR_SIDES_INTERVAL = "its 95% interval", 90  # the row, and the columns of a terminal that it needs
 _NOTHING = "options, prompts and tools are the same"
+MAX_IDS = 10  # of the questions that got worse
+_MAX_NAME_CHARS = 80  # of a name or an id in Markdown
+_MAX_LINE_CHARS = 1_000
+_STYLES = {PASS: "bold green", FAIL: "bold red", INCONCLUSIVE: "bold yellow"}
+_MARKS = {PASS: "✅", FAIL: "❌", INCONCLUSIVE: "❔"}
+_SENTENCES = {
+    PASS: "gate passed: {} no worse than allowed",
+    FAIL: "gate failed: {} worse than allowed",
+    INCONCLUSIVE: "gate inconclusive: these answers neither show nor rule out a loss in {}",
+}
+_DECIDES = "would pass in 80 of 100 comparisons (an estimate from the spread of the differences seen)"
 
 Format = Callable[[float], str]
 
@@ -66,18 +89,16 @@ def _describe_more(n: int) -> list[str]:
 
 def describe_run(run: ReadRun) -> str:
     """Return one line about a run."""
-    times = f", {run.epochs} answers per question" if run.epochs > 1 else ""
-    return f"{run.label}: {run.name} (system {run.system}, model {run.model}, prompts {run.prompts or 'none'}{times})"
+    facts, epochs = run.to_dict(), run.answers.epochs
+    times = f", {epochs} answers per question" if epochs > 1 else ""
+    parts = f"system {facts['system']}, model {facts['model']}, prompts {facts['prompts'] or 'none'}"
+    return f"{run.label}: {run.name} ({parts}{times})"
 
 
 def build_numbers(pair: RunComparison) -> Table:
     """Return a pair's numbers: of the first, of the second, difference with its interval."""
     comparison, rows = pair.comparison, list[Sequence[str]]()
     first, second = comparison.first, comparison.second
-
-    def add_scores(name: str, scores: tuple[float, float], result: PairedResult) -> None:
-        change, bounds = f"{format_points(result.difference)} points", format_interval(result.ci95, format_points)
-        rows.append((name, *map(format_percent, scores), change, bounds))
 
     def add_means(name: str, means: MeanDifference | None, form: Format, form_change: Format, unit: str = "") -> None:
         if means is None:
@@ -89,7 +110,9 @@ def build_numbers(pair: RunComparison) -> Table:
     def add_sides(name: str, read: Callable[[Side], str]) -> None:
         rows.append((name, read(first), read(second), "", ""))
 
-    add_scores(comparison.metric, (first.score, second.score), comparison.score)
+    score = comparison.score
+    scores = MeanDifference(score.n_questions, first.score, second.score, score.difference, score.ci95)
+    add_means(comparison.metric, scores, format_percent, format_points, " points")
     add_sides(_SIDES_INTERVAL, lambda side: format_interval(side.score_ci95))
     if comparison.metric != ACCURACY:
         add_sides("fully right", lambda side: format_percent(side.accuracy))
@@ -150,13 +173,118 @@ def _build_flips(pair: RunComparison) -> Table:
     return Table(headings, rows, left=headings)
 
 
-def _join_epochs(answers: Sequence[GivenAnswer | None]) -> str:
+def _join_epochs(answers: Sequence[Answer | None]) -> str:
     """Return `✓✗✓ 17, 18`: the verdicts of all epochs, then the answers that differ."""
     marks, texts = zip(*map(_describe_answer, answers), strict=True)
     return f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}"
 
 
-def _describe_answer(answer: GivenAnswer | None) -> tuple[str, str]:
+def _describe_answer(answer: Answer | None) -> tuple[str, str]:
     if answer is None or answer.error_class:
         return "!", answer.error_class or "" if answer else NOT_RUN
-    return "✓" if answer.correct else "✗" if answer.value == 0 else "◐", answer.text
+    return "✓" if answer.correct else "✗" if answer.value == 0 else "◐", answer.answer or ""
+
+
+def print_gate(result: GateResult, console: Console) -> None:
+    """Print the table, what would decide, and the verdict as the last line."""
+    console.print(_build_gate_table(result).build("gate: B, the new run, compared with A, its base", whole=2))
+    for line in _list_remarks(result):
+        console.print(Text(line), soft_wrap=True)
+    console.print(Text(describe_gate(result), style=_STYLES[result.verdict]), soft_wrap=True)
+
+
+def write_gate_files(
+    result: GateResult, notes: Sequence[str] = (), json_file: Path | None = None, markdown: Path | None = None
+) -> None:
+    """Write the files that are named; `notes` are facts without which the numbers cannot be read.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    if json_file:
+        write_lines(json_file, [json.dumps(result.to_dict(), indent=2, allow_nan=False)])
+    if markdown:
+        with write_atomically(markdown) as file:
+            file.writelines(f"{line}\n" for line in _list_markdown(result, notes))
+
+
+def _list_markdown(result: GateResult, notes: Sequence[str]) -> Iterator[str]:
+    yield f"### {_MARKS[result.verdict]} {_escape(describe_gate(result).replace('gate', 'Gate', 1))}"
+    yield from ["", f"**{SIMULATED_NOTICE}**"] if result.simulated else []
+    table = _build_gate_table(result)
+    marked = zip(result.metrics, table.rows, strict=True)
+    rows = [(f"{_MARKS[each.verdict]} {each.verdict}", *row[1:]) for each, row in marked]
+    yield from ("", Table(table.headings, rows, table.left).render_markdown(), "")
+    yield from (f"- {_escape(line)}" for line in _list_remarks(result))
+    if result.worse:
+        more = f" and {n} more" if (n := len(result.worse) - MAX_IDS) > 0 else ""
+        yield f"- largest losses: {', '.join(map(_format_code, result.worse[:MAX_IDS]))}{more}"
+    yield from ("", f"- base: {_describe_gated_run(result.base)}", f"- new: {_describe_gated_run(result.new)}", "")
+    if notes:
+        lines = (shorten_line(f"{note} (A is base, B is new)", _MAX_LINE_CHARS).replace("`", "'") for note in notes)
+        yield from ("```text", *lines, "```")
+
+
+def describe_gate(result: GateResult) -> str:
+    """Return the verdict in one sentence."""
+    names = [each.name for each in result.metrics if each.verdict == result.verdict]
+    return _SENTENCES[result.verdict].format(", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1])
+
+
+def _list_remarks(result: GateResult) -> Iterator[str]:
+    """Yield what would decide each metric that is not decided, and what the verdict rests on."""
+    yield from (f"{each.name}: {_explain(each)}" for each in result.metrics if each.verdict == INCONCLUSIVE)
+    questions = format_count(result.n_questions, "question")
+    yield f"{questions}: score worse on {len(result.worse)}, better on {len(result.better)}"
+    if result.n_left_out:
+        yield f"{format_count(result.n_left_out, 'question')} left out: prompts were tuned on them"
+    runs = {"base": result.base, "new": result.new}
+    if errors := [f"{name} {run['n_errors']} of {run['n_answers']}" for name, run in runs.items() if run["n_errors"]]:
+        yield f"answers in error, which count as wrong: {', '.join(errors)}"
+    several = f", shared by {len(result.metrics)} metrics (Bonferroni)" if len(result.metrics) > 1 else ""
+    yield f"alpha {result.alpha:g}, one-sided{several}"
+
+
+def _explain(judged: JudgedMetric) -> str:
+    needed, n = judged.questions_needed, judged.n_questions
+    if needed is None:
+        return "with a margin of 0 only a gain can pass; allow a loss with --margin"
+    why = "the change is too close to the limit" if needed <= n else "too few answers to decide"
+    if judged.by_chance:
+        why = "worse than allowed, but equal programs might well differ so much"
+    unit: int = 10 ** max(len(str(needed)) - 2, 0)  # two digits count
+    return f"{why}; if nothing has changed, about {-(-needed // unit) * unit:,} questions (now {n:,}) {_DECIDES}"
+
+
+def _describe_gated_run(run: Mapping[str, object]) -> str:
+    named = [f"{name} {_format_code(str(run[name] or 'none'))}" for name in ("system", "model", "prompts")]
+    return f"{_format_code(str(run['name']))} ({', '.join(named)})"
+
+
+def _build_gate_table(result: GateResult) -> Table:
+    interval = f"{100 * result.confidence:.3g}% interval"
+    headings = ("verdict", "metric", "base", "new", "change", interval, "allowed")
+    return Table(headings, list(map(_list_cells, result.metrics)), left=("metric",))
+
+
+def _list_cells(judged: JudgedMetric) -> list[str]:
+    """Return verdict, name, both values, change, its interval, and the change that is allowed."""
+    form: Callable[[float], str] = format_percent
+    if judged.relative:
+        form = "${:,.5f}".format if judged.metric == COST else "{:,.2f} s".format
+        change, low, high = (f"{each:+.1%}" for each in (judged.difference, judged.lower, judged.upper))
+        allowed = f"up to {judged.margin:+.1%}"
+    else:
+        change, low, high = map(format_points, (judged.difference, judged.lower, judged.upper))
+        change, allowed = f"{change} points", f"down to {format_points(-judged.margin)}"
+    return [judged.verdict, judged.name, form(judged.base), form(judged.new), change, f"{low} to {high}", allowed]
+
+
+def _format_code(text: str) -> str:
+    """Return data as Markdown's inline code, on one line: it cannot end the code, a table's cell or the page."""
+    return f"`{shorten_line(text, _MAX_NAME_CHARS).replace('`', chr(39)).replace('|', '¦') or ' '}`"
+
+
+def _escape(text: str) -> str:
+    """Return a sentence of ours, in which nothing comes from a run but numbers, as plain Markdown text."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~@&])", r"\\\1", shorten_line(text, _MAX_LINE_CHARS))

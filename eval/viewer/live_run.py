@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 
 from eval.analysis.run_list.read_runs import parse_time
-from eval.analysis.summary.rows import Row, build_row
+from eval.analysis.summary.measures import Answer
 from eval.analysis.summary.summarise import count_answers
 from eval.execution.projection import Progress, format_duration, project
 from eval.reports.formats import format_interval, format_percent, list_parts
@@ -98,18 +98,14 @@ class LiveRun:
         self._store: RunStore | None = None
         self._info, self._questions = RunInfo(), dict[str, str]()
         self._row = 0  # the last one that was read
-        self._answers: dict[tuple[str, int], Row] = {}
+        self._answers: dict[tuple[str, int], Answer] = {}
         self._recent: deque[tuple[str, ...]] = deque(maxlen=MAX_RECENT)
         self._is_cost_known = True
         self._done_before = 0  # answers of earlier sessions, which say nothing of this one's pace
         self._turns, self._read_at, self._page = Lock(), float("-inf"), Json()
 
     def render(self) -> Json:
-        """Return the newest parts of the page: whoever comes first reads them, others within a second get the same.
-
-        Raises:
-            StoreError: the run's store cannot be read.
-        """
+        """Return the newest parts of the page: whoever comes first reads them, others within a second get the same."""
         with self._turns:
             if time.monotonic() - self._read_at >= POLL_SECONDS:
                 state = self.poll()
@@ -119,11 +115,7 @@ class LiveRun:
             return self._page
 
     def poll(self) -> Json:
-        """Read what is new and return the values of the page.
-
-        Raises:
-            StoreError: the run's store cannot be read.
-        """
+        """Read what is new and return the values of the page; raise StoreError if the store cannot be read."""
         if self._store is None:
             self._store = RunStore(self.folder / DATABASE, read_only=True)
             self._info = self._store.read_info()
@@ -138,7 +130,7 @@ class LiveRun:
         key = (record.sample_id, record.epoch)
         before = self._answers.get(key)
         if before is None or before.attempt < record.attempt:
-            self._answers[key] = build_row(record)
+            self._answers[key] = Answer.of(record)
         self._is_cost_known &= record.usage.cost_usd is not None or not record.usage.lm_calls
         self._done_before += record.started_at < state.last_session.started_at
         texts = (record.question, record.error or record.answer or "(none)", record.target or "")

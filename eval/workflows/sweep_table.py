@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 
 from rich.text import Text
 
-from eval.analysis.comparison.answers import find_obstacle
 from eval.analysis.comparison.compare_runs import (
     LABELS,
     MAX_RUNS,
@@ -18,6 +17,7 @@ from eval.analysis.comparison.compare_runs import (
     compare_read_runs,
     read_run,
 )
+from eval.analysis.comparison.comparison import find_obstacle
 from eval.analysis.summary.summarise import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.cli.command import STOPPED, get_signal_name
@@ -110,7 +110,7 @@ def make_table(sweep: Sweep) -> None:
     output.print(f"sweep: {format_path(sweep.folder)}")
     if compared:  # of very many jobs the first
         shown = replace(compared, runs=compared.runs[:MAX_RUNS], comparisons=compared.comparisons[: MAX_RUNS - 1])
-        write_comparison(page := sweep.folder / PAGE_FILE, shown, shown.runs)
+        write_comparison(page := sweep.folder / PAGE_FILE, shown)
         output.print(f"page: {format_path(page)}")
     stopped = [each.job for each in rows if each.job.exit_code == STOPPED]
     for job, run in [(each, sweep.find_run(each)) for each in stopped]:

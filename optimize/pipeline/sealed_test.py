@@ -19,8 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 
-from eval.analysis.comparison.answers import build_answers
-from eval.analysis.comparison.comparison import Comparison, Side, compare_answers
+from eval.analysis.comparison.comparison import Comparison, Side, build_answers, compare_answers
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Spend, format_amount
 from eval.execution.executors.local import run_side_by_side

@@ -20,8 +20,7 @@ SWEEP = ("-m", "experiment=offline", "limit=20", "run.dir=job-${hydra:job.num}",
 
 
 def write_page(path: Path, *folders: Path) -> Path:
-    runs = read_runs(folders)
-    write_comparison(path, compare_read_runs(runs, intersection=False), runs)
+    write_comparison(path, compare_read_runs(read_runs(folders), intersection=False))
     return path
 
 
@@ -56,11 +55,10 @@ def test_pages_of_two_and_three_runs_and_of_a_sweep_are_readable_at_every_width_
 
 def test_hostile_texts_execute_nothing(page: Any, tmp_path: Path) -> None:
     folders = [write_hostile_run(tmp_path / name) for name in ("x", "y")]
-    runs = read_runs(folders)
-    result = compare_read_runs(runs, intersection=True)
+    result = compare_read_runs(read_runs(folders), intersection=True)
     evil = "</script><img src=x onerror=alert(1)>"
-    named = replace(result, runs=[replace(each, name=evil, prompts=evil) for each in result.runs])
-    write_comparison(tmp_path / "page.html", named, runs)
+    runs = [replace(each, name=evil, info=replace(each.info, model=evil)) for each in result.runs]
+    write_comparison(tmp_path / "page.html", replace(result, runs=runs))
     errors = collect_errors(page)
     open_file(page, tmp_path / "page.html")
     for row in page.query_selector_all("details.row > summary")[:6]:

@@ -11,18 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from eval.analysis.comparison.answers import (
+from eval.analysis.comparison.comparison import (
     Answers,
+    Comparison,
+    compare_answers,
     find_common,
     find_obstacle,
     read_answers,
 )
-from eval.analysis.comparison.comparison import Comparison, compare_answers
 from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.summary.summarise import measure_overlap
 from eval.config.measured import find_changes
 from eval.runs.folder import format_path, format_resume_hint, read_kept_prompts
-from eval.runs.run_info import TuningUse
+from eval.runs.run_info import RunInfo, TuningUse
 from eval.runs.store import open_run
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -33,7 +34,6 @@ LABELS = string.ascii_uppercase
 MAX_RUNS = len(LABELS)
 _DIGEST_CHARS = 12
 _NOTHING = "none"
-_NOT_SHOWN = ("path", "config", "prompt_set", "n_prompt_sets", "answers", "used")  # fields of a run
 _ASK = "--intersection compares the questions that both have in common and have answered"
 
 
@@ -43,30 +43,37 @@ class ReadRun:
 
     label: str
     name: str
-    folder: str
-    run_id: str
-    system: str
-    model: str
-    prompts: str | None
-    tools: dict[str, list[str]]  # agent → names
-    epochs: int
-    n_missing: int
-    task_version: str
-    simulated: bool
-    rescored_from: str | None
     path: Path
-    config: Mapping[str, object]
-    prompt_set: PromptSet | None  # used last; None: none was kept
-    n_prompt_sets: int  # more than one: it was resumed with others
+    info: RunInfo
     answers: Answers
-    used: TuningUse | None  # samples that its prompts were tuned on; None: unknown
+    prompt_sets: Sequence[PromptSet]  # that it kept, the last used last
 
     def __str__(self) -> str:
         return f"{self.label} ({self.name})"
 
+    @property
+    def used(self) -> TuningUse | None:
+        """The samples that its prompts were tuned on; None: unknown."""
+        return self.info.tuning_use
+
     def to_dict(self) -> dict[str, object]:
         """Return what the result says of it."""
-        return {name: value for name, value in vars(self).items() if name not in _NOT_SHOWN}
+        info, answers = self.info, self.answers
+        return {
+            "label": self.label,
+            "name": self.name,
+            "folder": format_path(self.path),
+            "run_id": info.run_id,
+            "system": info.system or str(info.part("system").get("name", "")),
+            "model": info.model or str(info.part("model").get("name", "")),
+            "prompts": self.prompt_sets[-1].name if self.prompt_sets else None,
+            "tools": info.tools or {},
+            "epochs": answers.epochs,
+            "n_missing": answers.n_missing,
+            "task_version": answers.task_version,
+            "simulated": info.simulated,
+            "rescored_from": info.rescored_from or None,
+        }
 
 
 @dataclass(frozen=True)
@@ -93,17 +100,8 @@ class RunComparison:
     p_holm: float = 1.0  # p, adjusted for the number of comparisons
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "run": self.run,
-            "against": self.against,
-            **self.comparison.to_dict(),
-            "n_left_out": self.n_left_out,
-            "n_tuned_on": self.n_tuned_on,
-            "is_optimistic": self.is_optimistic,
-            "differs": asdict(self.differs),
-            "notes": self.notes,
-            "p_holm": self.p_holm,
-        }
+        own = {name: value for name, value in vars(self).items() if name != "comparison"}
+        return {**own, **self.comparison.to_dict(), "differs": asdict(self.differs)}
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ class ComparisonResult:
 
     @property
     def notice(self) -> str | None:
-        return SIMULATED_NOTICE if any(run.simulated for run in self.runs) else None
+        return SIMULATED_NOTICE if any(run.info.simulated for run in self.runs) else None
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -132,29 +130,6 @@ def read_runs(folders: Sequence[Path]) -> list[ReadRun]:
     Raises:
         UserError: there are too few or too many, one is named twice, or a store cannot be read.
     """
-    _check(folders)
-    return [read_run(label, folder) for label, folder in zip(LABELS, folders, strict=False)]
-
-
-def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> ComparisonResult:
-    """Compare each run with the first.
-
-    Args:
-        runs: two at least; the first is the one that the others are compared with.
-        intersection: compare the samples that two runs have in common, if they have not answered the same samples.
-
-    Raises:
-        UserError: two runs cannot be compared.
-    """
-    pairs = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
-    p_values = adjust_p_values([pair.comparison.score.p for pair in pairs])
-    return ComparisonResult(
-        runs,
-        [replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True)],
-    )
-
-
-def _check(folders: Sequence[Path]) -> None:
     if len(folders) < 2:
         raise UserError("one run alone cannot be compared; name two or more.")
     if len(folders) > MAX_RUNS:
@@ -162,40 +137,27 @@ def _check(folders: Sequence[Path]) -> None:
     real = [folder.resolve() for folder in folders]
     if twice := next((folder for folder in folders if real.count(folder.resolve()) > 1), None):
         raise UserError(f"{format_path(twice)} is named twice; a run is compared with others.")
+    return [read_run(label, folder) for label, folder in zip(LABELS, folders, strict=False)]
 
 
 def read_run(label: str, folder: Path) -> ReadRun:
-    """Read a run.
-
-    Raises:
-        UserError: its store cannot be read, or it measures no system.
-    """
+    """Read a run; raise UserError if its store cannot be read, or it measures no system."""
     with open_run(folder) as store:
         info, answers = store.read_info(), read_answers(store)
     if why := info.describe_gold():
         raise UserError(f"{format_path(folder)} cannot be compared: {why}.")
     kept = list(read_kept_prompts(folder, info.prompts).values())
-    return ReadRun(
-        label=label,
-        name=folder.name,
-        folder=format_path(folder),
-        run_id=info.run_id,
-        system=info.system or str(info.part("system").get("name", "")),
-        model=info.model or str(info.part("model").get("name", "")),
-        prompts=kept[-1].name if kept else None,
-        tools=info.tools or {},
-        epochs=answers.epochs,
-        n_missing=answers.n_missing,
-        task_version=answers.task_version,
-        simulated=info.simulated,
-        rescored_from=info.rescored_from or None,
-        path=folder,
-        config=info.config,
-        prompt_set=kept[-1] if kept else None,
-        n_prompt_sets=len(kept),
-        answers=answers,
-        used=info.tuning_use,
-    )
+    return ReadRun(label=label, name=folder.name, path=folder, info=info, answers=answers, prompt_sets=kept)
+
+
+def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> ComparisonResult:
+    """Compare each run with the first; raise UserError if two cannot be compared.
+
+    `intersection`: compare the samples that two runs have in common, if they have not answered the same samples.
+    """
+    pairs = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
+    p_values = adjust_p_values([pair.comparison.score.p for pair in pairs])
+    return ComparisonResult(runs, [replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True)])
 
 
 def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunComparison:
@@ -213,6 +175,7 @@ def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunCom
     # of all questions, missing answers count as wrong
     chosen = ids if ids and len(ids) < len(questions) else common
     comparison = compare_answers(first.answers, second.answers, chosen)
+    prompts, tools = (_compare_values(read(first), read(second)) for read in (_digest_prompts, _join_tools))
     return RunComparison(
         run=second.label,
         against=first.label,
@@ -220,11 +183,7 @@ def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunCom
         n_left_out=len({**first.answers.questions, **second.answers.questions}) - len(comparison.pairs),
         n_tuned_on=len(questions) - len(ids),
         is_optimistic=not ids,
-        differs=Differences(
-            options=find_changes(first.config, second.config),
-            prompts=_compare_values(_describe_prompts(first.prompt_set), _describe_prompts(second.prompt_set)),
-            tools=_compare_values(_join_tools(first), _join_tools(second)),
-        ),
+        differs=Differences(find_changes(first.info.config, second.info.config), prompts, tools),
         notes=(
             *_list_tuning_notes(first, second, questions, ids),
             *_list_pair_notes(first, second, common),
@@ -258,26 +217,23 @@ def _compare_values(before: Mapping[str, str], now: Mapping[str, str]) -> dict[s
     return {key: f"{old} → {new}" for key, (old, new) in pairs.items() if old != new}
 
 
-def _describe_prompts(prompts: PromptSet | None) -> dict[str, str]:
-    """Return agent → digest of its text and its demos."""
-    if prompts is None:
+def _digest_prompts(run: ReadRun) -> dict[str, str]:
+    """Return agent → digest of its text and its demos, of the prompts used last."""
+    if not run.prompt_sets:
         return {}
-    contents = {agent: json.dumps([text, prompts.demos.get(agent, [])]) for agent, text in prompts.texts.items()}
-    return {agent: hashlib.sha256(each.encode("ascii")).hexdigest()[:_DIGEST_CHARS] for agent, each in contents.items()}
+    texts, demos = run.prompt_sets[-1].texts, run.prompt_sets[-1].demos
+    contents = {agent: json.dumps([text, demos.get(agent, [])]).encode("ascii") for agent, text in texts.items()}
+    return {agent: hashlib.sha256(each).hexdigest()[:_DIGEST_CHARS] for agent, each in contents.items()}
 
 
 def _join_tools(run: ReadRun) -> dict[str, str]:
-    return {agent: ", ".join(names) or _NOTHING for agent, names in run.tools.items()}
+    return {agent: ", ".join(names) or _NOTHING for agent, names in (run.info.tools or {}).items()}
 
 
 def explain_refusal(first: ReadRun, second: ReadRun, reason: str, intersection_hint: bool = True) -> str:
-    """Return the sentence that two runs cannot be compared, and what to do.
+    """Return the sentence that two runs cannot be compared for a reason of `find_obstacle`, and what to do.
 
-    Args:
-        first: one run.
-        second: the other.
-        reason: found by `find_obstacle`.
-        intersection_hint: False where a part of the questions is not enough.
+    `intersection_hint`: False where a part of the questions is not enough.
     """
     ask, choose = (
         (f", or add --intersection ({_ASK})", f"add --intersection ({_ASK}), or ") if intersection_hint else ("", "")
@@ -315,10 +271,10 @@ def _list_price_notes(first: ReadRun, second: ReadRun, comparison: Comparison) -
 def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
     if run.used and (unknown := measure_overlap(run.used, ids).describe_unknown()):
         yield f"warning: {run.label}: {unknown}"
-    if n_leaked := sum(any(each.leaked for each in run.answers.list_given(id)) for id in ids):
+    if n_leaked := sum(any(each.leaks for each in run.answers.list_given(id)) for id in ids):
         met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"
         yield f"{run.label}: {n_leaked} {met} away (its report lists them); right answers to these prove little"
-    if run.rescored_from:
-        yield f"{run.label} holds the answers of {run.rescored_from}, scored again"
-    if run.n_prompt_sets > 1:
+    if run.info.rescored_from:
+        yield f"{run.label} holds the answers of {run.info.rescored_from}, scored again"
+    if len(run.prompt_sets) > 1:
         yield f"{run.label} was resumed with other prompts; those used last are shown"

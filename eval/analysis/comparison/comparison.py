@@ -1,6 +1,9 @@
 """One run compared with another, sample by sample: the metric, cost, time, tokens, format, and which answers flipped.
 
-    made = compare_answers(read_answers(store), read_answers(other))
+    first, second = read_answers(store), read_answers(other)
+    find_obstacle(first, second)                                   # None, or "their scorers differ"
+    made = compare_answers(first, second)
+    compare_answers(first, second, find_common(first, second))     # if there is one: the samples that both answered
     made.metric, made.score.difference, made.cost_usd.ci95, made.format_losses.difference
     compare_answers(*map(build_answers, (parent_records, winner_records)))      # records without their store
 
@@ -8,14 +11,152 @@ Differences are the second's minus the first's. Cost, time and tokens are per an
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from statistics import fmean
 
-from eval.analysis.comparison.answers import Answers, GivenAnswer, pair_scores
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, compare_means, run_paired_test
-from eval.runs.record import NOT_RUN, PlannedQuestion
+from eval.analysis.summary.measures import Answer, add_usage
+from eval.runs.record import NOT_RUN, PlannedQuestion, Record
+from eval.runs.run_info import digest_questions, digest_task
+from eval.runs.store import RunStore
 from eval.scorers.score import join_metrics, name_metric, read_scorer_name
+from mas.runtime.text import format_count
+
+# Error classes of replies that could not be read: parse errors, empty ones, those cut at the token limit.
+UNREADABLE = ("malformed", "truncated")
+# Sample id → epoch, from 1 → its last attempt, with the usage and the seconds of all: all were paid for.
+Given = dict[str, dict[int, Answer]]
+_Epochs = Sequence[Answer | None]  # None: missing
+_Asked = Sequence[tuple[_Epochs, _Epochs]]  # both sides' answers to each question
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of a run, and the task that they belong to."""
+
+    questions: Mapping[str, PlannedQuestion]  # those with a target, by id
+    given: Given
+    epochs: int
+    scorer: object = None  # its configuration
+    files: Mapping[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
+    questions_sha256: str = ""  # in any order
+    n_missing: int = 0  # answers that the run has not come to
+
+    @property
+    def task_version(self) -> str:
+        return digest_task(self.questions_sha256, self.scorer)
+
+    def list_epochs(self, sample_id: str) -> list[Answer | None]:
+        """Return the answers to a sample by epoch; missing ones are None."""
+        given = self.given.get(sample_id, {})
+        return [given.get(epoch) for epoch in range(1, self.epochs + 1)]
+
+    def list_given(self, sample_id: str) -> list[Answer]:
+        """Return the answers to a sample that there are."""
+        return [each for each in self.list_epochs(sample_id) if each is not None]
+
+    def list_scores(self, sample_id: str, with_missing: bool = True) -> tuple[float, ...]:
+        """Return the value of each epoch's answer, 0 to 1; in error or missing it is 0."""
+        given = self.list_epochs(sample_id) if with_missing else self.list_given(sample_id)
+        return tuple(0.0 if each is None else each.value for each in given)
+
+
+def read_answers(store: RunStore) -> Answers:
+    """Return the answers of a run; raise StoreError if its store cannot be read."""
+    info, planned = store.read_info(), store.read_plan()
+    files = info.task.file_sha256
+    return Answers(
+        questions={each.id: each for each in planned if each.target is not None},
+        given=collect_answers(store.records(without_trajectory=True)),
+        epochs=info.epochs,
+        scorer=info.config.get("scorer"),
+        files=files,
+        questions_sha256=digest_questions(planned, files),
+        n_missing=sum(len(store.list_missing(epoch)) for epoch in range(1, info.epochs + 1)),
+    )
+
+
+def build_answers(records: Iterable[Record], scorer: object = None) -> Answers:
+    """Return the answers of a finished run from its records, and the configuration of its scorer if it is known."""
+    kept = list(records)
+    questions = {
+        each.sample_id: PlannedQuestion(each.sample_id, each.question, each.file, each.target, each.level)
+        for each in kept
+        if each.target is not None
+    }
+    return Answers(questions, collect_answers(kept), max((each.epoch for each in kept), default=1), scorer)
+
+
+def collect_answers(records: Iterable[Record]) -> Given:
+    """Return the answers in all attempts, which may come in any order."""
+    found: Given = {}
+    for record in records:
+        epochs = found.setdefault(record.sample_id, {})
+        answer, before = Answer.of(record), epochs.get(record.epoch)
+        if before is not None:
+            answer, earlier = (answer, before) if answer.attempt > before.attempt else (before, answer)
+            answer.usage = add_usage(answer.usage, earlier.usage)
+            answer.wall_seconds += earlier.wall_seconds
+            answer.waited_seconds += earlier.waited_seconds
+        epochs[record.epoch] = answer
+    return found
+
+
+def find_obstacle(first: Answers, second: Answers) -> str | None:
+    """Return why the two runs cannot be compared as wholes; None if they can."""
+    if first.questions.keys() != second.questions.keys():
+        n_both, n_either = len(first.questions.keys() & second.questions), len({**first.questions, **second.questions})
+        return f"their questions differ: {n_both} of {n_either} are in both"
+    if first.scorer != second.scorer:
+        return "their scorers differ"
+    if first.questions_sha256 != second.questions_sha256:
+        return "their questions, gold answers or attached files differ"
+    if missing := first.n_missing + second.n_missing:
+        return f"{format_count(missing, 'answer')} {'is' if missing == 1 else 'are'} still missing"
+    return None if first.questions else "no question has a gold answer"
+
+
+def find_common(first: Answers, second: Answers) -> list[str]:
+    """Return the samples with the same text, target and attachment that both runs have answered."""
+
+    def describe(answers: Answers, id: str) -> object:
+        if (question := answers.questions.get(id)) is None or not answers.list_given(id):
+            return None
+        return question.question, question.target, answers.files.get(id)
+
+    return [id for id in first.questions if (task := describe(first, id)) and task == describe(second, id)]
+
+
+def pair_scores(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> list[Pair]:
+    """Return the scores of two runs without an obstacle (None: all samples), or of samples that they have in common."""
+    whole = ids is None
+    chosen = first.questions if ids is None else ids
+    return [Pair(first.list_scores(each, whole), second.list_scores(each, whole)) for each in chosen]
+
+
+def is_unreadable(answer: Answer) -> bool:
+    return answer.error_class in UNREADABLE
+
+
+def is_lost_by_format(answer: Answer) -> bool:
+    """Return whether it could not be read, or is wrong in its format alone."""
+    return is_unreadable(answer) or answer.parts.get("format_loss", 0.0) > 0
+
+
+def read_cost(answer: Answer) -> float | None:
+    """Return the US dollars of an answer; None: unknown."""
+    return answer.usage.cost_usd if answer.usage.lm_calls else 0.0
+
+
+def measure_seconds(answer: Answer) -> float:
+    """Return the seconds of work, without waiting for rate limits, free places and retries."""
+    return max(answer.wall_seconds - answer.waited_seconds, 0.0)
+
+
+def count_tokens(answer: Answer) -> int:
+    return answer.usage.input_tokens + answer.usage.output_tokens
 
 
 @dataclass(frozen=True)
@@ -43,8 +184,26 @@ class Flip:
     question: str
     target: str
     difference: float
-    first: tuple[GivenAnswer | None, ...]  # by epoch; None: missing
-    second: tuple[GivenAnswer | None, ...]
+    first: _Epochs
+    second: _Epochs
+
+    def to_dict(self) -> dict[str, object]:
+        return {**vars(self), "first": list(map(_describe, self.first)), "second": list(map(_describe, self.second))}
+
+
+def _describe(answer: Answer | None) -> dict[str, object] | None:
+    if answer is None:
+        return None
+    return {
+        "attempt": answer.attempt,
+        "value": answer.value,
+        "text": answer.answer or "",
+        "error_class": answer.error_class,
+        "format_lost": is_lost_by_format(answer),
+        "seconds": measure_seconds(answer),
+        "tokens": count_tokens(answer),
+        "cost_usd": read_cost(answer),
+    }
 
 
 @dataclass(frozen=True)
@@ -71,7 +230,7 @@ class Comparison:
             "first": asdict(self.first),
             "second": asdict(self.second),
             **{name: each.to_dict() if each else None for name, each in means.items()},
-            "flips": [asdict(each) for each in self.flips],
+            "flips": [each.to_dict() for each in self.flips],
         }
 
 
@@ -87,28 +246,29 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
         ValueError: no question is left.
     """
     scores = pair_scores(first, second, ids)
-    chosen = list(first.questions) if ids is None else list(ids)
+    chosen = [first.questions[each] for each in (first.questions if ids is None else ids)]
     list_answers: Callable[[Answers, str], _Epochs] = Answers.list_epochs if ids is None else Answers.list_given
-    asked = [(list_answers(first, each), list_answers(second, each)) for each in chosen]
+    asked = [(list_answers(first, each.id), list_answers(second, each.id)) for each in chosen]
+    sides = [[pair[place] for pair in scores] for place in (0, 1)]
+    values = [value for side in sides for epochs in side for value in epochs]
+    flips = [
+        Flip(each.id, each.level, each.question, each.target or "", pair.difference, *answers)
+        for each, pair, answers in zip(chosen, scores, asked, strict=True)
+        if pair.difference
+    ]
     return Comparison(
-        metric=join_metrics(
-            name_metric(read_scorer_name(each.scorer), _list_values(scores)) for each in (first, second)
-        ),
+        metric=join_metrics(name_metric(read_scorer_name(each.scorer), values) for each in (first, second)),
         score=run_paired_test(scores),
-        first=_side([pair.first for pair in scores], [given for given, _ in asked]),
-        second=_side([pair.second for pair in scores], [given for _, given in asked]),
-        cost_usd=_means(asked, lambda each: each.cost_usd),
-        seconds=_means(asked, lambda each: each.seconds),
-        tokens=_means(asked, lambda each: each.tokens),
-        format_losses=_share(asked, lambda each: each.format_lost),
-        unreadable=_share(asked, lambda each: each.unreadable),
-        flips=_flips([first.questions[each] for each in chosen], scores, asked),
-        pairs=dict(zip(chosen, scores, strict=True)),
+        first=_side(sides[0], [given for given, _ in asked]),
+        second=_side(sides[1], [given for _, given in asked]),
+        cost_usd=_compare_amounts(asked, read_cost),
+        seconds=_compare_amounts(asked, measure_seconds),
+        tokens=_compare_amounts(asked, count_tokens),
+        format_losses=_compare_shares(asked, is_lost_by_format),
+        unreadable=_compare_shares(asked, is_unreadable),
+        flips=sorted(flips, key=lambda each: -abs(each.difference)),
+        pairs={each.id: pair for each, pair in zip(chosen, scores, strict=True)},
     )
-
-
-def _list_values(scores: Sequence[Pair]) -> list[float]:
-    return [value for pair in scores for side in pair for value in side]
 
 
 def _average(scores: Sequence[Sequence[float]]) -> float:
@@ -116,18 +276,10 @@ def _average(scores: Sequence[Sequence[float]]) -> float:
     return sum(sum(each) / len(each) for each in scores) / len(scores) if scores else 0.0
 
 
-def _average_sides(scores: Sequence[Pair]) -> tuple[float, float]:
-    return _average([pair.first for pair in scores]), _average([pair.second for pair in scores])
-
-
-_Epochs = Sequence[GivenAnswer | None]
-_Asked = Sequence[tuple[_Epochs, _Epochs]]  # both sides' answers to each question
-
-
 def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
     answers = [each for epochs in given for each in epochs]
     there = [each for each in answers if each is not None]
-    costs = [each.cost_usd for each in there]
+    costs = [cost for each in there if (cost := read_cost(each)) is not None]
     right = [[float(value == 1) for value in values] for values in scores]
     errors = Counter(NOT_RUN if each is None else each.error_class for each in answers)
     return Side(
@@ -138,39 +290,29 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
         n_answers=len(answers),
         n_correct=sum(each.correct for each in there),
         errors_by_class={name: count for name, count in errors.most_common() if name is not None},
-        tokens=sum(each.tokens for each in there),
-        cost_usd=None if None in costs else sum(each for each in costs if each is not None),
-        cached_calls=sum(each.cached_calls for each in there),
+        tokens=sum(map(count_tokens, there)),
+        cost_usd=sum(costs) if len(costs) == len(there) else None,
+        cached_calls=sum(each.usage.cached_calls for each in there),
     )
 
 
-def _means(asked: _Asked, amount: Callable[[GivenAnswer], float | None]) -> MeanDifference | None:
+def _compare_amounts(asked: _Asked, read: Callable[[Answer], float | None]) -> MeanDifference | None:
     """Compare over the samples that both sides have answered in part at least, and whose amounts are all known.
 
     A caller that decides by it must look at `n_questions`: the other samples may be those that took most.
     """
-    found = [(_mean(first, amount), _mean(second, amount)) for first, second in asked]
-    return compare_means([(a, b) for a, b in found if a is not None and b is not None])
+    pairs = []
+    for sides in asked:
+        amounts = [[read(each) for each in epochs if each is not None] for epochs in sides]
+        known = [[each for each in side if each is not None] for side in amounts]
+        if all(known) and known == amounts:
+            pairs.append((fmean(known[0]), fmean(known[1])))
+    return compare_means(pairs)
 
 
-def _mean(epochs: _Epochs, amount: Callable[[GivenAnswer], float | None]) -> float | None:
-    amounts = [amount(each) for each in epochs if each is not None]
-    known = [each for each in amounts if each is not None]
-    return sum(known) / len(known) if known and len(known) == len(amounts) else None
-
-
-def _share(asked: _Asked, lost_by: Callable[[GivenAnswer], bool]) -> MeanDifference:
+def _compare_shares(asked: _Asked, is_lost: Callable[[Answer], bool]) -> MeanDifference:
     lost = [
-        Pair(*([float(each is not None and lost_by(each)) for each in epochs] for epochs in sides)) for sides in asked
+        Pair(*([float(each is not None and is_lost(each)) for each in epochs] for epochs in sides)) for sides in asked
     ]
-    tested = run_paired_test(lost)
-    return MeanDifference(len(lost), *_average_sides(lost), tested.difference, tested.ci95)
-
-
-def _flips(questions: Sequence[PlannedQuestion], scores: Sequence[Pair], asked: _Asked) -> list[Flip]:
-    found = [
-        Flip(each.id, each.level, each.question, each.target or "", pair.difference, tuple(sides[0]), tuple(sides[1]))
-        for each, pair, sides in zip(questions, scores, asked, strict=True)
-        if pair.difference
-    ]
-    return sorted(found, key=lambda each: -abs(each.difference))
+    tested, (first, second) = run_paired_test(lost), (_average([pair[place] for pair in lost]) for place in (0, 1))
+    return MeanDifference(len(lost), first, second, tested.difference, tested.ci95)

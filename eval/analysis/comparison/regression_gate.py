@@ -3,33 +3,34 @@
     settings = read_gate_settings("score,cost", ["0.02", "cost=0.10"], alpha=0.05)
     judge_runs(base, new, settings).verdict       # "pass", "fail" or "inconclusive"
 
+Pass: the lower bound is above −margin, so the change is no worse than allowed (non-inferiority). Fail: the upper bound
+is below −margin, and the difference is one that two runs of the same program would show in at most 1 of 100
+comparisons. Anything else is inconclusive, with an estimate of the questions that would decide.
+
 Each bound of a metric's interval is wrong with probability alpha / metrics at most (Bonferroni: O. J. Dunn, "Multiple
 comparisons among means", JASA 56, 1961), so that a wrong *fail* in any of them has at most the probability alpha, and
-so has a wrong *pass*. One fails: the build fails. All pass: it passes. See `eval.analysis.statistics.regression`.
+so has a wrong *pass*. One fails: the build fails. All pass: it passes.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import NormalDist, fmean, variance
+from typing import Literal
 
-from eval.analysis.comparison.answers import GivenAnswer, find_obstacle, pair_scores
 from eval.analysis.comparison.compare_runs import ReadRun, explain_refusal, list_untouched
-from eval.analysis.statistics.paired_tests import Pair
-from eval.analysis.statistics.regression import (
-    FAIL,
-    INCONCLUSIVE,
-    MIN_QUESTIONS,
-    PASS,
-    SAME_PROGRAM,
-    Verdict,
-    judge_effect,
-    measure_ratio,
-    measure_shares,
-)
+from eval.analysis.comparison.comparison import find_obstacle, measure_seconds, pair_scores, read_cost
+from eval.analysis.statistics.intervals import Interval, compute_t_quantile
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
+from eval.analysis.summary.measures import Answer
 from eval.scorers.score import ACCURACY, join_metrics, name_metric, read_scorer_name
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 
+Verdict = Literal["pass", "fail", "inconclusive"]
+PASS: Verdict = "pass"
+FAIL: Verdict = "fail"
+INCONCLUSIVE: Verdict = "inconclusive"
 GATE_VERSION = 1  # of the JSON; increased whenever a field changes its name or its meaning
 SCORE, COST, LATENCY = "score", "cost", "latency"
 SHARES, RELATIVE = (SCORE, ACCURACY), (COST, LATENCY)
@@ -37,6 +38,9 @@ METRICS = (*SHARES, *RELATIVE)
 DEFAULT_MARGINS = {**dict.fromkeys(SHARES, 0.02), **dict.fromkeys(RELATIVE, 0.1)}
 DEFAULT_ALPHA = 0.05
 _EXAMPLE = "such as --margin 0.02 or --margin cost=0.10"
+SAME_PROGRAM = 0.005  # level at which equal programs must differ to fail: half of 1 %, since intervals are approximate
+DECIDED = 0.8  # of the comparisons, which the estimated number of questions would decide
+MIN_QUESTIONS = 2  # below it there is no interval
 
 
 @dataclass(frozen=True)
@@ -156,11 +160,10 @@ def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResul
     if len(ids) < MIN_QUESTIONS:
         left_out = f" ({n_left_out} were used to tune the prompts)" if n_left_out else ""
         raise UserError(f"{format_count(len(ids), 'question')}{left_out} cannot decide; 2 are needed at least.")
-    scores = pair_scores(base.answers, new.answers, ids)
     metrics = tuple(_judge(base, new, ids, name, settings) for name in settings.margins)
     found = {each.verdict for each in metrics}
-    changes = [(pair.difference, id) for id, pair in zip(ids, scores, strict=True)]
-    changes.sort(key=lambda change: -abs(change[0]))
+    pairs = zip(ids, pair_scores(base.answers, new.answers, ids), strict=True)
+    changes = sorted(((pair.difference, id) for id, pair in pairs), key=lambda change: -abs(change[0]))
     return GateResult(
         verdict=FAIL if FAIL in found else PASS if found == {PASS} else INCONCLUSIVE,
         alpha=settings.alpha,
@@ -172,18 +175,20 @@ def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResul
         n_left_out=n_left_out,
         worse=tuple(id for change, id in changes if change < 0),
         better=tuple(id for change, id in changes if change > 0),
-        simulated=base.simulated or new.simulated,
+        simulated=base.info.simulated or new.info.simulated,
     )
 
 
 def _judge(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str, settings: GateSettings) -> JudgedMetric:
     margin, is_relative = settings.margins[metric], metric in RELATIVE
-    pairs = _measure(base, new, ids, metric)
+    if is_relative:
+        _check_paid(base, ids, metric)
+        _check_paid(new, ids, metric)
+    name, read = _METRICS[metric]
+    pairs = [Pair(*([read(each) for each in run.answers.list_given(id)] for run in (base, new))) for id in ids]
     if metric == SCORE:
         values = [value for pair in pairs for side in pair for value in side]
         name = join_metrics(name_metric(read_scorer_name(run.answers.scorer), values) for run in (base, new))
-    else:
-        name = _NAMES[metric]
     try:
         effect = measure_ratio(pairs) if is_relative else measure_shares(pairs)
     except ValueError:
@@ -192,7 +197,9 @@ def _judge(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str, setting
         ) from None
     scaled = math.log1p(margin) if is_relative else margin
     found = judge_effect(effect, scaled, settings.level, SAME_PROGRAM / len(settings.margins))
-    low, high = found.bounds
+    difference, (lower, upper) = effect.gain, found.bounds
+    if is_relative:
+        difference, lower, upper = (math.expm1(-each) for each in (difference, upper, lower))
     return JudgedMetric(
         metric=metric,
         name=name,
@@ -200,9 +207,9 @@ def _judge(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str, setting
         verdict=found.verdict,
         base=effect.first,
         new=effect.second,
-        difference=math.expm1(-effect.gain) if is_relative else effect.gain,
-        lower=math.expm1(-high) if is_relative else low,
-        upper=math.expm1(-low) if is_relative else high,
+        difference=difference,
+        lower=lower,
+        upper=upper,
         margin=margin,
         by_chance=found.by_chance,
         n_questions=effect.n_questions,
@@ -210,40 +217,115 @@ def _judge(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str, setting
     )
 
 
-def _measure(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str) -> list[Pair]:
-    """Return what each question has in a metric; what another run has paid for is no cost and no time."""
-    if metric == SCORE:
-        return pair_scores(base.answers, new.answers, ids)
-    for run in (base, new) if metric in RELATIVE else ():
-        answers = _list_answers(run, ids)
-        unknown = sum(each.cost_usd is None for each in answers)
-        if metric == COST and unknown:
-            raise UserError(
-                f"cost cannot be compared: that of {format_count(unknown, 'answer')} of {run} is unknown; "
-                "give the model's prices, or leave cost out of --metrics."
-            )
-        if n := sum(each.cached_calls for each in answers):
-            raise UserError(
-                f"{metric} cannot be compared: {n:,} calls of {run} were answered by another run; "
-                f"run it with cache.lm=off, or leave {metric} out of --metrics."
-            )
-    read = _AMOUNTS[metric]
-    return [Pair(*([read(each) for each in run.answers.list_given(id)] for run in (base, new))) for id in ids]
-
-
-_NAMES = {ACCURACY: ACCURACY, COST: "cost/answer", LATENCY: "time/answer"}
-_AMOUNTS: dict[str, Callable[[GivenAnswer], float]] = {
-    ACCURACY: lambda each: float(each.correct),
-    COST: lambda each: each.cost_usd or 0.0,
-    LATENCY: lambda each: each.seconds,
+_METRICS: dict[str, tuple[str, Callable[[Answer], float]]] = {  # its name, and what an answer has of it
+    SCORE: (SCORE, lambda answer: answer.value),
+    ACCURACY: (ACCURACY, lambda answer: float(answer.correct)),
+    COST: ("cost/answer", lambda answer: read_cost(answer) or 0.0),
+    LATENCY: ("time/answer", measure_seconds),
 }
 
 
-def _list_answers(run: ReadRun, ids: Sequence[str]) -> list[GivenAnswer]:
+def _check_paid(run: ReadRun, ids: Sequence[str], metric: str) -> None:
+    """Refuse an unknown cost, and what another run has paid for, which is no cost and no time."""
+    answers = _list_answers(run, ids)
+    unknown = sum(read_cost(each) is None for each in answers)
+    if metric == COST and unknown:
+        raise UserError(
+            f"cost cannot be compared: that of {format_count(unknown, 'answer')} of {run} is unknown; "
+            "give the model's prices, or leave cost out of --metrics."
+        )
+    if n := sum(each.usage.cached_calls for each in answers):
+        raise UserError(
+            f"{metric} cannot be compared: {n:,} calls of {run} were answered by another run; "
+            f"run it with cache.lm=off, or leave {metric} out of --metrics."
+        )
+
+
+def _list_answers(run: ReadRun, ids: Sequence[str]) -> list[Answer]:
     return [each for id in ids for each in run.answers.list_given(id)]
 
 
 def _describe_run(run: ReadRun, ids: Sequence[str]) -> dict[str, object]:
-    answers, same = _list_answers(run, ids), ("name", "folder", "run_id", "system", "model", "prompts")
+    answers, facts = _list_answers(run, ids), run.to_dict()
     n_errors = sum(each.error_class is not None for each in answers)
-    return {name: getattr(run, name) for name in same} | {"n_answers": len(answers), "n_errors": n_errors}
+    named = {name: facts[name] for name in ("name", "folder", "run_id", "system", "model", "prompts")}
+    return named | {"n_answers": len(answers), "n_errors": n_errors}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The difference of two runs in one metric; more is better."""
+
+    first: float  # as shown
+    second: float
+    gain: float
+    n_questions: int
+    variance: float  # of one question's difference
+    paired: PairedResult | None = None  # of shares: their paired test
+
+    def compute_bounds(self, level: float) -> Interval:
+        """Return both bounds, each of which is wrong with this probability; there are two questions at least."""
+        if self.paired and (found := self.paired.compute_interval(2 * level)):
+            return found
+        half = compute_t_quantile(1 - level, self.n_questions) * math.sqrt(self.variance / self.n_questions)
+        return self.gain - half, self.gain + half
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on one metric."""
+
+    verdict: Verdict
+    bounds: Interval
+    by_chance: bool  # the upper bound is below −margin, but equal programs would differ so much too often
+    questions_needed: int | None  # to pass in 80 of 100 comparisons if nothing has changed; None: no number would do
+
+
+def measure_shares(pairs: Sequence[Pair]) -> Effect:
+    """Return the difference of the mean scores, from 0 to 1, of two runs."""
+    first, second = (fmean([fmean(pair[side]) for pair in pairs]) for side in (0, 1))
+    paired, n = run_paired_test(pairs), len(pairs)
+    return Effect(first, second, paired.difference, n, (paired.standard_error or 0.0) ** 2 * n, paired)
+
+
+def measure_ratio(pairs: Sequence[Pair]) -> Effect:
+    """Return how much less of an amount the second run takes: minus the logarithm of the ratio of the means.
+
+    A question's contribution is how the logarithm changes if the question is left out (the jackknife; B. Efron and
+    R. Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11), since a few may take most of an amount.
+
+    Raises:
+        ValueError: a mean is not positive, or one question takes all of an amount.
+    """
+    n, sides = len(pairs), [[fmean(pair[side]) for pair in pairs] for side in (0, 1)]
+    first, second = map(fmean, sides)
+    if first <= 0 or second <= 0:
+        raise ValueError(f"the means are {first} and {second}; expected positive amounts")
+    less = [[(n - 1) * math.log1p(-own / (n * fmean(side))) for own in side] for side in sides]
+    return Effect(first, second, -math.log(second / first), n, variance([b - a for a, b in zip(*less, strict=True)]))
+
+
+def judge_effect(effect: Effect, margin: float, level: float, same_program: float = SAME_PROGRAM) -> Judgement:
+    """Return the verdict.
+
+    Args:
+        effect: of two questions at least.
+        margin: loss that is allowed, on the scale of the effect's gain.
+        level: probability with which each bound may be wrong.
+        same_program: share of the comparisons of a program with itself that may fail.
+    """
+    bounds = effect.compute_bounds(level)
+    is_below = bounds[1] < -margin
+    differs = is_below and effect.compute_bounds(min(level, same_program))[1] < 0
+    verdict = PASS if bounds[0] > -margin else FAIL if differs else INCONCLUSIVE
+    return Judgement(verdict, bounds, is_below and not differs, _estimate_questions(effect, margin, level))
+
+
+def _estimate_questions(effect: Effect, margin: float, level: float) -> int | None:
+    """Return the number of questions that lets an unchanged program pass in 80 of 100 comparisons."""
+    if margin <= 0:
+        return None
+    z = NormalDist().inv_cdf(1 - level)
+    wanted = (margin / (z + NormalDist().inv_cdf(DECIDED))) ** 2  # variance of the difference
+    least = z**2 * (1 - margin) / margin if effect.paired else 0.0  # score interval without any difference
+    return math.ceil(max(effect.variance / wanted, least, MIN_QUESTIONS))

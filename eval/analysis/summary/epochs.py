@@ -14,22 +14,18 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_icc, compute_mean_interval
-from eval.analysis.summary.rows import Row, group_by_sample
+from eval.analysis.summary.measures import Answer, group_by_sample
 from eval.analysis.summary.summary import EpochNumbers, Estimate
+from eval.scorers.score import normalise_answer
 
 
-def summarise_epochs(final: Iterable[Row], epochs: int) -> EpochNumbers | None:
-    """Return the numbers for each k; None for one epoch, or without any target.
-
-    Args:
-        final: the last attempt at each (sample, epoch); missing epochs of a sample count as wrong.
-        epochs: as planned.
-    """
-    samples = [rows for rows in group_by_sample(final) if rows[0].scored]
+def summarise_epochs(final: Iterable[Answer], epochs: int) -> EpochNumbers | None:
+    """Return the numbers for each k; None for one epoch, or without any target. Missing epochs count as wrong."""
+    samples = [answers for answers in group_by_sample(final) if answers[0].scored]
     if epochs < 2 or not samples:
         return None
-    tallies = [(sum(each.correct for each in rows), max(epochs, len(rows))) for rows in samples]
-    votes = [score_majority(rows) for rows in samples]
+    tallies = [(sum(each.correct for each in answers), max(epochs, len(answers))) for answers in samples]
+    votes = [score_majority(answers) for answers in samples]
     return EpochNumbers(
         n_questions=len(samples),
         icc=round(compute_icc(tallies), 4),
@@ -50,12 +46,12 @@ def estimate_pass_hat(correct: int, n: int, k: int) -> float:
     return math.comb(correct, k) / math.comb(n, k)
 
 
-def score_majority(rows: Sequence[Row]) -> float:
+def score_majority(answers: Sequence[Answer]) -> float:
     """Return 1 if the most frequent answer to one sample is right, else 0; ties and unequal verdicts are averaged."""
-    verdicts: defaultdict[int, list[bool]] = defaultdict(list)
-    for each in rows:
-        if each.vote is not None:
-            verdicts[each.vote].append(each.correct)
+    verdicts: defaultdict[str, list[bool]] = defaultdict(list)
+    for each in answers:
+        if vote := normalise_answer(each.answer or ""):
+            verdicts[vote].append(each.correct)
     most = max(map(len, verdicts.values()), default=0)
     tied = [sum(each) / most for each in verdicts.values() if len(each) == most]
     return fmean(tied) if tied else 0.0

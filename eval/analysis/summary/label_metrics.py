@@ -10,20 +10,16 @@ Its interval is Wilson's for the number of right-or-wrong answers that would var
 linearised mean over samples (K. Takahashi et al., "Confidence interval for micro-averaged F1 and macro-averaged F1
 scores", Applied Intelligence 52, 2022), with half an answer added, less one sample for each label.
 
-    summarise_labels(rows, ("billing", "refund"), incomplete=False).by_label["refund"].f1
+    summarise_labels(records, LabelSet(("billing", "refund")), incomplete=False).by_label["refund"].f1
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from eval.analysis.statistics.intervals import (
-    Interval,
-    Tally,
-    compute_clustered_interval,
-    compute_share_interval,
-)
-from eval.analysis.summary.rows import Row, group_by_sample, measure_share
+from eval.analysis.statistics.intervals import Interval, compute_clustered_interval, compute_share_interval
+from eval.analysis.summary.measures import Answer, group_by_sample, measure_share
 from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET, Estimate, LabelNumbers, LabelSummary
+from eval.scorers.labels import LabelSet
 
 _EXTRA_ANSWERS = 0.5
 
@@ -31,51 +27,51 @@ _Cell = tuple[str, str]  # target and answer
 _Samples = Sequence[Sequence[_Cell]]  # the answers to each sample
 
 
-def summarise_labels(final: Sequence[Row], names: Sequence[str], incomplete: bool) -> LabelSummary | None:
-    """Return the numbers of the labels; None without labels, or without an answer that has a target.
+def summarise_labels(final: Sequence[Answer], labels: LabelSet, incomplete: bool) -> LabelSummary | None:
+    """Return the numbers of the labels, of a run to whose samples answers are missing without intervals.
 
-    Args:
-        final: the last attempt at each (sample, epoch).
-        names: of the labels.
-        incomplete: True if answers are missing: there are no intervals then.
+    None without an answer to a sample that has a target.
     """
     grouped = group_by_sample(each for each in final if each.scored)
-    samples = [[(row.label or OTHER_TARGET, row.given_label) for row in rows] for rows in grouped]
-    if not names or not samples:
+    samples = [[_read_cell(each, labels) for each in answers] for answers in grouped]
+    if not samples:
         return None
     cells = Counter(cell for sample in samples for cell in sample)
-    answers = (*names, OTHER, NO_ANSWER)
     confusion = {
-        target: {answer: cells[target, answer] for answer in answers if cells[target, answer]}
-        for target in (*names, OTHER_TARGET)
+        target: {answer: n for answer in (*labels.names, OTHER, NO_ANSWER) if (n := cells[target, answer])}
+        for target in (*labels.names, OTHER_TARGET)
     }
-    by_label = {name: summarise_label(name, samples, incomplete) for name in names}
+    by_label = {name: summarise_label(name, samples, incomplete) for name in labels.names}
     found = [each.f1.value or 0.0 for each in by_label.values() if each.recall.n]
-    bounds = None if incomplete or not found else compute_macro_interval(samples, names)
+    bounds = None if incomplete or not found else compute_macro_interval(samples, labels.names)
     return LabelSummary(
         macro_f1=Estimate(sum(found) / len(found) if found else None, bounds),
-        n_other=sum(count for (_, answer), count in cells.items() if answer == OTHER),
-        n_no_answer=sum(count for (_, answer), count in cells.items() if answer == NO_ANSWER),
+        n_other=sum(row.get(OTHER, 0) for row in confusion.values()),
+        n_no_answer=sum(row.get(NO_ANSWER, 0) for row in confusion.values()),
         by_label=by_label,
         confusion={target: row for target, row in confusion.items() if row},
     )
 
 
+def _read_cell(given: Answer, labels: LabelSet) -> _Cell:
+    """Return the labels that the target and the answer are; an answer that the scorer accepts is the target."""
+    target, answer = labels.find(given.target), given.answer or ""
+    if not answer.strip():
+        return target or OTHER_TARGET, NO_ANSWER
+    return target or OTHER_TARGET, labels.find(answer) or (target if given.correct else None) or OTHER
+
+
 def summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
-    given = _tally(name, samples, lambda cell: cell[1] == name)
-    targets = _tally(name, samples, lambda cell: cell[0] == name)
-    overlap = measure_share(_tally(name, samples, lambda cell: name in cell), incomplete)
+    def measure(is_counted: Callable[[_Cell], bool]) -> Estimate:
+        """Return the share of right answers among those that count."""
+        counted = [[cell for cell in sample if is_counted(cell)] for sample in samples]
+        return measure_share([(cells.count((name, name)), len(cells)) for cells in counted], incomplete)
+
+    overlap = measure(lambda cell: name in cell)
     f1 = None if overlap.value is None else _convert_to_f1(overlap.value)
     bounds = overlap.ci95 and (_convert_to_f1(overlap.ci95[0]), _convert_to_f1(overlap.ci95[1]))
-    return LabelNumbers(
-        precision=measure_share(given, incomplete), recall=measure_share(targets, incomplete), f1=Estimate(f1, bounds)
-    )
-
-
-def _tally(name: str, samples: _Samples, is_counted: Callable[[_Cell], bool]) -> list[Tally]:
-    """Return the right answers to each sample among those that count, and their number."""
-    counted = [[cell for cell in sample if is_counted(cell)] for sample in samples]
-    return [(cells.count((name, name)), len(cells)) for cells in counted if cells]
+    precision, recall = measure(lambda cell: cell[1] == name), measure(lambda cell: cell[0] == name)
+    return LabelNumbers(precision=precision, recall=recall, f1=Estimate(f1, bounds))
 
 
 def _convert_to_f1(overlap: float) -> float:
@@ -83,34 +79,22 @@ def _convert_to_f1(overlap: float) -> float:
 
 
 def compute_macro_interval(samples: Sequence[Sequence[_Cell]], names: Sequence[str]) -> Interval | None:
-    """Return the bounds of the macro F1.
-
-    Args:
-        samples: target and answer of each answer to a sample.
-        names: of all labels, of which one at least is a target.
-    """
+    """Return the bounds of the macro F1 over those of the labels, at least one, that are a target."""
     import numpy as np
 
-    n, place = len(samples), {name: number for number, name in enumerate(names)}
+    n, targets = len(samples), {target for sample in samples for target, _ in sample}
+    shown = [name for name in names if name in targets]
     # Of each sample and label: how often it is right, and how often it is the answer or the target.
-    right, named = np.zeros((2, n, len(names)))
-    for row, sample in enumerate(samples):
-        for target, answer in sample:
-            right[row, place.get(target, 0)] += target == answer
-            for label in (target, answer):
-                if label in place:
-                    named[row, place[label]] += 1
-    targets = {target for sample in samples for target, _ in sample}
-    is_target = [name in targets for name in names]
-    rights, all_named = right.sum(0)[is_target], named.sum(0)[is_target]
+    right = np.array([[sample.count((name, name)) for name in shown] for sample in samples], dtype=float)
+    named = np.array([[sum(cell.count(name) for cell in sample) for name in shown] for sample in samples], dtype=float)
+    rights, all_named = right.sum(0), named.sum(0)
     found = float((2 * rights / all_named).mean())
-    if n <= len(rights):
-        return compute_clustered_interval(
-            [(sum(target == answer for target, answer in sample), len(sample)) for sample in samples]
-        )
+    if n <= len(shown):
+        tallies = [(sum(target == answer for target, answer in sample), len(sample)) for sample in samples]
+        return compute_clustered_interval(tallies)
     if found in (0, 1):
-        return compute_share_interval(found, n - len(rights), n)
-    slopes = 2 * (right[:, is_target] * all_named - rights * named[:, is_target]) / all_named**2
+        return compute_share_interval(found, n - len(shown), n)
+    slopes = 2 * (right * all_named - rights * named) / all_named**2
     variance = float((slopes.mean(1) ** 2).sum()) * n / (n - 1) + _EXTRA_ANSWERS / n**2
     effective = min(found * (1 - found) / variance, sum(map(len, samples)))
-    return compute_share_interval(found, effective * (n - len(rights)) / n, n)
+    return compute_share_interval(found, effective * (n - len(shown)) / n, n)

@@ -1,4 +1,4 @@
-"""Build a run's summary from its store alone, also while it is going on; of each record only a `Row` is kept.
+"""Build a run's summary from its store alone, also while it is going on; of each record only a little is kept.
 
 with open_run(folder) as store:
     summarise_store(store).accuracy      # 0.3774
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.rows import Key, Row, Spending, build_row, measure, measure_without
+from eval.analysis.summary.measures import Answer, Key, Spending, measure, measure_without
 from eval.analysis.summary.summary import (
     Counts,
     Estimate,
@@ -44,14 +44,11 @@ MAX_TAG_VALUES = 30  # of one tag: those with the most questions
 MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
 MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming runs, or runs again
+_REMARKS = ("format_loss", "safety")  # parts that are no shares of the score
 
 
 def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None) -> Summary:
     """Return the numbers of the run as far as it has come; samples that it has not run count as wrong.
-
-    Args:
-        store: of the run.
-        attribution: of its answers (`attribute_run`), which needs their steps; None: the summary has none.
 
     Raises:
         StoreError: the store cannot be read.
@@ -80,23 +77,27 @@ def summarise(
         plan: its questions.
         attribution: of its answers; None: not computed.
     """
-    spending, attempts, n_outside = Spending(), list[Row](), 0
-    labels, ids, config = LabelSet(tuple(info.task.labels)), {each.id for each in plan}, info.config
+    spending, tries, last, n_outside = Spending(), Counter[Key](), dict[Key, Answer](), 0
+    blocked_pages, ids, config = Counter[str](), {each.id for each in plan}, info.config
     for record in records:
         spending.add(record)
-        if is_planned(record, info.epochs, ids):
-            attempts.append(build_row(record, labels))
-        else:
+        if not is_planned(record, info.epochs, ids):
             n_outside += 1
-    final = select_final_attempts(attempts)
+            continue
+        blocked_pages.update(record.blocked_pages)
+        tries[key := (record.sample_id, record.epoch)] += 1
+        if key not in last or record.attempt > last[key].attempt:
+            last[key] = Answer.of(record)
+    final, again = list(last.values()), [each for key, each in last.items() if tries[key] > 1]
     scored = [each for each in final if each.scored]
-    incomplete = any(each.error_class in MISSING for each in final)
+    errors = _tally(each.error_class for each in final)
+    incomplete = any(name in MISSING for name in errors)
     prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
     scorer, tools = read_scorer_name(info.part("scorer")), (info.tools or {}).items()
     idle = tuple(agent for agent, names in tools if names and agent in spending.seconds_by_agent)
     return Summary(
         **vars(count_answers(final, incomplete)),
-        **_summarise_rest(final, info, labels, incomplete),
+        **_summarise_rest(final, info, incomplete),
         run_id=info.run_id,
         system=info.system or info.part("system").get("name"),
         model=info.model or None,
@@ -118,21 +119,25 @@ def summarise(
         n_questions=len({each.sample_id for each in final}),
         epochs=info.epochs,
         n_outside_plan=n_outside,
-        by_level=_count_groups(final, lambda row: row.level, incomplete),
+        by_level=_count_groups(final, lambda answer: answer.level, incomplete),
         by_tag=_count_by_tag(final, {each.id: each.tags for each in plan}, incomplete),
         tags=tuple(map(str, info.part("data").get("tags") or ())),
-        errors_by_class=_tally(each.error_class for each in final),
-        first_errors=_find_first_errors(final),
+        errors_by_class=errors,
+        first_errors={
+            name: next((each.error for each in final if each.error and each.error_class == name), "")
+            for name in errors
+            if name != NOT_RUN  # nothing was met there
+        },
         limits=_tally(each.limit for each in final),
-        retried=_summarise_retried(attempts, final),
-        format_loss=sum(each.format_loss for each in final),
+        retried=Retried(n=len(again), recovered=sum(each.error_class is None for each in again)),
+        format_loss=sum(each.parts.get("format_loss", 0.0) > 0 for each in final),
         extra_scorers={
             name: _summarise_extra(name, read_scorer_name(node), scored, incomplete)
             for name, node in info.part("extra_scorers").items()
         },
         parts=_summarise_parts(scored, incomplete),
         leaks=_summarise_leaks(final, incomplete),
-        blocked_pages=_tally(host for each in attempts for host, n in each.blocked_pages for _ in range(n)),
+        blocked_pages=dict(blocked_pages.most_common()),
         usage=spending.usage,
         scorer_usage=spending.scorer_usage,
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
@@ -142,18 +147,18 @@ def summarise(
         first_tool_errors=spending.first_tool_errors,
         waited_seconds=round(spending.waited_seconds, 3),
         peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in state.sessions), default=0.0) or None,
-        attribution=tuple(_count_lost_points(final, attribution.links, incomplete)) if attribution else None,
+        attribution=tuple(_count_lost_points(scored, attribution.links, incomplete)) if attribution else None,
         critics=dict(sorted(attribution.critics.items())) if attribution else {},
     )
 
 
-def _summarise_rest(final: Sequence[Row], info: RunInfo, labels: LabelSet, incomplete: bool) -> dict[str, Any]:
+def _summarise_rest(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
     """Return what few runs have; it is loaded where a run has it."""
     found: dict[str, Any] = {}
-    if labels:
+    if info.task.labels:
         from eval.analysis.summary.label_metrics import summarise_labels
 
-        found["labels"] = summarise_labels(final, labels.names, incomplete)
+        found["labels"] = summarise_labels(final, LabelSet(tuple(info.task.labels)), incomplete)
     if info.epochs > 1 and not incomplete:
         from eval.analysis.summary.epochs import summarise_epochs
 
@@ -174,21 +179,12 @@ def is_planned(attempt: Record, epochs: int, sample_ids: Collection[str]) -> boo
     return attempt.epoch <= epochs and attempt.sample_id in sample_ids
 
 
-def select_final_attempts(attempts: Iterable[Row]) -> list[Row]:
-    """Return the last attempt at each (sample, epoch), in the order in which these first appear."""
-    final: dict[Key, Row] = {}
-    for each in attempts:
-        if each.key not in final or each.attempt > final[each.key].attempt:
-            final[each.key] = each
-    return list(final.values())
-
-
-def count_answers(rows: Sequence[Row], incomplete: bool) -> Counts:
+def count_answers(answers: Sequence[Answer], incomplete: bool) -> Counts:
     """Return the counts of some answers; `incomplete`: answers are missing, and so are intervals."""
-    scored = [each for each in rows if each.scored]
-    accuracy, score = measure(scored, incomplete, lambda row: float(row.correct)), measure(scored, incomplete)
+    scored = [each for each in answers if each.scored]
+    accuracy, score = measure(scored, incomplete, lambda answer: float(answer.correct)), measure(scored, incomplete)
     return Counts(
-        n=len(rows),
+        n=len(answers),
         n_scored=len(scored),
         n_correct=sum(each.correct for each in scored),
         n_wrong=sum(not each.correct and each.error_class is None for each in scored),
@@ -196,16 +192,18 @@ def count_answers(rows: Sequence[Row], incomplete: bool) -> Counts:
         accuracy_ci95=accuracy.ci95,
         score=score.value,
         score_ci95=score.ci95,
-        n_error=sum(each.error_class is not None for each in rows),
-        n_infrastructure=sum(each.error_class == INFRASTRUCTURE for each in rows),
-        n_not_run=sum(each.error_class == NOT_RUN for each in rows),
+        n_error=sum(each.error_class is not None for each in answers),
+        n_infrastructure=sum(each.error_class == INFRASTRUCTURE for each in answers),
+        n_not_run=sum(each.error_class == NOT_RUN for each in answers),
     )
 
 
-def _count_groups(rows: Iterable[Row], read: Callable[[Row], str | None], incomplete: bool) -> dict[str, Counts]:
-    """Return the counts of each value that the rows have; of very many values those of the most frequent."""
-    groups: defaultdict[str, list[Row]] = defaultdict(list)
-    for each in rows:
+def _count_groups(
+    answers: Iterable[Answer], read: Callable[[Answer], str | None], incomplete: bool
+) -> dict[str, Counts]:
+    """Return the counts of each value that the answers have; of very many values those of the most frequent."""
+    groups: defaultdict[str, list[Answer]] = defaultdict(list)
+    for each in answers:
         if (value := read(each)) is not None:
             groups[value].append(each)
     kept = sorted(groups, key=lambda value: (-len(groups[value]), value))[:MAX_TAG_VALUES]
@@ -213,11 +211,11 @@ def _count_groups(rows: Iterable[Row], read: Callable[[Row], str | None], incomp
 
 
 def _count_by_tag(
-    rows: Sequence[Row], tags: Mapping[str, Mapping[str, str]], incomplete: bool
+    final: Sequence[Answer], tags: Mapping[str, Mapping[str, str]], incomplete: bool
 ) -> dict[str, dict[str, Counts]]:
     """Return the counts of each value of each tag that has several."""
-    names = dict.fromkeys(tag for each in rows for tag in tags.get(each.sample_id, {}) if tag != EXPECTED)
-    found = {tag: _count_groups(rows, lambda row: tags.get(row.sample_id, {}).get(tag), incomplete) for tag in names}  # noqa: B023
+    names = dict.fromkeys(tag for each in final for tag in tags[each.sample_id] if tag != EXPECTED)
+    found = {tag: _count_groups(final, lambda answer: tags[answer.sample_id].get(tag), incomplete) for tag in names}  # noqa: B023
     return {tag: counts for tag, counts in found.items() if len(counts) > 1}
 
 
@@ -226,51 +224,39 @@ def _tally(names: Iterable[str | None]) -> dict[str, int]:
     return dict(Counter(name for name in names if name is not None).most_common())
 
 
-def _find_first_errors(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the message of the first error of each class that was met; nothing was met where nothing was run."""
-    first: dict[str, str] = {}
-    for each in rows:
-        if each.error_class not in (None, NOT_RUN) and each.error:
-            first.setdefault(str(each.error_class), each.error)
-    return first
-
-
-def _summarise_retried(attempts: Sequence[Row], final: Sequence[Row]) -> Retried:
-    first: dict[Key, int] = {}  # number of the first attempt
-    for each in attempts:
-        first[each.key] = min(each.attempt, first.get(each.key, each.attempt))
-    again = [each for each in final if each.attempt > first[each.key]]
-    return Retried(n=len(again), recovered=sum(each.error_class is None for each in again))
-
-
-def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Row], incomplete: bool) -> ExtraNumbers:
+def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Answer], incomplete: bool) -> ExtraNumbers:
     """Return an extra scorer's mean over all answers with a target; what has no value from it counts as 0."""
-    values = {id(row): read_value(value) for row in scored for of, value, _ in row.extra if of == name}
-    errors = [error for row in scored for of, _, error in row.extra if of == name and error]
+
+    def read(answer: Answer) -> float:
+        return read_value(answer.extra_scores[name].value) if name in answer.extra_scores else 0.0
+
+    errors = [each.extra_scores[name].error for each in scored if name in each.extra_scores]
+    failed = list(filter(None, errors))
     return ExtraNumbers(
-        metric=name_metric(scorer, [values.get(id(row), 0.0) for row in scored]),
-        score=measure(scored, incomplete, lambda row: values.get(id(row), 0.0)),
-        n_failed=len(errors),
-        first_error=errors[0] if errors else None,
+        metric=name_metric(scorer, map(read, scored)),
+        score=measure(scored, incomplete, read),
+        n_failed=len(failed),
+        first_error=failed[0] if failed else None,
     )
 
 
-def _summarise_parts(scored: Sequence[Row], incomplete: bool) -> dict[str, Estimate]:
+def _summarise_parts(scored: Sequence[Answer], incomplete: bool) -> dict[str, Estimate]:
     """Return the mean of each part; none if the score has one or very many, or parts that are no shares."""
-    values = [part for each in scored for part in each.parts]
-    names = dict.fromkeys(name for name, _ in values)
-    if not MIN_PARTS <= len(names) <= MAX_PARTS or any(not 0 <= value <= 1 for _, value in values):
+    names = dict.fromkeys(name for each in scored for name in each.parts if name not in _REMARKS)
+    values = [each.parts.get(name, 0.0) for each in scored for name in names]
+    if not MIN_PARTS <= len(names) <= MAX_PARTS or any(not 0 <= value <= 1 for value in values):
         return {}
-    found = {}
-    for name in names:
-        having = [each for each in scored if each.error_class or name in dict(each.parts)]
-        found[name] = measure(having, incomplete, lambda row: dict(row.parts).get(name, 0.0))  # noqa: B023
-    return found
+    having = {name: [each for each in scored if each.error_class or name in each.parts] for name in names}
+    return {
+        name: measure(answers, incomplete, lambda answer: answer.parts.get(name, 0.0))  # noqa: B023
+        for name, answers in having.items()
+    }
 
 
-def _count_lost_points(final: Sequence[Row], links: "Mapping[Key, BrokenLink]", incomplete: bool) -> list[LostPoints]:
+def _count_lost_points(
+    scored: Sequence[Answer], links: "Mapping[Key, BrokenLink]", incomplete: bool
+) -> list[LostPoints]:
     """Return the points lost at each link, the most first. Together they are what the metric lacks to 1."""
-    scored = [each for each in final if each.scored]
     lost: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)  # kind and name of a link → answers
     for each in scored:
         if each.value < 1:
@@ -278,22 +264,19 @@ def _count_lost_points(final: Sequence[Row], links: "Mapping[Key, BrokenLink]", 
             lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)].add(each.key)
     found = []
     for (kind, name), keys in lost.items():
-        points = measure(scored, incomplete, lambda row: 1.0 - row.value if row.key in keys else 0.0)  # noqa: B023
+        points = measure(scored, incomplete, lambda answer: 1.0 - answer.value if answer.key in keys else 0.0)  # noqa: B023
         found.append(LostPoints(kind=kind, name=name, points=replace(points, n=len(keys))))
     return sorted(found, key=lambda each: (-(each.points.value or 0.0), each.kind, each.name))
 
 
-def _summarise_leaks(final: Sequence[Row], incomplete: bool) -> Leaks:
-    results = [(each, *result) for each in final for result in each.leaks]
-    sample_ids = {each.sample_id for each, *_ in results}
-    return Leaks(
-        n_questions=len(sample_ids),
-        results=tuple(
-            LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=tool, source=source)
-            for each, tool, source in results
-        ),
-        without=measure_without(final, sample_ids, incomplete),
-    )
+def _summarise_leaks(final: Sequence[Answer], incomplete: bool) -> Leaks:
+    results = [
+        LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=result["tool"], source=result["source"])
+        for each in final
+        for result in each.leaks
+    ]
+    ids = {each.sample_id for each in results}
+    return Leaks(n_questions=len(ids), results=tuple(results), without=measure_without(final, ids, incomplete))
 
 
 def measure_overlap(use: TuningUse, sample_ids: Collection[str], n_unscored: int = 0) -> TuningOverlap:

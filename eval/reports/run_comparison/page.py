@@ -3,8 +3,7 @@
 The page holds targets, and so is for the runs' owners. Two runs are shown side by side, three and more as a matrix of
 questions and runs.
 
-    runs = read_runs(folders)
-    write_comparison(Path("comparison.html"), compare_read_runs(runs, intersection=False), runs)
+    write_comparison(Path("comparison.html"), compare_read_runs(read_runs(folders), intersection=False))
 """
 
 from collections import defaultdict
@@ -45,29 +44,25 @@ _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPT = _HERE / "comparison.html.jinja", _HERE / "comparison.js"
 
 
-def write_comparison(path: Path, result: ComparisonResult, runs: Sequence[ReadRun]) -> None:
+def write_comparison(path: Path, result: ComparisonResult) -> None:
     """Write the page.
-
-    Args:
-        path: of the page.
-        result: of the comparison.
-        runs: that were compared, in the same order.
 
     Raises:
         UserError: a run's store cannot be read.
         OSError: the page cannot be written; one that is already there stays as it was.
     """
     ids = list(dict.fromkeys(id for each in result.comparisons for id in each.comparison.pairs))
+    runs, n = result.runs, len(result.comparisons)
     max_questions = max(MAX_ANSWERS // sum(each.answers.epochs for each in runs), 1)
     rows, blocks = gather_runs(runs, ids, max_questions)
-    labels, n = [each.label for each in runs], len(result.comparisons)
+    labels = [each.label for each in runs]
     page = {
         "notice": result.notice,
-        "title": " and ".join(each.name for each in result.runs) if n == 1 else f"{len(runs)} runs compared",
-        "runs": list(map(describe_run, result.runs)),
+        "title": " and ".join(each.name for each in runs) if n == 1 else f"{len(runs)} runs compared",
+        "runs": list(map(describe_run, runs)),
         "verdicts": [describe_result(each, n) for each in result.comparisons],
         "comparisons": [_build_section(each, n) for each in result.comparisons],
-        "charts": [chart_differences(result, runs), chart_losses(rows, labels)],
+        "charts": [chart_differences(result), chart_losses(rows, labels)],
         "rows": Rows("questions", _list_columns(labels), rows),
         "n_shown": len(rows),
         "n_left_out": len(ids) - max_questions,
@@ -124,13 +119,13 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
     ]
 
 
-def chart_differences(result: ComparisonResult, runs: Sequence[ReadRun]) -> Chart:
-    if len(runs) > 2:
+def chart_differences(result: ComparisonResult) -> Chart:
+    if len(result.runs) > 2:
         first = result.runs[0].label
         points = [_point(f"{pair.run} - {first}", pair.comparison.score) for pair in result.comparisons]
         title = f"Difference to {first} in points, with 95% intervals, each as if it were the only one"
         return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
-    (pair,), questions = result.comparisons, runs[0].answers.questions
+    (pair,), questions = result.comparisons, result.runs[0].answers.questions
     comparison = pair.comparison
     points = [_point(f"all: {comparison.metric}", comparison.score)]
     levels: dict[str, list[Pair]] = defaultdict(list)

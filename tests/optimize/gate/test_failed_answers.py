@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.comparison.answers import build_answers
-from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.comparison.comparison import Comparison, build_answers, compare_answers
 from eval.benchmarks.toy_set import ToyDataset
 from eval.execution.termination import FailuresInARow
 from eval.runs.record import Record, Usage

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from eval.analysis.comparison.answers import build_answers
-from eval.analysis.comparison.comparison import Comparison, compare_answers
+from eval.analysis.comparison.comparison import Comparison, build_answers, compare_answers
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record, Usage
 from optimize.gate.gate import GateSettings, Look, judge

@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.comparison.answers import (
+from eval.analysis.comparison.comparison import (
     Answers,
     collect_answers,
+    count_tokens,
     find_common,
     find_obstacle,
+    is_lost_by_format,
+    measure_seconds,
     pair_scores,
     read_answers,
+    read_cost,
 )
 from eval.benchmarks.dataset import Sample
 from eval.runs.record import Usage
@@ -76,13 +80,13 @@ def test_the_last_attempt_decides_and_all_are_paid_for() -> None:
     early = answered("q1", None, error="down", error_class="infrastructure", score=None, usage=usage, wall_seconds=1.0)
     for order in ([early, late], [late, early]):
         given = collect_answers(order)["q1"][1]
-        assert (given.correct, given.text, given.error_class) == (True, "17", None)
-        assert (given.seconds, given.tokens, given.cost_usd) == (3.0, 30, 1.0)
+        assert (given.correct, given.answer, given.error_class) == (True, "17", None)
+        assert (measure_seconds(given), count_tokens(given), read_cost(given)) == (3.0, 30, 1.0)
     unknown = collect_answers([early, answered("q1", "17", attempt=2, usage=Usage(1))])["q1"][1]
-    assert unknown.cost_usd is None, "a part of the cost would look like the whole"
+    assert read_cost(unknown) is None, "a part of the cost would look like the whole"
 
 
 @pytest.mark.parametrize("changes", [{"error": "x", "error_class": "malformed"}, {"parts": {"format_loss": 1.0}}])
 def test_unreadable_replies_and_wrong_formats_are_lost_by_format(changes: dict[str, Any]) -> None:
-    assert collect_answers([answered("q1", "18", **changes)])["q1"][1].format_lost
-    assert not collect_answers([answered("q1", "18", error="x", error_class="tool")])["q1"][1].format_lost
+    assert is_lost_by_format(collect_answers([answered("q1", "18", **changes)])["q1"][1])
+    assert not is_lost_by_format(collect_answers([answered("q1", "18", error="x", error_class="tool")])["q1"][1])

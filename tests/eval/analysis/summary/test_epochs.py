@@ -10,7 +10,7 @@ from eval.analysis.summary.epochs import (
     score_majority,
     summarise_epochs,
 )
-from eval.analysis.summary.rows import Row, build_row
+from eval.analysis.summary.measures import Answer
 from eval.analysis.summary.summary import EpochNumbers
 from eval.runs.record import Record
 from eval.scorers.score import normalise_answer
@@ -28,9 +28,9 @@ def test_estimators_are_the_shares_of_all_draws_of_k(n: int, correct: int, k: in
     assert estimate_pass_hat(correct, n, k) == pytest.approx(sum(map(all, draws)) / len(draws))
 
 
-def answers(record: Make, *given: tuple[str | None, float]) -> list[Row]:
+def answers(record: Make, *given: tuple[str | None, float]) -> list[Answer]:
     return [
-        build_row(record("q", epoch=epoch, answer=text, score=score)) for epoch, (text, score) in enumerate(given, 1)
+        Answer.of(record("q", epoch=epoch, answer=text, score=score)) for epoch, (text, score) in enumerate(given, 1)
     ]
 
 
@@ -45,7 +45,7 @@ def test_tied_answers_share_the_question(record: Make) -> None:
 
 
 def test_errors_and_missing_answers_vote_for_nothing(record: Make) -> None:
-    failed = [build_row(record("q", epoch=epoch, **FAILED)) for epoch in (2, 3, 4)]
+    failed = [Answer.of(record("q", epoch=epoch, **FAILED)) for epoch in (2, 3, 4)]
     assert score_majority([*answers(record, ("a", 1.0)), *failed]) == 1.0
     assert score_majority(answers(record, (None, 0.0), ("  ", 0.0), ("a", 1.0))) == 1.0
     assert score_majority(failed) == 0.0
@@ -68,10 +68,10 @@ def test_answers_are_compared_in_their_normal_form(one: str, other: str, same: b
     assert (normalise_answer(one) == normalise_answer(other)) is same
 
 
-def rows(record: Make, verdicts: Iterable[str]) -> list[Row]:
+def rows(record: Make, verdicts: Iterable[str]) -> list[Answer]:
     """`101`: a question answered right, wrong, right; `1-`: the second epoch is missing."""
     return [
-        build_row(record(f"q{n}", epoch=epoch, answer=mark, score=float(mark)))
+        Answer.of(record(f"q{n}", epoch=epoch, answer=mark, score=float(mark)))
         for n, marks in enumerate(verdicts)
         for epoch, mark in enumerate(marks, 1)
         if mark != "-"
@@ -101,7 +101,7 @@ def test_an_epoch_that_is_missing_counts_as_wrong(record: Make) -> None:
 
 def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make) -> None:
     assert summarise_epochs(rows(record, ["1", "0"]), 1) is None
-    unscored = [build_row(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
+    unscored = [Answer.of(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
     assert summarise_epochs(unscored, 2) is None
     assert summarise_epochs([], 3) is None
     assert found(record, "111").n_questions == 1

@@ -21,7 +21,7 @@ from tests.report_file import decode_data
 def write_page(folder: Path, *runs: list[Any], epochs: int = 1, **facts: Any) -> str:
     folders = [stored_run(folder / f"run{n}", records, epochs=epochs, **facts) for n, records in enumerate(runs)]
     read = read_runs(folders)
-    write_comparison(folder / "page.html", compare_read_runs(read, intersection=False), read)
+    write_comparison(folder / "page.html", compare_read_runs(read, intersection=False))
     return (folder / "page.html").read_text("utf-8")
 
 
@@ -73,7 +73,7 @@ def test_only_common_questions_are_shown_and_hostile_texts_stay_texts(tmp_path: 
     first = stored_run(tmp_path / "x", [answered("a", evil), answered("b", "17")])
     second = stored_run(tmp_path / "y", [answered("a", "17")])
     runs = read_runs([first, second])
-    write_comparison(tmp_path / "page.html", compare_read_runs(runs, intersection=True), runs)
+    write_comparison(tmp_path / "page.html", compare_read_runs(runs, intersection=True))
     html = (tmp_path / "page.html").read_text("utf-8")
     assert [row["id"] for row in read_rows(html)] == ["a"]
     assert "<script>alert" not in html

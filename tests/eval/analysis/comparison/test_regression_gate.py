@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
+from eval.analysis.comparison.regression_gate import Effect, Judgement, judge_effect, measure_ratio, measure_shares
 from eval.analysis.statistics.paired_tests import Pair
-from eval.analysis.statistics.regression import Effect, Judgement, judge_effect, measure_ratio, measure_shares
 
 MARGIN, LEVEL = 0.02, 0.05
 

@@ -1,0 +1,158 @@
+"""What a summary or a comparison keeps of each record, so that 10,000 answers fit in memory, and means over records.
+
+kept = [Answer.of(record) for record in store.records(without_trajectory=True)]
+measure(kept, incomplete=False).ci95        # of the metric
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+
+from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_metric_interval
+from eval.analysis.summary.summary import Estimate
+from eval.runs.record import ExtraScore, HumanVerdict, Record, Usage
+from eval.scorers.score import normalise_answer, read_value
+
+MAX_ERROR_CHARS, MAX_ANSWER_CHARS = 300, 200
+Key = tuple[str, int]  # sample id and epoch
+
+
+@dataclass(slots=True)
+class Answer:
+    """What numbers need of one attempt at a (sample, epoch), with the names of a record's fields."""
+
+    sample_id: str
+    epoch: int
+    attempt: int
+    level: str | None
+    target: str | None
+    score: float | None
+    parts: dict[str, float]
+    limit: str | None
+    usage: Usage
+    wall_seconds: float
+    waited_seconds: float
+    leaks: list[dict[str, str]]
+    human: list[HumanVerdict]
+    answer: str | None  # its beginning; None: in error, or no answer
+    error: str | None  # its beginning
+    error_class: str | None  # None: no error
+    extra_scores: dict[str, ExtraScore]  # without explanations
+
+    @classmethod
+    def of(cls, record: Record) -> "Answer":
+        failed = record.error is not None
+        return cls(
+            **{name: getattr(record, name) for name in _SAME},
+            answer=None if failed or record.answer is None else _shorten_answer(str(record.answer)),
+            error=_cut(record.error),
+            error_class=(record.error_class or "unknown") if failed else None,
+            extra_scores={
+                name: replace(each, explanation="", error=_cut(each.error))
+                for name, each in record.extra_scores.items()
+            },
+        )
+
+    @property
+    def key(self) -> Key:
+        return self.sample_id, self.epoch
+
+    @property
+    def value(self) -> float:
+        return read_value(self.score)
+
+    @property
+    def correct(self) -> bool:
+        return self.value == 1.0
+
+    @property
+    def scored(self) -> bool:
+        return self.target is not None
+
+
+_SAME = [each.name for each in fields(Answer)][:-4]
+
+
+def _cut(error: str | None) -> str | None:
+    return error and error[:MAX_ERROR_CHARS]
+
+
+def _shorten_answer(text: str) -> str:
+    """Return a text that is as long as it may be, and still another for another answer: equal ones are counted."""
+    if len(text) <= MAX_ANSWER_CHARS:
+        return text
+    digest = hashlib.sha256(normalise_answer(text).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:MAX_ANSWER_CHARS]}… (SHA-256 {digest[:12]})"
+
+
+def group_by_sample(answers: Iterable[Answer]) -> list[list[Answer]]:
+    samples: defaultdict[str, list[Answer]] = defaultdict(list)
+    for each in answers:
+        samples[each.sample_id].append(each)
+    return list(samples.values())
+
+
+def measure(
+    answers: Iterable[Answer], incomplete: bool, read: Callable[[Answer], float] = lambda answer: answer.value
+) -> Estimate:
+    """Return the mean over answers and its interval, clustered by sample.
+
+    Args:
+        answers: to samples with a target.
+        incomplete: True if answers are missing: there is no interval then.
+        read: returns the value of an answer, 0 to 1.
+    """
+    values = [[read(each) for each in sample] for sample in group_by_sample(answers)]
+    n = sum(map(len, values))
+    ci95 = None if incomplete else compute_metric_interval(values)
+    return Estimate(sum(map(sum, values)) / n if n else None, ci95, n)
+
+
+def measure_share(tallies: Iterable[Tally], incomplete: bool) -> Estimate:
+    """Return the share of hits over each sample's (hits, all), and its interval, clustered by sample."""
+    counted = [each for each in tallies if each[1]]
+    n = sum(size for _, size in counted)
+    share = sum(hits for hits, _ in counted) / n if n else None
+    return Estimate(share, None if incomplete else compute_clustered_interval(counted), n)
+
+
+def measure_without(final: Sequence[Answer], left_out: Collection[str], incomplete: bool) -> Estimate:
+    """Return the metric without the samples of these ids; of no value if there are none."""
+    others = [each for each in final if each.scored and each.sample_id not in left_out]
+    return measure(others, incomplete) if left_out else Estimate(None, None, len(others))
+
+
+_COUNTS = tuple(each.name for each in fields(Usage) if each.type is int)
+
+
+def add_usage(total: Usage, usage: Usage) -> Usage:
+    """Return the sum; its cost is None as soon as one is unknown, for a partial sum would look like the whole."""
+    known = total.at_least_usd + usage.at_least_usd
+    costs = [each.cost_usd for each in (total, usage) if each.lm_calls or each.cost_usd is not None]  # else no call
+    return Usage(
+        **{name: getattr(total, name) + getattr(usage, name) for name in _COUNTS},
+        known_cost_usd=known,
+        cost_usd=known if costs and None not in costs else None,
+    )
+
+
+class Spending:
+    """Usage of every attempt, since all of them were paid for."""
+
+    def __init__(self) -> None:
+        self.usage, self.scorer_usage = Usage(), Usage()
+        self.waited_seconds = 0.0
+        self.calls_by_tool, self.tool_errors = Counter[str](), Counter[str]()
+        self.first_tool_errors: dict[str, str] = {}
+        self.seconds_by_agent: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, record: Record) -> None:
+        self.usage = add_usage(self.usage, record.usage)
+        self.scorer_usage = add_usage(self.scorer_usage, record.scorer_usage)
+        self.waited_seconds += record.waited_seconds
+        self.calls_by_tool.update(record.calls_by_tool)
+        self.tool_errors.update(record.tool_errors)
+        self.first_tool_errors = {**record.first_tool_errors, **self.first_tool_errors}
+        for agent, seconds in record.seconds_by_agent.items():
+            self.seconds_by_agent[agent] += seconds

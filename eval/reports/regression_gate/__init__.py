@@ -1,1 +1,0 @@
-"""Verdict of the regression gate, `eval/compare.py --gate`, in words and files."""
