@@ -18,6 +18,9 @@ from eval.runs.record import Record
 DECISION, FINAL_ANSWER = "decision", "final_answer"
 Span = dict[str, Any]  # as a record's trajectory holds it
 INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state of a user's own program
+REASONED_WRONGLY = (
+    "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
+)
 _REASONING_PARTS = ("reason", "working", "rationale", "trace", "explanation")  # in names of fields
 _UNUSABLE = "unusable reply"  # event of a reply that could not be used
 
@@ -55,7 +58,7 @@ class Step:
 
     @cached_property
     def said(self) -> str:
-        return "\n".join(map(_text, self.outputs.values()))
+        return _text(self.outputs)
 
     @cached_property
     def seen(self) -> str:
@@ -105,10 +108,9 @@ class AgentSteps:
     @classmethod
     def of(cls, record: Record) -> "AgentSteps":
         spans = {span["id"]: span for span in record.trajectory if "id" in span}
-        below: defaultdict[int, list[Span]] = defaultdict(list)
+        below: defaultdict[int | None, list[Span]] = defaultdict(list)  # id of an agent's span → spans within it
         for span in spans.values():
-            if (owner := _find_owner(span, spans)) is not None:
-                below[owner["id"]].append(span)
+            below[_find_owner(span, spans)].append(span)
         steps = [_read_step(span, below[id]) for id, span in spans.items() if span.get("kind") == "agent"]
         unusable = [
             (str(event.get("agent") or span.get("name")), str(event.get("error") or ""))
@@ -125,15 +127,14 @@ class AgentSteps:
 
     @cached_property
     def finish(self) -> Step | None:
-        named = [step for step in self.work if FINAL_ANSWER in step.outputs]
-        return named[-1] if named else None
+        return next((step for step in reversed(self.work) if FINAL_ANSWER in step.outputs), None)
 
     @cached_property
     def drafts(self) -> tuple[Step, ...]:
         """All attempts of the agent whose work became the final answer; the finisher's own if there is no other."""
         before = [step for step in self.work if self.finish is None or step.agent != self.finish.agent]
         source = [step for step in before if not step.is_list] or ([self.finish] if self.finish else [])
-        return tuple(step for step in source if step.agent == source[-1].agent) if source else ()
+        return tuple(step for step in source if step.agent == source[-1].agent)
 
     @cached_property
     def draft(self) -> Step | None:
@@ -142,8 +143,7 @@ class AgentSteps:
     @cached_property
     def plan(self) -> Step | None:
         """The last plan: an output of the first agent, if it gives only lists and others work after it."""
-        first = self.work[0] if self.work else None
-        plans = [step for step in self.work if first and step.agent == first.agent and step.is_list]
+        plans = [step for step in self.work if step.agent == self.work[0].agent and step.is_list]
         return plans[-1] if plans and len({step.agent for step in self.work}) > 1 else None
 
     def pair_reviews(self, critic: str | None = None) -> Iterator[tuple[Step, Step]]:
@@ -155,7 +155,7 @@ class AgentSteps:
             elif judged is not None and critic in (None, step.agent):
                 yield step, judged
 
-    def select_agent(self, agent: str) -> Sequence[Step]:
+    def select_agent(self, agent: str | None) -> Sequence[Step]:
         return [step for step in self.steps if step.agent == agent]
 
 
@@ -178,33 +178,29 @@ def is_reasoning(name: str) -> bool:
 def _read_step(span: Span, below: Sequence[Span]) -> Step:
     tools = tuple(
         ToolUse(
-            name=str(each.get("name")),
-            asked=_text(each.get("inputs") or {}),
-            seen=_text(each.get("outputs") or {}),
-            error=each.get("error"),
-            span=each["id"],
+            str(each.get("name")),
+            _text(each.get("inputs") or {}),
+            _text(each.get("outputs") or {}),
+            each.get("error"),
+            each["id"],
         )
         for each in below
         if each.get("kind") == "tool"
     )
-    return Step(
-        agent=str(span.get("name")),
-        request=_text(span.get("inputs") or {}),
-        outputs=dict(span.get("outputs") or {}),
-        tools=tools,
-        offered=bool(tools)
-        or any((each.get("inputs") or {}).get("tools") for each in below if each.get("kind") == "lm"),
-        span=span["id"],
-    )
+    has_tools = any((each.get("inputs") or {}).get("tools") for each in below if each.get("kind") == "lm")
+    outputs, offered = dict(span.get("outputs") or {}), bool(tools) or has_tools
+    return Step(str(span.get("name")), _text(span.get("inputs") or {}), outputs, tools, offered, span["id"])
 
 
-def _find_owner(span: Span, spans: dict[int, Span]) -> Span | None:
-    """Return the span of the nearest enclosing agent; None also for a span that encloses itself, as in a forged run."""
+def _find_owner(span: Span, spans: dict[int, Span]) -> int | None:
+    """Return the id of the nearest enclosing agent; None also for a span that encloses itself, as in a forged run."""
     above, passed = spans.get(span.get("parent", -1)), set[int]()
-    while above is not None and above.get("kind") != "agent" and above["id"] not in passed:
+    while above is not None and above["id"] not in passed:
+        if above.get("kind") == "agent":
+            return int(above["id"])
         passed.add(above["id"])
         above = spans.get(above.get("parent", -1))
-    return above if above is not None and above.get("kind") == "agent" else None
+    return None
 
 
 def _text(value: object) -> str:

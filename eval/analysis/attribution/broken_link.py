@@ -5,9 +5,8 @@
     link.evidence.for_people                         # 'Every tool call … read_file failed: "ToolError: damaged".'
     link.step                                        # id of the span that shows it, to jump to
 
-The agent comes from the rules that also make an optimizer's feedback (`agent_attribution`, `predictor_attribution`).
-Those reasons quote nobody; evidence quotes the record, and even the target. It is therefore a type of its own, and a
-contract in pyproject.toml keeps `optimize` from importing this module.
+The agent comes from the rules that also make an optimizer's feedback, whose reasons quote nobody. Evidence quotes the
+record, and even the target: a contract in pyproject.toml keeps `optimize` from importing this module.
 """
 
 from dataclasses import dataclass
@@ -70,7 +69,9 @@ def find_broken_link(
         return _explain_limit(record, steps, record.limit, found)
     if found.tool is not None:
         return _explain_tool(found.tool, found.reason)
-    if (failed := _find_useless_tool(steps)) is not None:
+    calls = [tool for step in steps.steps for tool in step.tools]
+    worked = {tool.name for tool in calls if tool.error is None}
+    if (failed := next((tool for tool in calls if tool.name not in worked), None)) is not None:
         return _explain_tool(failed, f"Every call of the tool {failed.name} failed, and the answer was wrong.")
     if (reported := next((step for step in steps.steps if step.outputs.get(_ERROR)), None)) is not None:
         text = f"{reported.agent} reported a failure: {_quote(str(reported.outputs[_ERROR]))}. {_differ(record)}"
@@ -124,8 +125,7 @@ def _explain_tool(tool: ToolUse, reason: str) -> BrokenLink:
 
 
 def _explain_agent(record: Record, steps: AgentSteps, found: Attribution) -> BrokenLink:
-    step = found.step
-    if found.agent is None or step is None:
+    if found.agent is None or (step := found.step) is None:
         text = f"{_differ(record)} The program shows no steps, so that no part of it can be named."
         return BrokenLink("agent", found.agent or PROGRAM, Evidence(text))
     pair = () if found.critic is None else (step.agent, found.critic)
@@ -134,21 +134,14 @@ def _explain_agent(record: Record, steps: AgentSteps, found: Attribution) -> Bro
     rejections = [critic for critic, judged in reviews if judged == step and critic.rejects]
     approvals = [critic for critic, judged in reviews if judged is step and not critic.rejects]
     if (record.limit or "").startswith(RETRY_LIMIT) and rejections:
-        feedback = str(rejections[-1].outputs.get("feedback") or rejections[-1].said)
-        parts.append(f"{rejections[-1].agent} rejected it: {_quote(feedback)}.")
+        critic = rejections[-1]
+        parts.append(f"{critic.agent} rejected it: {_quote(str(critic.outputs.get('feedback') or critic.said))}.")
     elif approvals:
         parts.append(f"{approvals[-1].agent} approved it.")
     if pair:
         parts.append("Nothing in the record says which of the two was wrong.")
     evidence = Evidence(" ".join([*parts, _differ(record)]))
     return BrokenLink("agent", PAIR.join(pair) or step.agent, evidence, step.span, pair)
-
-
-def _find_useless_tool(steps: AgentSteps) -> ToolUse | None:
-    """Return the first failed call of a tool that never worked in this answer."""
-    calls = [tool for step in steps.steps for tool in step.tools]
-    worked = {tool.name for tool in calls if tool.error is None}
-    return next((tool for tool in calls if tool.name not in worked), None)
 
 
 def _find_unread(record: Record, steps: AgentSteps, agent: str) -> str | None:

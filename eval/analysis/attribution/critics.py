@@ -27,11 +27,7 @@ class CriticTally:
     """Numbers of all critics of a run, by name."""
 
     def __init__(self, critics: Iterable[str] | None, labels: LabelSet | None = None) -> None:
-        """
-        Args:
-            critics: names, as the system declares them; None: unknown, all agents that decide are.
-            labels: that the targets of the run are, if they are.
-        """
+        """`critics`: names, as the system declares them; None: unknown, all agents that decide are."""
         self._declared = None if critics is None else set(critics)
         self._labels = labels
         self.numbers: dict[str, CriticNumbers] = {}

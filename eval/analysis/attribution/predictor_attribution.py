@@ -3,20 +3,15 @@
     right_answers.add(record, steps, matcher)                                  # of each right answer, as it comes
     attribute_to_predictor(record, steps, matcher, right_answers).agent        # "extract"
 
-The evidence, in this order: fields of the target that a predictor got wrong; an output that held the target before a
-later predictor lost it; the first output that holds the wrong answer; an output that says nothing, or lacks what it has
-in right answers; evidence in a predictor's input that its output lacks; the value of an output that is an arithmetic
-expression; the right answers whose outputs are most alike. Without any, the author of the answer is named. Reasons
-never quote anybody.
+Without any evidence the author of the answer is named. Reasons never quote anybody.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
-from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, blame
+from eval.analysis.attribution.agent_steps import REASONED_WRONGLY, AgentSteps, Attribution, Step, blame
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.runs.record import Record
 from mas.runtime.text import to_jsonable
@@ -54,9 +49,8 @@ class RightAnswers:
 
     def add(self, record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> None:
         """Note the outputs of all predictors but the author of the answer."""
-        target, chain = matcher.text.casefold(), _find_chain(record, agent_steps)
-        for each in chain[:-1]:
-            output = _RightOutput(record.sample_id, target, _read_words(each), _holds(each, matcher))
+        for each in _find_chain(record, agent_steps)[:-1]:
+            output = _RightOutput(record.sample_id, matcher.text.casefold(), _read_words(each), _holds(each, matcher))
             self._outputs.setdefault(each.agent, set()).add(output)
 
     def usually_hold_target(self, agent: str) -> bool:
@@ -87,31 +81,62 @@ def attribute_to_predictor(
         why = "The program's code failed on what this agent had replied, the last reply before the failure."
         is_own_code = record.error_class == "internal" and record.error_component == "system"
         return blame(worked[-1], why) if is_own_code else None
-    chain = _find_chain(record, agent_steps)
-    case = _Case(record, agent_steps, chain, matcher, right_answers or RightAnswers())
-    return blame(*next(filter(None, (rule(case) for rule in _RULES))))
+    return blame(*next(_list_faults(record, agent_steps, matcher, right_answers or RightAnswers())))
 
 
-@dataclass(frozen=True)
-class _Case:
-    record: Record
-    agent_steps: AgentSteps
-    chain: Sequence[Step]  # the predictors that the answer is made of, its author last
-    matcher: TargetMatcher
-    right_answers: RightAnswers
+def _list_faults(
+    record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, right_answers: RightAnswers
+) -> Iterator[tuple[Step, str]]:
+    """Yield the faults that the outputs show, each with its reason; the first of them counts."""
+    chain, given = _find_chain(record, agent_steps), (record.answer or "").strip()
+    *earlier, author = chain
+    wrong = TargetMatcher(given) if given else None
 
-    @property
-    def author(self) -> Step:
-        return self.chain[-1]
+    for step in agent_steps.steps:
+        if _has_wrong_field(step, matcher.text):
+            yield step, "A field that this agent gave is not the one that was expected."
 
-    @cached_property
-    def wrong(self) -> TargetMatcher | None:
-        """The wrong answer, to be found in outputs."""
-        answer = (self.record.answer or "").strip()
-        return TargetMatcher(answer) if answer else None
+    holders = [number for number, step in enumerate(chain) if _holds(step, matcher)]
+    if holders and holders[-1] == len(chain) - 1:
+        yield author, "This agent's own output held the right content, and its answer was not that in the right form."
+    elif holders:
+        yield chain[holders[-1] + 1], "What this agent was given held the right answer, and what it made of it did not."
 
+    for step in earlier:
+        if wrong and (_holds(step, wrong) or _is_repeated(step, record)):
+            yield step, "The wrong answer first occurs in this agent's output, and the agents after it took it over."
+    for step in earlier:
+        if all(len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text) for text in _list_texts(step)):
+            why = "This agent's output was empty or said that there is nothing, so the agents after it had nothing."
+            yield step, why
+    for step in earlier:
+        if right_answers.usually_hold_target(step.agent):
+            why = "Where answers were right, this agent's output already held what the answer needs; here it did not."
+            yield step, why
 
-_Found = tuple[Step, str] | None  # the step at fault, and the reason
+    if not matcher.is_within(author.seen):
+        for step in earlier:
+            if matcher.is_within(step.seen) and not matcher.is_within("\n".join(_list_texts(step))):
+                yield step, "The evidence was in what this agent was given, and its output left it out."
+    elif earlier:
+        yield author, "The evidence was in front of this agent, and it did not draw the right answer from it."
+
+    for step in earlier:
+        results = [result for text in _list_texts(step) if (result := _calculate(text)) is not None]
+        if any(map(matcher.matches, results)):
+            yield author, "What this agent was given yields the right number, and its own calculation went wrong."
+        if wrong and any(map(wrong.matches, results)):
+            yield step, "The wrong number follows from what this agent gave to the agents after it."
+
+    targets = (matcher.text.casefold(), given.casefold())
+    nearest = [right_answers.find_nearest_target(step, targets) for step in earlier] if targets[0] != targets[1] else []
+    if targets[1] in nearest:
+        why = "This agent's output was like those from which, in right answers, the answer given here follows."
+        yield earlier[nearest.index(targets[1])], why
+    if targets[0] in nearest:
+        why = "What this agent was given was like what it is given in right answers, and its own result was another."
+        yield author, why
+    yield author, REASONED_WRONGLY
 
 
 def _find_chain(record: Record, agent_steps: AgentSteps) -> list[Step]:
@@ -138,105 +163,15 @@ def _is_passed_on(step: Step, later: Step) -> bool:
     )
 
 
-def _wrong_field(case: _Case) -> _Found:
+def _has_wrong_field(step: Step, target: str) -> bool:
     """Compare outputs with the fields of a target that is a JSON object."""
     try:
-        fields = json.loads(case.matcher.text)
+        fields = json.loads(target)
     except (ValueError, RecursionError):
-        return None
-    for step in case.agent_steps.steps if isinstance(fields, dict) else ():
-        if any(name in fields and _simplify(value) != _simplify(fields[name]) for name, value in step.outputs.items()):
-            return step, "A field that this agent gave is not the one that was expected."
-    return None
-
-
-def _target_lost(case: _Case) -> _Found:
-    """Find the predictor after the last one whose output still held the target."""
-    holders = [number for number, step in enumerate(case.chain) if _holds(step, case.matcher)]
-    if not holders:
-        return None
-    if holders[-1] == len(case.chain) - 1:
-        why = "This agent's own output held the right content, and its answer was not that in the right form."
-        return case.author, why
-    why = "What this agent was given held the right answer, and what it made of it did not."
-    return case.chain[holders[-1] + 1], why
-
-
-def _wrong_introduced(case: _Case) -> _Found:
-    """Find the first output that holds the wrong answer, if others took it over from there."""
-    for step in case.chain[:-1] if case.wrong else ():
-        if (case.wrong and _holds(step, case.wrong)) or _is_repeated(step, case.record):
-            return step, "The wrong answer first occurs in this agent's output, and the agents after it took it over."
-    return None
-
-
-def _says_nothing(case: _Case) -> _Found:
-    for step in case.chain[:-1]:
-        if all(len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text) for text in _list_texts(step)):
-            why = "This agent's output was empty or said that there is nothing, so the agents after it had nothing."
-            return step, why
-    return None
-
-
-def _lacks_usual_content(case: _Case) -> _Found:
-    for step in case.chain[:-1]:
-        if case.right_answers.usually_hold_target(step.agent):
-            why = "Where answers were right, this agent's output already held what the answer needs; here it did not."
-            return step, why
-    return None
-
-
-def _evidence_lost(case: _Case) -> _Found:
-    """Find the predictor that read the target, where its output and all that the author read lack it."""
-    matcher = case.matcher
-    if matcher.is_within(case.author.seen):
-        why = "The evidence was in front of this agent, and it did not draw the right answer from it."
-        return (case.author, why) if len(case.chain) > 1 else None
-    for step in case.chain[:-1]:
-        if matcher.is_within(step.seen) and not matcher.is_within("\n".join(_list_texts(step))):
-            return step, "The evidence was in what this agent was given, and its output left it out."
-    return None
-
-
-def _calculates_wrongly(case: _Case) -> _Found:
-    """Calculate intermediate outputs that are expressions."""
-    for step in case.chain[:-1]:
-        results = [result for text in _list_texts(step) if (result := _calculate(text)) is not None]
-        if any(map(case.matcher.matches, results)):
-            return case.author, "What this agent was given yields the right number, and its own calculation went wrong."
-        if case.wrong is not None and any(map(case.wrong.matches, results)):
-            return step, "The wrong number follows from what this agent gave to the agents after it."
-    return None
-
-
-def _is_like_another(case: _Case) -> _Found:
-    """Compare intermediate outputs with those of right answers that have this target, or the wrong answer as target."""
-    right, wrong = case.matcher.text.casefold(), (case.record.answer or "").strip().casefold()
-    if right == wrong:
-        return None
-    nearest = [(step, case.right_answers.find_nearest_target(step, (right, wrong))) for step in case.chain[:-1]]
-    if misled := next((step for step, target in nearest if target == wrong), None):
-        return misled, "This agent's output was like those from which, in right answers, the answer given here follows."
-    why = "What this agent was given was like what it is given in right answers, and its own result was another."
-    return (case.author, why) if any(target == right for _, target in nearest) else None
-
-
-def _author_is_wrong(case: _Case) -> _Found:
-    why = "As far as can be told, what it was given sufficed, and this agent's own reasoning or calculation went wrong."
-    return case.author, why
-
-
-_RULES: tuple[Callable[[_Case], _Found], ...] = (
-    _wrong_field,
-    _target_lost,
-    _wrong_introduced,
-    _says_nothing,
-    _lacks_usual_content,
-    _evidence_lost,
-    _calculates_wrongly,
-    _is_like_another,
-    _author_is_wrong,
-)
+        return False
+    return isinstance(fields, dict) and any(
+        name in fields and _simplify(value) != _simplify(fields[name]) for name, value in step.outputs.items()
+    )
 
 
 def _holds(step: Step, matcher: TargetMatcher) -> bool:

@@ -37,11 +37,7 @@ class RunAttribution:
 
 
 def attribute_run(store: RunStore) -> RunAttribution:
-    """Return the links and reviews of a run's last attempts.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Return the links and reviews of a run's last attempts; raise StoreError if the store cannot be read."""
     info = store.read_info()
     labels = LabelSet(tuple(info.task.labels))
     right, lost = set[Key](), set[Key]()
