@@ -45,13 +45,12 @@ def task(arguments: list[str]) -> int:
     filters = [word for word in given.words if Path(word) not in folders]
     if missing := next((word for word in filters if "/" in word and "=" not in word), None):
         raise UserError(f"{missing} is no folder; name one with runs in it, or leave it out for outputs/.")
-    from eval.analysis.run_list.read_runs import Selection, read_runs
+    from eval.analysis.run_list.read_runs import read_runs, select_runs
     from eval.execution.console import Console
     from eval.reports.run_list.page import print_runs, write_index
 
-    selection = Selection.read(filters)
     found = read_runs(folders or [OUTPUTS])
-    runs = selection.select(found)
+    runs = select_runs(found, filters)
     if given.json:
         print_line(json.dumps([run.to_dict() for run in runs], indent=2, default=str))
     else:

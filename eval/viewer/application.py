@@ -19,15 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from eval.analysis.human_review import find_gold_folder
-from eval.analysis.run_list.read_runs import (
-    EVALUATION,
-    TUNING,
-    RunEntry,
-    find_run_folders,
-    is_current,
-    read_entry,
-    read_runs,
-)
+from eval.analysis.run_list.read_runs import RunEntry, find_run_folders, is_current, read_entry, read_runs
 from eval.cli.command import FINISHED, handle_signals
 from eval.reports.html.page import FOLDER, ROWS, Scripts, load_scripts, load_template, write_json
 from eval.reports.run_list.page import render_index
@@ -69,16 +61,13 @@ class Catalogue:
     """
 
     def __init__(self, folder: Path) -> None:
-        """
-        Raises:
-            UserError: there is no such folder.
-        """
+        """Raise UserError if there is no such folder."""
         if not folder.is_dir():
             raise UserError(f"{folder} is no folder; name one with runs, such as outputs, or the folder of a run.")
         self.folder = folder.absolute()
 
     def find(self, run_id: str) -> Path | None:
-        return next((folder for folder, _ in find_run_folders(self.folder) if self.name(folder) == run_id), None)
+        return next((folder for folder in find_run_folders(self.folder) if self.name(folder) == run_id), None)
 
     def name(self, folder: Path) -> str:
         """Return the id of a run's folder, as it stands in addresses."""
@@ -93,8 +82,8 @@ class Catalogue:
         return path if _PAGE.fullmatch(name) and path.is_file() and not path.is_symlink() else None
 
 
-def read_run(folder: Path) -> RunEntry:
-    return read_entry(folder, TUNING if (folder / TUNING_FILE).is_file() else EVALUATION)
+def is_evaluation(folder: Path) -> bool:
+    return (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file()
 
 
 def list_notices(entry: RunEntry) -> list[str]:
@@ -119,11 +108,7 @@ def make_application(desk: "Desk") -> Starlette:
 
 
 def _write_report(folder: Path) -> None:
-    """Write the page of an evaluation, unless there is one that nothing was written to the run since.
-
-    Raises:
-        HTTPException, UserError: the run cannot be read, or the page cannot be written.
-    """
+    """Write the page of an evaluation, unless there is one that nothing was written to the run since."""
     if is_current(folder / REPORT):
         return
     check_entries(folder)
@@ -135,9 +120,8 @@ def _write_report(folder: Path) -> None:
 
 
 def _describe_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code)
-    return JSONResponse({"error": str(error)}, 409)
+    sentence, code = (error.detail, error.status_code) if isinstance(error, HTTPException) else (str(error), 409)
+    return JSONResponse({"error": sentence}, code)
 
 
 @dataclass
@@ -166,8 +150,7 @@ class Desk:
 
     def show_run(self, request: Request) -> Response:
         folder = self._find_run(request)
-        entry = read_run(folder)
-        is_live = entry.kind == EVALUATION and (folder / DATABASE).is_file()
+        entry, is_live = read_entry(folder), is_evaluation(folder)
         command = f"python optimize/report.py {folder.name} writes its page, also while it goes on"
         pages = self.catalogue.list_pages(folder)
         return _render(
@@ -181,7 +164,7 @@ class Desk:
 
     def show_state(self, request: Request) -> Response:
         folder = self._find_run(request)
-        if not (folder / DATABASE).is_file() or (folder / TUNING_FILE).is_file():
+        if not is_evaluation(folder):
             raise HTTPException(404, "Only evaluations have a live page.")
         try:
             state = self.watched.setdefault(folder, LiveRun(folder)).render()
@@ -192,7 +175,7 @@ class Desk:
 
     def show_page(self, request: Request) -> Response:
         folder, name = self._find_run(request), request.path_params["name"]
-        if name == REPORT and (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file():
+        if name == REPORT and is_evaluation(folder):
             _write_report(folder)
         path = self.catalogue.find_page(folder, name)
         if path is None:
@@ -209,7 +192,7 @@ class Desk:
             load_scripts(*ROWS, FOLDER / "steps.js", _HERE / "review.js"),
             data={"id": self.catalogue.name(folder), "run": folder.name, "items": items},
             user=self.user,
-            notices=[] if refusal else list_notices(read_run(folder)),
+            notices=[] if refusal else list_notices(read_entry(folder)),
             refusal=refusal,
         )
 
@@ -257,11 +240,7 @@ async def _read_body(request: Request) -> Json:
 
 
 def serve_viewer(catalogue: Catalogue, port: int, user: str) -> int:
-    """Serve the pages until a signal ends it; return the exit code.
-
-    Raises:
-        UserError: the port is in use.
-    """
+    """Serve the pages until a signal ends it; return the exit code. Raise UserError if the port is in use."""
     import uvicorn
 
     with suppress(OSError):

@@ -2,16 +2,16 @@
 
     newest = read_runs([OUTPUTS])[0]
     newest.name, newest.state, newest.score       # "2026-11-21_10-00-00_night", "complete", 0.72
-    Selection.read(["model=gpt-4o", "night"]).select(read_runs([OUTPUTS]))      # those whose line has "night"
+    select_runs(read_runs([OUTPUTS]), ["model=gpt-4o", "night"])      # those whose line has "night"
 
 A run's numbers come from its `summary.json` where nothing was written to the run since; those of others, such as one
-that goes on, from its records. A folder with a link, or with a store of another program, becomes an entry that says so.
+that goes on, from its records.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -80,44 +80,38 @@ class RunEntry:
 
 def read_runs(roots: Iterable[Path]) -> list[RunEntry]:
     """Read all runs below the folders, the newest first; links are not followed."""
-    found = {folder: kind for root in roots for folder, kind in find_run_folders(root.absolute())}
-    runs = [read_entry(folder, kind) for folder, kind in found.items()]
+    found = dict.fromkeys(folder for root in roots for folder in find_run_folders(root.absolute()))
+    runs = list(map(read_entry, found))
     return sorted(runs, key=lambda run: (run.started_at, run.name), reverse=True)
 
 
-def read_entry(folder: Path, kind: str) -> RunEntry:
+def read_entry(folder: Path) -> RunEntry:
     """Read one run; of what cannot be read, the entry has the reason."""
-    entry = RunEntry(folder=folder, kind=kind, started_at=_read_time(folder))
+    kind = TUNING if (folder / TUNING_FILE).is_file() else EVALUATION
+    entry, report = RunEntry(folder=folder, kind=kind, started_at=_read_time(folder)), folder / REPORT
     try:
         check_entries(folder)
-        report = folder / REPORT
         entry = replace(entry, report=report if report.is_file() else None)
         return _read_tuning(entry) if kind == TUNING else _read_evaluation(entry)
     except UserError as error:
         return replace(entry, reason=str(error).replace(f"{folder}/", "")[:_MAX_CHARS])
 
 
-def find_run_folders(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield folder and kind of each run below a folder, nothing of which is read."""
+def find_run_folders(root: Path) -> Iterator[Path]:
+    """Yield the folder of each run below a folder, nothing of which is read."""
     for place, folders, files in os.walk(root):  # an unreadable folder has nothing in it
-        folder, kind = Path(place), ""
+        folder = Path(place)
         depth = len(folder.relative_to(root).parts)
-        if TUNING_FILE in files:
-            kind = TUNING
-        elif DATABASE in files or FACTS in files:
-            kind = EVALUATION
-        if kind:
-            yield folder, kind
-        is_end = kind or depth >= _MAX_DEPTH
+        if is_run := not {TUNING_FILE, DATABASE, FACTS}.isdisjoint(files):
+            yield folder
         names = [name for name in folders if not name.startswith(".") and (depth or name not in _SKIPPED)]
-        folders[:] = [] if is_end else names
+        folders[:] = [] if is_run or depth >= _MAX_DEPTH else names
 
 
 def _read_evaluation(entry: RunEntry) -> RunEntry:
     summary = _read_summary(entry.folder)
     state, reason = _read_state(entry.folder, summary.stopped) if summary.incomplete else (COMPLETE, "")
-    measures = not summary.no_measurement
-    judged = summary.scorer_usage.known_cost_usd
+    usage, measures = summary.usage, not summary.no_measurement
     return replace(
         entry,
         state=state,
@@ -134,7 +128,7 @@ def _read_evaluation(entry: RunEntry) -> RunEntry:
         score_ci95=summary.score_ci95 if measures else None,
         is_floor=summary.incomplete,
         n=summary.n,
-        cost_usd=None if summary.usage.cost_usd is None else summary.usage.cost_usd + judged,
+        cost_usd=None if usage.cost_usd is None else usage.cost_usd + summary.scorer_usage.known_cost_usd,
         started_at=summary.sessions[0].started_at if summary.sessions else entry.started_at,
         seconds=summary.wall_seconds,
     )
@@ -174,11 +168,6 @@ class _Verdict:
     sealed: dict[str, Any] | None = None
     spend: dict[str, float] | None = None
 
-    def describe(self) -> str:
-        if self.published:
-            return f"published as {self.set}"
-        return f"not published: {(self.finish_reason or '').replace('_', ' ')}"
-
 
 def _read_tuning(entry: RunEntry) -> RunEntry:
     folder = entry.folder
@@ -191,7 +180,9 @@ def _read_tuning(entry: RunEntry) -> RunEntry:
     except ValueError as error:
         raise UserError("its verdict cannot be read; it was made by another version of this program.") from error
     winner, spend, session = verdict.winner or {}, verdict.spend or state.spend, state.last_session
-    run_state, reason = COMPLETE, verdict.describe()
+    run_state, reason = COMPLETE, f"not published: {(verdict.finish_reason or '').replace('_', ' ')}"
+    if verdict.published:
+        reason = f"published as {verdict.set}"
     if not found or verdict.resumable:
         silent = STOPPED if session.ended_at else SILENT
         run_state, reason = _read_state(folder, session.stopped or ("a budget was used up" if found else silent))
@@ -241,38 +232,19 @@ def _read_time(folder: Path) -> str:
         return ""
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Conditions that all must hold; `fields` has the accepted patterns of each."""
+def select_runs(runs: Iterable[RunEntry], words: Iterable[str]) -> list[RunEntry]:
+    """Return the runs that fit all words: `name=pattern,pattern`, or a text of the run; raise UserError for others."""
+    given = [word.casefold().partition("=") for word in words]
+    if unknown := next((name for name, equals, _ in given if equals and name not in FIELDS), None):
+        choices = ", ".join(f"{each}=" for each in FIELDS)
+        raise UserError(f"{unknown}= is no filter of runs; choose one of: {choices}.")
 
-    fields: dict[str, list[str]] = field(default_factory=dict)
-    words: list[str] = field(default_factory=list)
+    def fits(run: RunEntry, name: str, equals: str, patterns: str) -> bool:
+        if not equals:
+            texts = (run.name, run.system, run.model, run.data, run.prompts, run.reason, run.run_id)
+            return name in "\n".join(texts).casefold()
+        value = str(getattr(run, name)).casefold()
+        either = (value, value.partition("/")[0])  # `data/split` fits its `data` too
+        return any(fnmatchcase(text, each) for each in patterns.split(",") for text in either)
 
-    @classmethod
-    def read(cls, words: Iterable[str]) -> "Selection":
-        """Read `name=value` words and others, which are looked for in all texts of a run.
-
-        Raises:
-            UserError: there is no such filter.
-        """
-        given = [word.casefold().partition("=") for word in words]
-        fields = {name: value.split(",") for name, equals, value in given if equals}
-        if unknown := next((name for name in fields if name not in FIELDS), None):
-            choices = ", ".join(f"{each}=" for each in FIELDS)
-            raise UserError(f"{unknown}= is no filter of runs; choose one of: {choices}.")
-        return cls(fields, [word for word, equals, _ in given if not equals])
-
-    def select(self, runs: Iterable[RunEntry]) -> list[RunEntry]:
-        return [run for run in runs if self._fits(run)]
-
-    def _fits(self, run: RunEntry) -> bool:
-        if not all(_matches(getattr(run, name), patterns) for name, patterns in self.fields.items()):
-            return False
-        text = "\n".join((run.name, run.system, run.model, run.data, run.prompts, run.reason, run.run_id)).casefold()
-        return all(word in text for word in self.words)
-
-
-def _matches(value: str, patterns: Sequence[str]) -> bool:
-    """Return whether a text is one of the names, or fits one of the patterns; `data/split` fits its `data` too."""
-    texts = (value.casefold(), value.casefold().partition("/")[0])
-    return any(fnmatchcase(text, each) for each in patterns for text in texts)
+    return [run for run in runs if all(fits(run, *word) for word in given)]

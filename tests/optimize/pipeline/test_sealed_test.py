@@ -10,7 +10,7 @@ from dspy.lm15 import Request as LMRequest
 from dspy.lm15 import Response
 from dspy.utils.exceptions import LMServerError
 
-from eval.analysis.run_list.read_runs import TUNING, read_entry
+from eval.analysis.run_list.read_runs import read_entry
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.benchmarks.fingerprint import compute_fingerprint
 from eval.benchmarks.toy_set import ToyDataset
@@ -167,7 +167,7 @@ def test_prompts_that_were_edited_after_the_search_are_neither_tested_nor_publis
     model = Obedient()
     again = planted_run(place, "resume=run", texts={"finalize": ALWAYS}, model=model)
     assert again.code == 1 and "changed since the run wrote" in again.err
-    assert read_entry(first.folder, TUNING).state == "stopped", "it has ended with a notice"
+    assert read_entry(first.folder).state == "stopped", "it has ended with a notice"
     assert model.requests == [] and not (first.shelf / TUNED_SET).exists()
     assert len(read_levels(place)) == 1, "no other test was begun"
 

@@ -37,7 +37,7 @@ def tuning(folder: Path, verdict: dict[str, object] | None = None, **state: Any)
 def test_a_run_whose_records_are_newer_than_its_summary_is_read_from_its_store(tmp_path: Path) -> None:
     folder = finished(tmp_path / "run")
     os.utime(folder / "summary.json", (1, 1))
-    run = read_entry(folder, "evaluation")
+    run = read_entry(folder)
     assert (run.state, run.score, run.n, run.cost_usd) == ("complete", 0.5, 2, 1.0)
 
 
@@ -46,14 +46,14 @@ def test_a_stopped_a_killed_and_a_running_run_are_told_apart(tmp_path: Path) -> 
     stopped = stored_run(
         tmp_path / "a", records, ["q1", "q2"], sessions=[{**SESSION, "stopped": "Ctrl-C"}], finished=False
     )
-    assert (read_entry(stopped, "evaluation").state, read_entry(stopped, "evaluation").reason) == ("stopped", "Ctrl-C")
+    assert (read_entry(stopped).state, read_entry(stopped).reason) == ("stopped", "Ctrl-C")
     killed = stored_run(tmp_path / "b", records, ["q1", "q2"], sessions=[{**SESSION, "ended_at": None}], finished=False)
-    run = read_entry(killed, "evaluation")
+    run = read_entry(killed)
     assert (run.state, run.reason, run.is_floor, run.n) == ("crashed", "its process ended without notice", True, 2)
     lock = RunLock(killed / DATABASE)
     lock.take()
     try:
-        assert read_entry(killed, "evaluation").state == "running"
+        assert read_entry(killed).state == "running"
     finally:
         lock.release()
 
@@ -61,7 +61,7 @@ def test_a_stopped_a_killed_and_a_running_run_are_told_apart(tmp_path: Path) -> 
 def test_tuning_runs_show_gain_outcome_and_phase(tmp_path: Path) -> None:
     numbers = {"gain": 0.1, "gain_ci95": [0.02, 0.18], "winner": {"score": 0.6}, "sealed": {"n_questions": 40}}
     published = {"published": True, "finish_reason": "improved", "set": "prompts/tuned", "resumable": False, **numbers}
-    run = read_entry(tuning(tmp_path / "a", published), "tuning")
+    run = read_entry(tuning(tmp_path / "a", published))
     assert (run.state, run.reason, run.gain, run.gain_ci95) == (
         "complete",
         "published as prompts/tuned",
@@ -70,10 +70,10 @@ def test_tuning_runs_show_gain_outcome_and_phase(tmp_path: Path) -> None:
     )
     assert (run.n, run.simulated, run.prompts, run.seconds) == (40, True, "tuned", 60.0)
     refused = {**published, "published": False, "finish_reason": "not_significant"}
-    assert read_entry(tuning(tmp_path / "b", refused), "tuning").reason == "not published: not significant"
-    stopped = read_entry(tuning(tmp_path / "c", stopped="interrupted by Ctrl-C"), "tuning")
+    assert read_entry(tuning(tmp_path / "b", refused)).reason == "not published: not significant"
+    stopped = read_entry(tuning(tmp_path / "c", stopped="interrupted by Ctrl-C"))
     assert (stopped.state, stopped.reason) == ("stopped", "interrupted by Ctrl-C")
-    killed = read_entry(tuning(tmp_path / "d", ended_at=None), "tuning")
+    killed = read_entry(tuning(tmp_path / "d", ended_at=None))
     assert (killed.state, killed.reason) == ("crashed", "its process ended without notice, in its phase search")
     assert [run.name for run in read_runs([tmp_path])] == ["d", "c", "b", "a"]
 
@@ -81,25 +81,25 @@ def test_tuning_runs_show_gain_outcome_and_phase(tmp_path: Path) -> None:
 def test_folders_of_others_are_rows_that_say_what_is_wrong(tmp_path: Path) -> None:
     linked = finished(tmp_path / "linked")
     (linked / "more").symlink_to("/etc")
-    assert "more is a link or a special file" in read_entry(linked, "evaluation").reason
+    assert "more is a link or a special file" in read_entry(linked).reason
     other = tmp_path / "other"
     other.mkdir()
     (other / "run.db").write_bytes(b"SQLite format 3\x00" + b"\x00" * 200)
-    assert read_entry(other, "evaluation").state == "refused"
+    assert read_entry(other).state == "refused"
     none = stored_run(tmp_path / "none", [answered("q1", "17")])
     (none / "splits.json").write_text("{}")
-    assert "names no tuning run" in read_entry(none, "tuning").reason
+    assert "names no tuning run" in read_entry(none).reason
     odd = tuning(tmp_path / "odd", {"published": 7, "gain": "much", "gain_ci95": [1], "winner": [], "sealed": "x"})
-    assert read_entry(odd, "tuning").gain is None
+    assert read_entry(odd).gain is None
     assert {run.name for run in read_runs([tmp_path])} == {"linked", "other", "none", "odd"}
 
 
 @pytest.mark.parametrize("agent", ["expert", "control"])
 def test_a_part_of_a_proof_has_no_score(tmp_path: Path, agent: str) -> None:
     folder = finished(tmp_path / "attribution" / "night" / agent, gold_informed=agent)
-    run = read_entry(folder, "evaluation")
+    run = read_entry(folder)
     assert (run.state, run.score, run.score_ci95, run.n) == ("complete", None, None, 2)
     assert "measures no system" in run.no_measurement and run.remark == run.no_measurement
     os.utime(folder / "summary.json", (1, 1))
-    assert read_entry(folder, "evaluation").no_measurement == run.no_measurement, "without a summary, from its store"
-    assert read_entry(finished(tmp_path / "run"), "evaluation").no_measurement == ""
+    assert read_entry(folder).no_measurement == run.no_measurement, "without a summary, from its store"
+    assert read_entry(finished(tmp_path / "run")).no_measurement == ""
