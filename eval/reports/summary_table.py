@@ -1,26 +1,45 @@
-"""A run's summary in the terminal.
+"""A run's summary in the terminal: its title, the table of its numbers, and the lines below it, which pages show too.
 
 print_summary(summary, Console())
+format_title(summary)                   # "gaia · gpt-4o · sample/val · night"
+dict(list_notes(summary))["errors"]     # "limit 2, infrastructure 1"
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.style import Style
 from rich.text import Text
 
-from eval.analysis.summary.summarise import GOING_ON
-from eval.analysis.summary.summary import Counts, Summary
+from eval.analysis.summary.summarise import GOING_ON, MAX_TAG_VALUES
+from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.execution.console import Console
-from eval.reports.formats import MAX_NAME_CHARS, Table, format_floor, format_interval
-from eval.reports.notes import format_title, list_notes
+from eval.reports.formats import (
+    MAX_ERROR_CHARS,
+    MAX_NAME_CHARS,
+    NOT_AVAILABLE,
+    Table,
+    format_floor,
+    format_interval,
+    format_usd,
+    list_parts,
+)
 from eval.runs.folder import REPORT, format_path, format_report_command, format_resume_hint
-from eval.runs.record import Record
-from eval.scorers.score import ACCURACY
+from eval.runs.record import NOT_RUN, Record, Usage
+from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
+from mas.runtime.text import format_count
 
 _ID_CHARS, _QUESTION_CHARS, _ANSWER_CHARS = 40, 60, 60  # of a wrong answer's line
+MAX_LISTED_LOSSES = 6  # links in the line of lost points
+_DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
+_ADVICE = {  # error class → what helps, where asking again does not
+    "truncated": "give replies more room with model.max_tokens=…, or a thinking model less to think",
+    "context_overflow": "a model or server with a longer context, fewer demos, smaller attachments",
+    "malformed": "the model misses the form asked for: a larger model, or prompts tuned for this one",
+    "refused": "the provider or the model declined; the question or the prompt may have caused it",
+}
 
 
 def print_summary(summary: Summary, console: Console) -> None:
@@ -64,12 +83,7 @@ def print_report_path(folder: Path, console: Console) -> None:
 
 
 def print_wrong_answers(records: Sequence[Record], console: Console) -> None:
-    """Print wrong answers with the expected ones, one a line; they hold targets, and so are for the run's owner.
-
-    Args:
-        records: answered, and not right.
-        console: where to.
-    """
+    """Print wrong answers with the expected ones, one a line; they hold targets, and so are for the run's owner."""
     if records:
         _print_line("wrong answers:" if len(records) > 1 else "a wrong answer:", console)
     for each in records:
@@ -109,3 +123,146 @@ def build_counts(summary: Summary, tags: Iterable[str]) -> Table:
 
 def _print_line(text: str, console: Console) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def format_title(run: Summary) -> str:
+    """Return one line that names what was run; the usual scorer and what is unknown are left out."""
+    data = "/".join(filter(None, (run.data, run.split)))
+    scorer = [f"scorer {run.scorer}"] if run.scorer and run.scorer != _DEFAULT_SCORER else []
+    return " · ".join([*list_parts(run.system, run.model, data, run.prompts), *scorer, run.folder or run.run_id])
+
+
+def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield names and sentences; a line that would only say "none" is left out, except errors."""
+    rare = (
+        *(summary.used_to_tune, summary.critics, summary.labels, summary.parts),
+        *(summary.extra_scorers, summary.human_review, summary.leaks.n_questions, summary.blocked_pages),
+        *(summary.epochs > 1, summary.metric != ACCURACY, summary.scorer == JUDGE),
+        *(len(values) == MAX_TAG_VALUES for values in summary.by_tag.values()),
+    )
+    if any(rare):
+        from eval.reports.rare_notes import list_rare_notes
+
+        yield from list_rare_notes(summary)
+    yield from _list_failures(summary)
+    if lost := summary.attribution:
+        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
+        if rest := lost[MAX_LISTED_LOSSES:]:
+            parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
+        yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
+    if summary.format_loss:
+        yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
+    if summary.n_unscored:
+        yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
+    if summary.n_outside_plan:
+        why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
+        yield "left out", f"{format_count(summary.n_outside_plan, 'answer')} {why}"
+    if summary.bad_rows:
+        rows = format_count(len(summary.bad_rows), "unreadable row")
+        yield "skipped", f"{rows} of the dataset, outside every number here"
+    yield from _list_spending(summary)
+    yield from _list_sessions(summary)
+
+
+def _describe_loss(lost: LostPoints) -> str:
+    points, ci95 = lost.points.value or 0.0, lost.points.ci95
+    bounds = f" ({100 * ci95[0]:.0f} to {100 * ci95[1]:.0f})" if ci95 else ""
+    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * points:.1f}{bounds}"
+
+
+def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
+    if summary.stopped:
+        yield "stopped", summary.stopped
+    if summary.incomplete:
+        right = f"{summary.n_correct} right of {summary.n_correct + summary.n_wrong} answered"
+        so_far = right if summary.n_scored else f"{summary.n - summary.n_error} answered"
+        not_run = f", {summary.n_not_run} of {summary.n} not run" if summary.n_not_run else ""
+        floor = f"what has no answer yet counts as wrong, so the {summary.metric} is a floor"
+        yield "incomplete", f"{so_far}{not_run}; {floor}"
+    errors = {name: count for name, count in summary.errors_by_class.items() if name != NOT_RUN}
+    yield "errors", _format_tally(errors) or "none"
+    for name, message in summary.first_errors.items():
+        yield f"first error, {name}", shorten_line(message, MAX_ERROR_CHARS)
+        if name in _ADVICE:
+            yield f"against {name}", _ADVICE[name]
+    if summary.n_infrastructure:
+        again = "run again with run.resume=RUN run.retry_errors=true"
+        yield "infrastructure errors", f"{summary.n_infrastructure} (of the wrong answers; {again})"
+    if summary.limits:
+        yield "ended by a limit", _format_tally(summary.limits)
+    if (retried := summary.retried).n:
+        yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now"
+
+
+def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
+    usage, judging = summary.usage, summary.scorer_usage
+    of_lm_calls = _list_kinds(
+        (usage.retries, "sent again"),
+        (usage.misshapen_replies, "not in the form asked for, but read"),
+        (usage.replayed_calls, "replayed from before an interruption"),
+        (usage.cached_calls, "from the shared cache"),
+    )
+    of_tools = _list_kinds((usage.replayed_tool_calls, "answered before in this run"))
+    yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {usage.tool_calls:,} to tools{of_tools}"
+    if (idle := summary.agents_without_calls) and usage.lm_calls:
+        have = f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} tools"
+        yield "no tool was called", f"{have}; a model without native calls may make them with model.native_tools=false"
+    if errors := summary.tool_errors:
+        calls = summary.calls_by_tool
+        yield "failed tool calls", ", ".join(f"{name} {n:,} of {calls[name]:,}" for name, n in errors.items())
+        for name, n in errors.items():
+            if n == calls[name] and (reason := summary.first_tool_errors.get(name)):
+                yield f"{name} never worked", shorten_line(reason, MAX_ERROR_CHARS)
+    yield "tokens", _format_tokens(usage)
+    if judging.lm_calls:
+        cost = f" and {_format_cost(judging)}" if judging.cost_usd is not None or judging.known_cost_usd else ""
+        yield "judging", f"{judging.lm_calls:,} calls, tokens {_format_tokens(judging)}{cost}, in no other number here"
+    yield "cost", _format_total_cost(summary)
+    if unfinished := summary.unfinished:
+        outside = "outside the numbers above until the run is resumed"
+        yield "unfinished questions", f"{unfinished.lm_calls:,} calls, {_format_cost(unfinished)}; {outside}"
+
+
+def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
+    if (waited := summary.waited_seconds) >= 0.05:
+        yield "waited", f"{waited:,.1f} s for rate limits, free places and retries, of all questions together"
+    if len(summary.sessions) > 1:
+        yield "sessions", f"{len(summary.sessions)}: the run was resumed"
+    if changes := [f"{key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]:
+        yield "configuration changed", "; ".join(changes)
+    yield "time", f"{summary.wall_seconds:,.1f} s"
+    if summary.peak_memory_mb:
+        yield "memory", f"{summary.peak_memory_mb:,.0f} MB at most, without that of its helper processes"
+
+
+def _list_kinds(*kinds: tuple[int, str]) -> str:
+    listed = [f"{count:,} {kind}" for count, kind in kinds if count]
+    return f" (of which {', '.join(listed)})" if listed else ""
+
+
+def _format_tokens(usage: Usage) -> str:
+    cached = f" ({usage.cached_input_tokens:,} cached by the provider)" if usage.cached_input_tokens else ""
+    return f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
+
+
+def _format_total_cost(summary: Summary) -> str:
+    usage = summary.usage
+    if usage.cost_usd is not None:
+        return format_usd(usage.cost_usd) + (" (simulated)" if summary.simulated else "")
+    if not usage.lm_calls:
+        return NOT_AVAILABLE
+    if usage.unknown_cost_calls and (usage.known_cost_usd or not usage.output_tokens):
+        return _format_cost(usage)
+    return f"{NOT_AVAILABLE} (price of {summary.model or 'the model'} unknown)"  # answers came, and none has a cost
+
+
+def _format_cost(usage: Usage) -> str:
+    """Return the cost, or its known part: a call that was cut off may have been billed."""
+    if usage.cost_usd is not None:
+        return format_usd(usage.cost_usd)
+    known = f"at least {format_usd(usage.known_cost_usd)}" if usage.known_cost_usd else NOT_AVAILABLE
+    return f"{known} ({format_count(usage.unknown_cost_calls, 'call')} of unknown cost)"
+
+
+def _format_tally(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -40,11 +40,10 @@ from eval.reports.html.page import (
     load_scripts,
     write_page,
 )
-from eval.reports.notes import format_title, list_notes
 from eval.reports.rare_notes import PASS_LEGEND, build_confusion, build_epochs, build_labels, describe_critic
 from eval.reports.run_report.answers import RIGHT, AnswerGatherer, Links, Row, list_values
 from eval.reports.step_tree import MAX_TEXT_CHARS
-from eval.reports.summary_table import build_counts
+from eval.reports.summary_table import build_counts, format_title, list_notes
 from eval.runs.folder import REPORT
 from eval.runs.record import NOT_RUN, PlannedQuestion, Record
 from eval.runs.run_info import NO_MEASUREMENT, RunInfo
@@ -91,7 +90,7 @@ def write_report(
     facts: Iterable[tuple[str, str]] = (),
     links: Links | None = None,
 ) -> None:
-    """Write the page; a reader sees the old one or the whole new one.
+    """Write the page; if it cannot be written, one that is already there stays as it was.
 
     Args:
         path: of the page.
@@ -100,9 +99,6 @@ def write_report(
         plan: the dataset's order, and the tags of its samples.
         facts: names and sentences about the run.
         links: first broken links by sample id and epoch; others are found from the record.
-
-    Raises:
-        OSError: the page cannot be written; one that is already there stays as it was.
     """
     gatherer = AnswerGatherer()
     questions = gatherer.gather(records, plan, limit_questions(summary.epochs), links)

@@ -7,7 +7,7 @@ import pytest
 from eval.analysis.attribution.broken_link import BrokenLink, Evidence
 from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.summary.summary import CriticNumbers, Summary
-from eval.reports.notes import list_notes
+from eval.reports.summary_table import list_notes
 from eval.runs.record import Record
 from tests.eval.stored_run import answered, summarise_records
 

@@ -12,7 +12,7 @@ from eval.analysis.summary.summary import (
     Retried,
     read_summary,
 )
-from eval.reports.notes import list_notes
+from eval.reports.summary_table import list_notes
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import TuningUse
 from mas.simulation import SIMULATED_NOTICE

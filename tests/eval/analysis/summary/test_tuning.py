@@ -8,7 +8,7 @@ import pytest
 
 from eval.analysis.summary.summary import Estimate, Summary
 from eval.mlflow_export.run_page import build_page
-from eval.reports.notes import list_notes
+from eval.reports.summary_table import list_notes
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, TuningUse
 from tests.eval.stored_run import summarise_records
