@@ -39,11 +39,7 @@ class Export(ABC):
     """What a kind of run sends of its store. Each step may fail and be repeated; none changes the run."""
 
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
-        """Open the run's store, in which its process may be writing; `redact` takes secrets out of a text.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Open the run's store, in which its process may be writing; `redact` takes secrets out of a text."""
         self.folder, self.settings, self.redact = folder, settings, redact
         self.store = RunStore(folder / DATABASE, read_only=True)
         self.state = ExportState(uri=settings.address(), experiment=settings.experiment)
@@ -64,11 +60,7 @@ class Export(ABC):
 
     @staticmethod
     def prepare(folder: Path, store: RunStore) -> None:
-        """Check a run that has ended, and write the files that its process could not write.
-
-        Raises:
-            UserError: it is not to be sent.
-        """
+        """Write the files that the process of an ended run could not; raise UserError if it is not to be sent."""
 
     @abstractmethod
     def open_run(self) -> TrackedRun:
@@ -111,7 +103,6 @@ class Export(ABC):
                 self.run.client.log_artifact(self.run.run_id, str(path))
 
     def close(self) -> None:
-        """Close the run's store."""
         self.store.close()
 
     def export(self, run_end: IO[bytes] | None, log: Log, sync_command: str = "") -> ExportState:

@@ -3,19 +3,16 @@
     trace = build_trace(record, experiment_id="1", run_id="0f3a…")
     trace.info, trace.data.spans       # for TracingClient.start_trace and log_spans
 
-MLflow's page shows a conversation only in the form of OpenAI's chat completions, with texts for content and for id,
-name and arguments of a tool call. Records hold it as DSPy does: messages made of parts, the system prompt apart.
-
-    to_chat_request({"system": "Be brief.", "messages": [{"role": "user", "parts": [{"type": "text", "text": "Hi"}]}]})
-    # {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
-
-Ids are derived from run, sample, epoch and attempt of a record: sending it again meets the same rows.
+MLflow's page shows a conversation only in the form of OpenAI's chat completions, with texts for content. Records
+hold it as DSPy does: messages made of parts, the system prompt apart. Ids are derived from run, sample, epoch and
+attempt of a record: sending it again meets the same rows.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -52,7 +49,6 @@ _FLAGS = TraceFlags(TraceFlags.SAMPLED)
 
 
 def derive_trace_id(record: Record) -> str:
-    """Return `tr-` and 32 hex digits."""
     return f"tr-{_digest(record)[:32]}"
 
 
@@ -62,7 +58,6 @@ def derive_span_id(record: Record, number: int) -> str:
 
 
 def derive_assessment_id(record: Record, name: str) -> str:
-    """Return `a-` and 32 hex digits."""
     return f"a-{_digest(record, 'assessment', name)[:32]}"
 
 
@@ -74,39 +69,36 @@ def _digest(record: Record, *parts: object) -> str:
 def to_chat_request(inputs: JsonObject) -> JsonObject:
     """Convert a span's inputs; what is neither message nor tool (temperature and the like) stays as it is."""
     rest = dict(inputs)
-    system, messages, tools = rest.pop("system", None), rest.pop("messages", None), rest.pop("tools", None)
+    system, messages, tools = (rest.pop(name, None) for name in ("system", "messages", "tools"))
     first = [{"role": "system", "content": _content(system)}] if system else []
     rest["messages"] = [*first, *(each for message in messages or [] for each in _messages(message))]
-    return {**rest, "tools": [_tool(tool) for tool in tools]} if tools else rest
+    return {**rest, "tools": list(map(_tool, tools))} if tools else rest
 
 
 def to_chat_reply(outputs: JsonObject, finish_reason: object) -> JsonObject:
     """Convert a span's outputs; empty if there was no reply."""
     if "parts" not in outputs:
         return dict(outputs)
-    message = next(iter(_messages(outputs)), {"role": "assistant", "content": ""})
+    message = next(_messages(outputs), {"role": "assistant", "content": ""})
     return {"choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]}
 
 
-def _messages(message: Message) -> Iterable[JsonObject]:
+def _messages(message: Message) -> Iterator[JsonObject]:
     """Convert one message; each tool result in it becomes a message of its own, as in OpenAI's form."""
-    role = str(message.get("role", "user"))
-    role = "system" if role == "developer" else role
+    role = str(message.get("role", "user")).replace("developer", "system")
     if "parts" not in message:
         yield {"role": role, "content": _content(message.get("content"))}
         return
-    said, thoughts, calls = list[object](), list[object](), list[JsonObject]()
+    parts: defaultdict[str, list[Any]] = defaultdict(list)
     for part in message["parts"]:
         kind = part.get("type")
-        if kind == "tool_result":
-            yield {"role": "tool", "tool_call_id": str(part.get("id", "")), "content": _content(part.get("content"))}
-        elif kind == "tool_call":
-            calls.append(_call(part))
-        else:
-            (thoughts if kind == "thinking" else said).append(part)
-    if said or calls or thoughts:
-        more = {"reasoning_content": _content(thoughts), "tool_calls": calls}
-        yield {"role": role, "content": _content(said), **{name: value for name, value in more.items() if value}}
+        parts[kind if kind in ("tool_result", "tool_call", "thinking") else "said"].append(part)
+    for part in parts.pop("tool_result", ()):
+        yield {"role": "tool", "tool_call_id": str(part.get("id", "")), "content": _content(part.get("content"))}
+    if parts:
+        calls = list(map(_call, parts["tool_call"]))
+        more = {"reasoning_content": _content(parts["thinking"]), "tool_calls": calls}
+        yield {"role": role, "content": _content(parts["said"]), **{name: each for name, each in more.items() if each}}
 
 
 def _content(value: object) -> str:
@@ -114,7 +106,7 @@ def _content(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, Sequence):
-        return "\n".join(_content(part) for part in value)
+        return "\n".join(map(_content, value))
     if isinstance(value, Mapping) and isinstance(value.get("text"), str):
         return str(value["text"])
     if isinstance(value, Mapping) and "media_type" in value:
@@ -131,9 +123,8 @@ def _call(part: Mapping[str, Any]) -> JsonObject:
 
 
 def _tool(tool: JsonObject) -> JsonObject:
-    if tool.get("type") != "function":
-        return dict(tool)
-    return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
+    function = {key: value for key, value in tool.items() if key != "type"}
+    return {"type": "function", "function": function} if tool.get("type") == "function" else dict(tool)
 
 
 def build_trace(record: Record, experiment_id: str, run_id: str) -> Trace:

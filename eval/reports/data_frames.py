@@ -10,7 +10,7 @@ Columns have Inspect's names where Inspect has them (`id`, `epoch`, `input`, `ta
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.analysis.attribution.run_attribution import attribute_run
@@ -46,7 +46,6 @@ RUN_COLUMNS = (
 EVENTS = {"lm": "model", "tool": "tool"}  # kind of a span → Inspect's name of the event
 
 
-@runtime_checkable
 class HasFolder(Protocol):
     """Anything with the folder of a run, such as `mas_harness.Run`."""
 
@@ -77,11 +76,7 @@ def samples_df(runs: RunNames = "latest") -> "pandas.DataFrame":
 def calls_df(runs: RunNames = "latest") -> "pandas.DataFrame":
     """Return a row per call of a language model or a tool (`event`: model, tool), in order, of all attempts.
 
-    Args:
-        runs: as of `samples_df`.
-
-    Raises:
-        UserError: there is no such run, or it cannot be read.
+    Argument and errors are those of `samples_df`.
     """
     return _build_frame((row for folder in find_folders(runs) for row in _read_calls(folder)), CALL_COLUMNS)
 
@@ -89,27 +84,19 @@ def calls_df(runs: RunNames = "latest") -> "pandas.DataFrame":
 def runs_df(runs: RunNames | None = None) -> "pandas.DataFrame":
     """Return a row per run, the newest first; one that cannot be read has the status `unreadable` and says why.
 
-    Args:
-        runs: as of `samples_df`; None: all under outputs/eval.
-
-    Raises:
-        UserError: a run that was named does not exist.
+    `runs`: as of `samples_df`; None: all under outputs/eval. Raise UserError if one does not exist.
     """
     folders = list_runs() if runs is None else find_folders(runs)
     return _build_frame(map(_describe_run, folders), RUN_COLUMNS)
 
 
 def find_folders(runs: RunNames) -> list[Path]:
-    """Return the folders of runs.
-
-    Raises:
-        UserError: there is no such run, or what was given is no run.
-    """
-    several = [runs] if isinstance(runs, str | Path | HasFolder) or not isinstance(runs, Iterable) else list(runs)
-    for each in several:
-        if not isinstance(each, str | Path | HasFolder):
-            raise UserError(f"{name_type(each)} is no run; give latest, a name, a path, a Run, or a list of them.")
-    return [find_run(each.folder if isinstance(each, HasFolder) else each) for each in several]
+    """Return the folders of runs; raise UserError if there is no such run, or what was given is no run."""
+    several = [runs] if isinstance(runs, str) or not isinstance(runs, Iterable) else list(runs)
+    folders: list[Any] = [getattr(each, "folder", each) for each in several]
+    if wrong := [each for each in folders if not isinstance(each, str | Path)]:
+        raise UserError(f"{name_type(wrong[0])} is no run; give latest, a name, a path, a Run, or a list of them.")
+    return [find_run(each) for each in folders]
 
 
 def _read_samples(folder: Path) -> Iterator[Row]:
@@ -188,36 +175,20 @@ def _as_number(value: object) -> float | None:
 
 
 def _describe_run(folder: Path) -> Row:
-    row: Row = {"run": folder.name, "folder": str(folder)}
     try:
         with refuse_unreadable(folder), open_run(find_run(folder)) as store:
-            summary, created = summarise_store(store), store.read_info().started_at
+            run, created = summarise_store(store), store.read_info().started_at
     except UserError as error:
-        return row | {"status": "unreadable", "error": str(error)}
-    usage, (low, high) = summary.usage, summary.score_ci95 or (None, None)
-    same = ("run_id", "system", "model", "prompts", "scorer", "epochs", "metric", "score", "accuracy")
-    return (
-        row
-        | {name: getattr(summary, name) for name in (*same, "n_scored", "n_error", "simulated")}
-        | {
-            "created": created,
-            "status": "success" if summary.stopped is None else "stopped",
-            "dataset_name": summary.data,
-            "dataset_split": summary.split,
-            "total_samples": summary.n,
-            "completed_samples": summary.n - summary.n_not_run,
-            "ci_low": low,
-            "ci_high": high,
-            "model_calls": usage.lm_calls,
-            "tool_calls": usage.tool_calls,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "total_tokens": usage.input_tokens + usage.output_tokens,
-            "cost_usd": usage.cost_usd,
-            "total_time": summary.wall_seconds,
-            "error": summary.stopped,
-        }
+        return {"run": folder.name, "folder": str(folder), "status": "unreadable", "error": str(error)}
+    usage, status, bounds = run.usage, "success" if run.stopped is None else "stopped", run.score_ci95 or (None, None)
+    values = (
+        *(folder.name, run.run_id, created, status, run.system, run.model, run.data, run.split, run.prompts),
+        *(run.scorer, run.epochs, run.n, run.n - run.n_not_run, run.metric, run.score, *bounds, run.accuracy),
+        *(run.n_scored, run.n_error, usage.lm_calls, usage.tool_calls, usage.input_tokens, usage.output_tokens),
+        *(usage.input_tokens + usage.output_tokens, usage.cost_usd),
+        *(run.wall_seconds, run.simulated, run.stopped, str(folder)),
     )
+    return dict(zip(RUN_COLUMNS, values, strict=True))
 
 
 def _build_frame(rows: Iterable[Row], columns: tuple[str, ...]) -> "pandas.DataFrame":

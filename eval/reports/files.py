@@ -20,11 +20,6 @@ ANSWERS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "correlation_ids.jsonl", "s
 def write_files(folder: Path, store: RunStore, attribution: RunAttribution | None = None) -> Summary:
     """Write the files, also while the run is going on, and return the summary.
 
-    Args:
-        folder: of the run.
-        store: of the run.
-        attribution: of its answers, if it is known.
-
     Raises:
         StoreError: the store cannot be read.
         OSError: the folder cannot be written; files already there stay as they were.

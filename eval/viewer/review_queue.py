@@ -80,11 +80,7 @@ class ReviewQueue:
         return sorted(items, key=lambda each: _ORDER[str(each["mark"])])
 
     def read_answer(self, row: int) -> Json:
-        """Return everything that a person needs to judge an answer.
-
-        Raises:
-            UserError: there is no such row.
-        """
+        """Return everything that a person needs to judge an answer; raise UserError if there is no such row."""
         with self._open() as (store, info):
             record = _read_record(store, row)
             link = find_broken_link(record, labels=LabelSet(tuple(info.task.labels)))
@@ -115,11 +111,7 @@ class ReviewQueue:
         return _describe_label(saved)
 
     def withdraw(self, label_id: str, who: str) -> None:
-        """Take a label back.
-
-        Raises:
-            UserError: there is no such label, or the file cannot be written.
-        """
+        """Take a label back; raise UserError if there is none, or the file cannot be written."""
         label = next((each for each in read_labels(self.gold).labels if each.id == label_id), None)
         if label is None:
             raise UserError("there is no such label any more; reload the page.")
@@ -128,10 +120,7 @@ class ReviewQueue:
 
     @contextmanager
     def _open(self) -> Iterator[tuple[RunStore, RunInfo]]:
-        """
-        Raises:
-            UserError: the run cannot be read, or is a tuning run, whose sealed answers nobody reads before its verdict.
-        """
+        """Raise UserError for a run that cannot be read, or a tuning run, whose sealed answers nobody reads early."""
         try:
             with refuse_unreadable(self.folder):
                 with self._opening:

@@ -20,11 +20,7 @@ def attach_labels(
 ) -> Iterator[Record]:
     """Yield the records of a run with the labels on them, which change no score: `eval/rescore.py` applies them.
 
-    Args:
-        records: as the run's store has them; those of a run that was scored again keep what they have.
-        info: of the run.
-        gold: folder of the labels.
-        keeps_withdrawn: as of `LabelIndex`.
+    Those of a run that was scored again keep what they have. `gold`: folder of the labels.
     """
     if info.rescored_from or not gold.is_dir():
         yield from records

@@ -87,7 +87,7 @@ def describe_label(
     target: str | None = None,
     note: str = "",
 ) -> HumanLabel:
-    """Return a new label on a record's answer or question.
+    """Return a new label on the record that a person saw, or on its question; raise UserError if a part is missing.
 
     Args:
         record: that the person saw.
@@ -97,26 +97,24 @@ def describe_label(
         run: name of the run.
         target: the corrected one, only with `wrong_gold`.
         note: of the person.
-
-    Raises:
-        UserError: a part is missing.
     """
-    if label not in LABELS:
-        raise UserError(f"{label} is no label; choose one of {', '.join(LABELS)}.")
-    if record.target is None:
-        raise UserError("the question has no target, so nothing can be said of its score.")
-    if label == WRONG_GOLD and not (target or "").strip():
-        raise UserError("the corrected target is missing; enter it, or choose another label.")
-    if label == WRONG_GOLD and target == record.target:
-        raise UserError("the corrected target is the old one; enter another, or choose another label.")
-    if label == RIGHT and record.answer is None:
-        raise UserError("there is no answer that could be right; choose another label.")
+    is_gold, corrected = label == WRONG_GOLD, (target or "").strip()
+    is_old = is_gold and target == record.target
+    mistakes = {
+        f"{label} is no label; choose one of {', '.join(LABELS)}.": label not in LABELS,
+        "the question has no target, so nothing can be said of its score.": record.target is None,
+        "the corrected target is missing; enter it, or choose another label.": is_gold and not corrected,
+        "the corrected target is the old one; enter another, or choose another label.": is_old,
+        "there is no answer that could be right; choose another label.": label == RIGHT and record.answer is None,
+    }
+    if mistake := next((sentence for sentence, applies in mistakes.items() if applies), None):
+        raise UserError(mistake)
     return HumanLabel(
         sample_id=record.sample_id,
         question=compute_fingerprint(record.question, file_sha256),
-        target_sha256=_digest(record.target),
+        target_sha256=_digest(record.target or ""),
         label=label,
-        target=target.strip() if label == WRONG_GOLD and target else None,
+        target=corrected if is_gold else None,
         answer=(record.answer or "")[:_MAX_SHOWN_CHARS],
         answer_sha256=_digest_answer(record.answer),
         note=note.strip(),
@@ -172,11 +170,7 @@ def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
 
 
 def read_labels(place: Path) -> LabelBook:
-    """Return the labels in a folder, or in one file of it; nothing if it does not exist.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
+    """Return the labels in a folder, or in one file of it, if it exists; raise UserError if one cannot be read."""
     found, unreadable = list[HumanLabel](), list[str]()
     for file in sorted(place.glob("*.jsonl")) if place.is_dir() else [place]:
         try:
@@ -190,9 +184,11 @@ def read_labels(place: Path) -> LabelBook:
                 found.append(label)
     found.sort(key=lambda each: each.when)
     gone = {each.withdraws for each in found if each.label == WITHDRAWN}
-    labels = [each for each in found if each.label != WITHDRAWN]
-    holding, withdrawn = ([each for each in labels if (each.id in gone) is is_gone] for is_gone in (False, True))
-    return LabelBook(holding, withdrawn, unreadable)
+    book = LabelBook(unreadable=unreadable)
+    for each in found:
+        if each.label != WITHDRAWN:
+            (book.withdrawn if each.id in gone else book.labels).append(each)
+    return book
 
 
 def _read_label(line: str) -> HumanLabel | None:
@@ -201,12 +197,9 @@ def _read_label(line: str) -> HumanLabel | None:
         label = HumanLabel(**json.loads(line))
     except (ValueError, TypeError, RecursionError):
         return None
-    numbers = (label.epoch, label.attempt, label.version)
-    texts = {**vars(label), "target": label.target or ""}.values()
-    fits = (
-        all(isinstance(each, int) for each in numbers)
-        and sum(isinstance(each, str) for each in texts) == len(texts) - 3
-    )
+    texts = {**vars(label), "target": label.target or ""}
+    numbers = [texts.pop(name) for name in ("epoch", "attempt", "version")]
+    fits = all(isinstance(each, int) for each in numbers) and all(isinstance(each, str) for each in texts.values())
     return label if fits and label.version == VERSION and label.label in (*LABELS, WITHDRAWN) else None
 
 
@@ -246,12 +239,7 @@ class LabelIndex:
         return bool(self._ids)
 
     def find(self, record: Record | PlannedQuestion, file_sha256: str | None) -> FoundLabels:
-        """Return the labels on a record, or on a planned question.
-
-        Args:
-            record: with the target of the run's data.
-            file_sha256: of its attachment; None: there is none.
-        """
+        """Return the labels on a record with the target of the run's data, or on a planned question."""
         sample_id = record.sample_id if isinstance(record, Record) else record.id
         if sample_id not in self._ids or record.target is None:  # the digests below cost some microseconds
             return FoundLabels()
@@ -270,12 +258,9 @@ def overrule_score(record: Record, found: FoundLabels) -> None:
 
 
 def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> list[HumanVerdict]:
-    """Return what a record keeps of the labels on it.
+    """Return what a record, as it was scored before them, keeps of the labels on it.
 
-    Args:
-        record: as it was scored before them.
-        found: the labels.
-        is_applied: the record's score and target are those that the labels ask for.
+    `is_applied`: its score and target are those that the labels ask for.
     """
     return [
         HumanVerdict(

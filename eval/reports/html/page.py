@@ -54,8 +54,7 @@ _PIECE = 64  # template events that are joined before they are written
 _UNSAFE = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
 
-@dataclass(frozen=True, slots=True)
-class Scripts:
+class Scripts(NamedTuple):
     """Scripts of a page, and the source list of its Content-Security-Policy that lets no other script run."""
 
     texts: "tuple[Markup, ...]"
@@ -83,11 +82,7 @@ def _make_environment(folder: Path) -> "Environment":
 
 
 def write_page(path: Path, template: Path, values: Mapping[str, object]) -> None:
-    """Write a page from its template; a reader sees the old one or the whole new one.
-
-    Raises:
-        OSError: the page cannot be written; one that is already there stays as it was.
-    """
+    """Write a page from its template; raise OSError if it cannot be written: one that is there stays as it was."""
     stream = load_template(template).stream(values)
     stream.enable_buffering(_PIECE)
     with write_atomically(path) as file:
@@ -155,11 +150,10 @@ class Chart:
     @property
     def table(self) -> tuple[list[tuple[str, str]], list[list[str]]]:
         """Return columns and rows of the chart as a table, as `parts.table` takes them; empty columns are left out."""
-        titles = ["name", "group", self.x_label or "value", "95% interval", "note"]
-        rows, form = [], _FORMATS[self.x_format]
+        titles, form = ["name", "group", self.x_label or "value", "95% interval", "note"], _FORMATS[self.x_format]
+        rows = []
         for each in self.points:
-            bounds = None if each.low is None or each.high is None else (each.low, each.high)
-            interval = format_interval(bounds, form) if bounds else ""
+            interval = "" if each.low is None or each.high is None else format_interval((each.low, each.high), form)
             rows.append([each.label, each.group, form(each.x), interval, each.note])
         filled = [at for at in range(len(titles)) if any(row[at] for row in rows)]
         return [(titles[at], "") for at in filled], [[row[at] for at in filled] for row in rows]
@@ -206,13 +200,8 @@ class Rows:
     def data(self) -> dict[str, object]:
         keys = ["id", *(each.key for each in self.columns)]
         rows = [[row[key] for key in keys] for row in self.values]
-        return {
-            "name": self.name,
-            "noun": self.noun,
-            "columns": list(map(vars, self.columns)),
-            "keys": keys,
-            "rows": rows,
-        }
+        columns = list(map(vars, self.columns))
+        return {"name": self.name, "noun": self.noun, "columns": columns, "keys": keys, "rows": rows}
 
 
 class Block(NamedTuple):
