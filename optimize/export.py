@@ -19,7 +19,6 @@ import argparse
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, exit_now, run_cli
-from eval.cli.paths import PROJECT_ROOT
 from eval.execution.console import Console
 from eval.reports.formats import Table, format_percent
 from eval.runs.folder import REPORT, format_path
@@ -32,9 +31,9 @@ from mas.system import OwnProgramSystem, System, can_derive_prompts
 from optimize.publishing.leaks import LeakReport
 from optimize.publishing.publish import build_provenance, describe_published, publish
 from optimize.search.optimizer import PARENT
+from optimize.session.config import SHELF
 from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, read_tuning
 
-SHELF = PROJECT_ROOT / "prompts"
 _AS_STATE = ({"run", "dspy"}, {"run", "candidate", "dspy"})
 _OF_RUN = ({"run", "list"}, {"run", "candidate", "name"}, *_AS_STATE)  # allowed combinations of arguments
 _WITH_PROGRAM = ({"name"}, *_AS_STATE)  # with --from

@@ -23,7 +23,7 @@ from eval.runs.run_info import RunInfo, RunState, TuningTask
 from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
 from eval.scorers.score import read_scorer_digest
 from eval.workflows.resume import read_stored_command
-from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set, read_set_folder
+from mas.prompt_sets.prompt_set import PromptSet, digest, find_set_folder, read_set_folder
 from mas.prompt_sets.provenance import TunedOn
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import write_atomically
@@ -54,12 +54,7 @@ def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
     run, colon, candidate_id = name.rpartition(":")
     if colon and run and candidate_id and not Path(name).exists():
         return read_tuning(find_tuning_run(run)).get_prompts(candidate_id)
-    path = Path(name).expanduser()
-    places = [path, root / path] if "/" in name or path.is_absolute() else [root / "prompts" / name]
-    folder = next((each for each in places if name and each.is_dir()), None)
-    if folder is None:
-        return read_prompt_set(name, [], "", root)  # raises the error that lists the sets
-    return read_set_folder(folder)
+    return read_set_folder(find_set_folder(name, root))
 
 
 def read_parent(folder: Path, info: RunInfo) -> PromptSet:
