@@ -15,7 +15,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors,
 from eval.runs.logs import DIGEST_CHARS
 from eval.runs.record import Record, build_blank_record
 from eval.runs.store import StoreError
-from mas.runtime.event_loop import background_loop, run_blocking
+from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
 
@@ -47,7 +47,6 @@ MAX_KEPT_ANSWERS = 400  # in memory, of a tenth of a megabyte and more each; old
 MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an evaluation
 _OF_NO_PROMPT = ("infrastructure", "internal", "tool")  # error classes that no other prompt can change
 _REQUEST = "request"  # input of the span of one of our agents
-_CANCEL_SECONDS = 5.0  # to wait for a cancelled answer that ignores it
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,6 @@ class Trials:
         self._answering = session.open_answering()
         self._lock = threading.Lock()
         self._trials: dict[Key, Future[Trial]] = {}  # begun or kept
-        self._cancelled = asyncio.Event()  # of the agents' loop
         self._counted: set[Key] = set()
         self._completed: set[Key] = set()
         self._failures, self._same_errors = FailuresInARow(self.concurrency), SameErrors(MAX_SAME_ERRORS)
@@ -89,10 +87,6 @@ class Trials:
     def stop(self, reason: str) -> None:
         """Send no more requests; the first reason is kept."""
         self._stop.start_nothing(reason)
-
-    def cancel(self) -> None:
-        """Cancel the requests in flight."""
-        background_loop().call_soon_threadsafe(self._cancelled.set)
 
     def close(self) -> None:
         """End what answers, until the next question."""
@@ -188,14 +182,18 @@ class Trials:
 
     def _answer(self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str) -> AnsweredTrial | None:
         """Answer and score a question; return None if that was interrupted."""
-        try:
-            answered = run_blocking(self._run_cancellable(self.answer(program, sample, sample_key, candidate)))
-        except CancelledError:
-            return None
+        answered = run_blocking(self._supervise(self.answer(program, sample, sample_key, candidate)))
         if answered is not None and answered.record.error_class == QUOTA_OR_KEY:
             self.stop(describe_quota(answered.record))
             return None
         return answered
+
+    async def _supervise(self, answering: Coroutine[object, object, T]) -> T | None:
+        """Return what is answered, or None if it is cancelled. Runs on the agents' loop."""
+        with dspy.context(disable_history=True):
+            work = asyncio.ensure_future(answering)
+        await self._stop.supervise([work])  # type: ignore[list-item]
+        return work.result() if work.done() and not work.cancelling() and not work.cancelled() else None
 
     async def answer(
         self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str
@@ -215,20 +213,6 @@ class Trials:
         if self._session.answers:
             self._session.answers.finish(answered.record, prompts_sha256=candidate[:DIGEST_CHARS])
         return answered
-
-    async def _run_cancellable(self, answering: Coroutine[object, object, T]) -> T | None:
-        """Return what is answered, or None if it is cancelled. Runs on the agents' loop."""
-        with dspy.context(disable_history=True):
-            work = asyncio.ensure_future(answering)
-        cancelled = asyncio.ensure_future(self._cancelled.wait())
-        try:
-            await asyncio.wait((work, cancelled), return_when=asyncio.FIRST_COMPLETED)
-            return work.result() if work.done() else None
-        finally:
-            cancelled.cancel()
-            if not work.done():
-                work.cancel()
-                await asyncio.wait({work}, timeout=_CANCEL_SECONDS)
 
 
 def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:

@@ -100,7 +100,7 @@ class TuningRun:
         """Inside the block, Ctrl-C stops the requests instead of the process, and progress is shown."""
         traffic = self.config.base.list_traffic
         progress = RunProgress(None, self.console, list_traffic=traffic, describe=self._format_progress)
-        with self.stop.handle_signals(), self.stop.in_flight(self._cancel), progress:
+        with self.stop.handle_signals(), self.stop.in_flight(self._close_reflection), progress:
             self.trials.show = progress.update
             yield
 
@@ -112,9 +112,7 @@ class TuningRun:
         spent = f"{spend.lm_calls:,} requests{usd}, {spend.seconds:,.0f} s"
         return f"so far: {self.trials.n_completed:,} answers ({scored} metric calls), {spent}"
 
-    def _cancel(self) -> None:
-        """Cancel the requests in flight, the reflection's included."""
-        self.trials.cancel()
+    def _close_reflection(self) -> None:
         background_loop().call_soon_threadsafe(self._reflection.close)
 
     def get_stop_reason(self) -> str | None:
