@@ -70,8 +70,7 @@ class ToolResult(str):
 
     def describe(self) -> dict[str, Any]:
         """Return what is stored with the text, as values for JSON; not `failed`: a failed call raises instead."""
-        excerpts = [asdict(each) for each in self.excerpts]
-        facts = {"untrusted": self.is_untrusted, "truncated": self.truncated, "excerpts": excerpts}
+        facts = {"truncated": self.truncated, "excerpts": [asdict(each) for each in self.excerpts]}
         return {"result_kind": self.kind} | {name: value for name, value in facts.items() if value}
 
     @classmethod
