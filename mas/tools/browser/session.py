@@ -115,7 +115,8 @@ class Window:
         if waiting := shown.text.partition(_DIALOG)[2].strip()[:1000]:
             return show_below(f"{self._url} (browser)", f"The page has opened a dialog:\n{waiting}", self._url)
         if failed := next((reply for reply in (acted, shown) if reply.failed), None):
-            raise ToolError(f"{tool}: {read_failure(failed.text)}")
+            said = split_sections(failed.text).get("Error", failed.text)
+            raise ToolError(f"{tool}: {' '.join(_LOG.sub('', said).removeprefix('Error: ').split())[:500]}")
         return build_result("" if tool == SNAPSHOT else acted.text, shown.text, with_snapshot=tool != FIND)
 
     async def _connect(self, tool: str) -> Connection:
@@ -237,12 +238,6 @@ def read_open_page(text: str) -> tuple[str, str]:
     about = split_sections(text.partition(_DIALOG)[0]).get("Page", "")
     facts = {name: value.strip() for name, value in reversed(_ABOUT.findall(about))}  # of two the first
     return facts.get("URL", ""), facts.get("Title", "")
-
-
-def read_failure(text: str) -> str:
-    """Return the error in a reply as one line, without Playwright's log."""
-    said = split_sections(text).get("Error", text)
-    return " ".join(_LOG.sub("", said).removeprefix("Error: ").split())[:500] or "no reason was given"
 
 
 def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResult:
