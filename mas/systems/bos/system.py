@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from mas.agents.spec import AgentSpec, ModelSettings, Toolboxes
 from mas.runtime.errors import UserError
@@ -55,7 +55,7 @@ class AgentEntry:
 
 
 def _load(name: str) -> Any:
-    """Import a class when it is needed: DSPy takes seconds."""
+    """Import what imports this module, and DSPy, which takes seconds, when it is needed."""
     return pkgutil.resolve_name(f"mas.systems.bos.{name}")
 
 
@@ -202,9 +202,8 @@ class BosSystem(AgentSystem):
         return {name: reason for name, entry in REGISTRY.items() if (reason := entry.find_gap(self))}
 
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
-        from mas.systems.bos.program import BosProgram
-
-        return BosProgram(self, resources)
+        program: Program = _load("program.BosProgram")(self, resources)
+        return program
 
     def check_service(self) -> None:
         if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
@@ -212,8 +211,5 @@ class BosSystem(AgentSystem):
         self.service.check_token()
 
     def serve_application(self, program: Program, options: ServiceOptions) -> Service:
-        from mas.systems.bos.http_service import make_application
-        from mas.systems.bos.program import BosProgram
-
-        application = make_application(cast(BosProgram, program), self.service, options)
+        application = _load("http_service.make_application")(program, self.service, options)
         return Service(application, self.service.host, self.service.port)
