@@ -1,6 +1,6 @@
 """Steps of the system with agents for a database, an API and computations: planner, its agents' steps, composer.
 
-    write_query(chat, behaviour).calls      # [("mcp_db_query", {"query": "SELECT count(*) …"})]
+    write_query(chat, behaviour)      # raises ToolNeeded("mcp_db_query", {"query": "SELECT count(*) …"})
 
 It understands the questions about the invented shop that come with the project (`recipes.yaml`), and knows of database
 and API only what the request shows: a query needs its tables in the overview, a call its endpoint in the documentation.
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from mas.simulation.behaviour import Behaviour
-from mas.simulation.chat import Chat, Reply
+from mas.simulation.chat import Chat, Reply, ToolNeeded
 from mas.simulation.solving import UNKNOWN, match_recipes, read_recipes, round_numbers, shift_number
 
 _CUES = {  # agent → words of a question that it is for
@@ -36,12 +36,12 @@ def plan_agents(chat: Chat, behaviour: Behaviour) -> Reply:
     if not behaviour.follows("name_an_agent_for_every_part"):
         chosen = offered if behaviour.pick(2, "agents") else chosen[:1]
     fields = {"rationale": "The question's words name these sources.", "confidence": "0.8"}
-    return Reply({"chosen_agents": chosen or offered[:1], **fields})
+    return {"chosen_agents": chosen or offered[:1], **fields}
 
 
 def choose_tables(chat: Chat, behaviour: Behaviour) -> Reply:
     tables = chat.turns[-1].inputs.get("tables", "")
-    return Reply({"needed_tables": [name.strip() for name in tables.split(",") if name.strip()]})
+    return {"needed_tables": [name.strip() for name in tables.split(",") if name.strip()]}
 
 
 def write_query(chat: Chat, behaviour: Behaviour) -> Reply:
@@ -49,26 +49,26 @@ def write_query(chat: Chat, behaviour: Behaviour) -> Reply:
     shown = set(re.findall(r"^table (\w+)", overview, re.MULTILINE))
     query = next((texts[0] for texts in match_recipes("queries", behaviour.question, ITEMS=_ITEMS)), "")
     if not query or not set(re.findall(r"\b(?:FROM|JOIN) ([a-z_]+)", query)) <= shown:
-        return Reply({"remark": "No query that only reads the tables shown can answer this."})
+        return {"remark": "No query that only reads the tables shown can answer this."}
     if not behaviour.follows("keep_every_condition_of_the_question"):
         query = query.replace(" AND ", " OR ", 1)
-    return Reply(calls=[("mcp_db_query", {"query": query})])
+    raise ToolNeeded("mcp_db_query", {"query": query})
 
 
 def review_query(chat: Chat, behaviour: Behaviour) -> Reply:
-    return Reply({"reviewed_query": chat.turns[-1].inputs.get("query_to_review", "")})
+    return {"reviewed_query": chat.turns[-1].inputs.get("query_to_review", "")}
 
 
 def answer_from_rows(chat: Chat, behaviour: Behaviour) -> Reply:
     lines = _read_data(chat, "rows").splitlines()[1:]
-    return Reply({"rows_answer": _quote(", ".join(line.partition(" | ")[0] for line in lines), behaviour)})
+    return {"rows_answer": _quote(", ".join(line.partition(" | ")[0] for line in lines), behaviour)}
 
 
 def plan_call(chat: Chat, behaviour: Behaviour) -> Reply:
     question, documentation = behaviour.question, chat.turns[-1].inputs.get("documentation", "")
     if found := re.search(r"Which endpoint of the API (?:gives|is there for|is about) ([\w ]+)\?", question):
-        return Reply({"plan": {"make_request": False, "reason": "it is about the API itself"},
-                      "documentation_answer": _find_endpoint(found[1], documentation)})  # fmt: skip
+        return {"plan": {"make_request": False, "reason": "it is about the API itself"},
+                      "documentation_answer": _find_endpoint(found[1], documentation)}  # fmt: skip
     for pattern, path, *names in read_recipes()["calls"]:
         if (found := re.search(pattern, question)) and f"GET {path}:" in documentation:
             values = dict(zip(names, found.groups(), strict=True))
@@ -77,9 +77,9 @@ def plan_call(chat: Chat, behaviour: Behaviour) -> Reply:
             in_path = {name: value for name, value in values.items() if f":{name}" in path}
             in_query = {name: value for name, value in values.items() if name not in in_path}
             plan = {"make_request": True, "method": "GET", "path": path, "path_params": in_path}
-            return Reply({"plan": {**plan, "query_params": in_query, "reason": "it fits"}, "documentation_answer": ""})
+            return {"plan": {**plan, "query_params": in_query, "reason": "it fits"}, "documentation_answer": ""}
     reason = "The API cannot answer this: none of its endpoints is about it."
-    return Reply({"plan": {"make_request": False, "failure_reason": reason}, "documentation_answer": ""})
+    return {"plan": {"make_request": False, "failure_reason": reason}, "documentation_answer": ""}
 
 
 def _find_endpoint(subject: str, documentation: str) -> str:
@@ -95,11 +95,11 @@ def adjust_call(chat: Chat, behaviour: Behaviour) -> Reply:
     try:
         plan: dict[str, object] = json.loads(given.get("refused_plan", ""))
     except ValueError:
-        return Reply({"adjusted_plan": {"make_request": False}})
+        return {"adjusted_plan": {"make_request": False}}
     query = plan.get("query_params")
     if "YYYY-MM" in given.get("refusal", "") and isinstance(query, Mapping):
         plan["query_params"] = {name: _write_month(str(value)) for name, value in query.items()}
-    return Reply({"adjusted_plan": plan})
+    return {"adjusted_plan": plan}
 
 
 def _write_month(text: str) -> str:
@@ -111,9 +111,9 @@ def summarize_reply(chat: Chat, behaviour: Behaviour) -> Reply:
     try:
         body = json.loads(_read_data(chat, "reply"))
     except ValueError:
-        return Reply({"summary": UNKNOWN})
+        return {"summary": UNKNOWN}
     found = [body[name] for name in _VALUES if isinstance(body, dict) and name in body]
-    return Reply({"summary": _quote(str(found[0]) if found else UNKNOWN, behaviour)})
+    return {"summary": _quote(str(found[0]) if found else UNKNOWN, behaviour)}
 
 
 def write_code(chat: Chat, behaviour: Behaviour) -> Reply:
@@ -121,12 +121,12 @@ def write_code(chat: Chat, behaviour: Behaviour) -> Reply:
     code = next((texts[0] for texts in match_recipes("code", behaviour.question, FOUND=", ".join(earlier))), "")
     if "[]" in code:
         code = ""  # nothing was found earlier
-    return Reply({"code": code if behaviour.follows("use_the_calculator") else shift_number(code)})
+    return {"code": code if behaviour.follows("use_the_calculator") else shift_number(code)}
 
 
 def summarize_outcome(chat: Chat, behaviour: Behaviour) -> Reply:
     lines = [line for line in _read_data(chat, "outcome").splitlines() if line.strip()]
-    return Reply({"computation_answer": _quote(lines[-1].strip().strip("'\"") if lines else "", behaviour)})
+    return {"computation_answer": _quote(lines[-1].strip().strip("'\"") if lines else "", behaviour)}
 
 
 def compose_answer(chat: Chat, behaviour: Behaviour) -> Reply:
@@ -135,7 +135,7 @@ def compose_answer(chat: Chat, behaviour: Behaviour) -> Reply:
     reports = list(zip(parts[1::3], parts[2::3], parts[3::3], strict=True))
     found = [text.strip() for _, status, text in reports if status == "succeeded"]
     lost = [f"{name} could not help{text.rstrip()}" for name, status, text in reports if status != "succeeded"]
-    return Reply({"final_answer": "; ".join([*found, *lost]) or UNKNOWN})
+    return {"final_answer": "; ".join([*found, *lost]) or UNKNOWN}
 
 
 def _quote(text: str, behaviour: Behaviour) -> str:

@@ -63,14 +63,11 @@ _RESULT_AS_TEXT = re.compile(r"^Result of (\w+):\n", re.MULTILINE)
 _AGAIN = "This reply cannot be used."
 _CHARS_PER_TOKEN = 4
 Call = tuple[str, dict[str, object]]  # name and arguments of a tool call
+Reply = dict[str, object]  # values for the output fields
 
 
-@dataclass(frozen=True)
-class Reply:
-    """Reply of a role, before it is formatted: either tool calls or values for the output fields."""
-
-    fields: dict[str, object] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
+class ToolNeeded(Exception):
+    """A role cannot go on before this tool has been called; its arguments are name and arguments of the call."""
 
 
 @dataclass(frozen=True)

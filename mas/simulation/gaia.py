@@ -1,7 +1,6 @@
 """The agents of the GAIA system (planner, researcher, expert, critics, finalizer), and the agent that works alone.
 
-research(chat, behaviour).calls               # [("read_file", {"file": "sales.csv"})] or, once it is read, []
-research(chat, behaviour).fields["result"]    # "Found in sales.csv: …"
+research(chat, behaviour)["result"]    # "Found in sales.csv: …"; before it is read, ToolNeeded("read_file", …)
 """
 
 import re
@@ -10,7 +9,7 @@ from dataclasses import replace
 
 from mas.simulation import solving
 from mas.simulation.behaviour import Behaviour
-from mas.simulation.chat import Call, Chat, Reply, ToolResult
+from mas.simulation.chat import Call, Chat, Reply, ToolNeeded, ToolResult
 from mas.simulation.solving import UNKNOWN, Finding, compute, format_answer, invent_value, parse_number, solve
 
 _NO_FORM = 0.8  # logits: the form is easier to forget if the steps do not mention it
@@ -54,7 +53,7 @@ def plan(chat: Chat, behaviour: Behaviour) -> Reply:
     elif research_steps and behaviour.pick(2, "plan"):
         research_steps.append(f"{_BACKGROUND} on the matter.")
     expert_steps += [f"Before that, check the work again (revision {n})." for n in range(1, len(chat.turns))]
-    return Reply({"research_steps": research_steps, "expert_steps": expert_steps})
+    return {"research_steps": research_steps, "expert_steps": expert_steps}
 
 
 def review_plan(chat: Chat, behaviour: Behaviour) -> Reply:
@@ -91,21 +90,20 @@ def review_answer(chat: Chat, behaviour: Behaviour) -> Reply:
 def _decide(fault: str, behaviour: Behaviour) -> Reply:
     """Approve or reject work with this fault, which an attentive critic would see; empty: without a fault."""
     if fault and behaviour.follows("recompute_before_approving"):
-        return Reply({"decision": "reject", "feedback": fault})
+        return {"decision": "reject", "feedback": fault}
     if not fault and not behaviour.follows("reject_only_real_faults"):
-        return Reply({"decision": "reject", "feedback": "This could be worked out in more detail; do it again."})
-    return Reply({"decision": "approve", "feedback": "The work is complete and follows from what it is based on."})
+        return {"decision": "reject", "feedback": "This could be worked out in more detail; do it again."}
+    return {"decision": "approve", "feedback": "The work is complete and follows from what it is based on."}
 
 
 def research(chat: Chat, behaviour: Behaviour) -> Reply:
     if chat.file is None or "read_file" not in chat.tools:
-        return Reply({"result": "No source is needed: the question can be answered from its own text."})
-    found = _read_attachment(chat, chat.file, behaviour)
-    return found if isinstance(found, Reply) else Reply({"result": found})
+        return {"result": "No source is needed: the question can be answered from its own text."}
+    return {"result": _read_attachment(chat, chat.file, behaviour)}
 
 
-def _read_attachment(chat: Chat, file: str, behaviour: Behaviour) -> Reply | str:
-    """Return the next call, or the findings as text."""
+def _read_attachment(chat: Chat, file: str, behaviour: Behaviour) -> str:
+    """Return the findings as text; ToolNeeded: the file, or more of it, must be read first."""
     if not behaviour.follows("use_tools_not_memory"):
         return f"As far as I remember, it is {invent_value(behaviour.question)}{chat.revision_note}."
     named = chat.role == "single" or file in chat.first_request
@@ -113,11 +111,11 @@ def _read_attachment(chat: Chat, file: str, behaviour: Behaviour) -> Reply | str
         return _report_gap(behaviour, "No source was at hand.")
     read = [result for result in chat.results if result.name == "read_file"]
     if not read:
-        return Reply(calls=[("read_file", {"file": file})])
+        raise ToolNeeded("read_file", {"file": file})
     if read[-1].is_failure:
         return _report_gap(behaviour, f"The file could not be read: {read[-1].text}")
     if arguments := _choose_next_part(chat, file, behaviour.question, read):
-        return Reply(calls=[("read_file", arguments)])
+        raise ToolNeeded("read_file", arguments)
     found = _join_pages(read)
     if not behaviour.follows("quote_exact_values"):
         found = solving.round_numbers(found)
@@ -155,11 +153,8 @@ def _join_pages(read: list[ToolResult]) -> str:
 def give_answer(chat: Chat, behaviour: Behaviour) -> Reply:
     steps = _extract_section(chat.first_request, "steps to follow")
     handicap = _NO_FORM if steps and "form" not in steps else 0.0
-    worked = _solve(behaviour.question, _read_material(chat.first_request), chat, behaviour, handicap)
-    if isinstance(worked, Reply):
-        return worked
-    value, why = worked
-    return Reply({"expert_answer": value, "reasoning_trace": f"{why}{chat.revision_note} The answer is {value}."})
+    value, why = _solve(behaviour.question, _read_material(chat.first_request), chat, behaviour, handicap)
+    return {"expert_answer": value, "reasoning_trace": f"{why}{chat.revision_note} The answer is {value}."}
 
 
 def _read_material(request: str) -> str:
@@ -169,8 +164,8 @@ def _read_material(request: str) -> str:
     return "".join(parts)
 
 
-def _solve(question: str, material: str, chat: Chat, behaviour: Behaviour, handicap: float) -> Reply | tuple[str, str]:
-    """Return the next tool call, or the value and how it was found; `handicap`: logits, for the form of the answer."""
+def _solve(question: str, material: str, chat: Chat, behaviour: Behaviour, handicap: float) -> tuple[str, str]:
+    """Return the value and how it was found; `handicap`: logits, for the form of the answer."""
     finding = solve(question, material)
     if finding is None:
         return UNKNOWN, "The research results do not show the answer."
@@ -182,8 +177,6 @@ def _solve(question: str, material: str, chat: Chat, behaviour: Behaviour, handi
     if not behaviour.follows("follow_the_rounding_asked_for", handicap):
         finding = replace(finding, decimals=None)
     value = _calculate(finding, _choose_call(finding), chat, behaviour)
-    if isinstance(value, Reply):
-        return value
     if solving.wants_list(question) and not behaviour.follows("comma_separated_list_in_the_asked_order", handicap):
         value = ", ".join(reversed(value.split(", ")))
     return value, finding.why
@@ -195,7 +188,7 @@ def _choose_call(finding: Finding) -> Call | None:
     return ("calculator", {"expression": finding.expression}) if finding.expression else None
 
 
-def _calculate(finding: Finding, call: Call | None, chat: Chat, behaviour: Behaviour) -> Reply | str:
+def _calculate(finding: Finding, call: Call | None, chat: Chat, behaviour: Behaviour) -> str:
     if call is None:
         return compute(finding)
     done = next((result for result in chat.turns[-1].results if result.name == call[0]), None)
@@ -208,7 +201,7 @@ def _calculate(finding: Finding, call: Call | None, chat: Chat, behaviour: Behav
     if not behaviour.follows("convert_units_with_the_tool" if finding.conversion else "use_the_calculator"):
         return compute(finding, slips=True) if finding.expression else invent_value(behaviour.question)
     if done is None and call[0] in chat.tools and not chat.must_answer:
-        return Reply(calls=[call])
+        raise ToolNeeded(*call)
     return compute(finding)
 
 
@@ -216,22 +209,16 @@ def finalize(chat: Chat, behaviour: Behaviour) -> Reply:
     given = _extract_section(chat.request, "expert's answer") or UNKNOWN
     reasoning = _extract_section(chat.request, "expert's reasoning") or "There was no reasoning to report."
     final = format_answer(behaviour.question, given, behaviour)
-    return Reply({"final_answer": final, "final_reasoning_trace": reasoning})
+    return {"final_answer": final, "final_reasoning_trace": reasoning}
 
 
 def answer_alone(chat: Chat, behaviour: Behaviour) -> Reply:
     """Research, solve and format in one conversation."""
-    material: Reply | str = ""
-    if chat.file is not None and "read_file" in chat.tools:
-        material = _read_attachment(chat, chat.file, behaviour)
-    if isinstance(material, Reply):
-        return material
-    worked = _solve(behaviour.question, material, chat, behaviour, 0.0)
-    if isinstance(worked, Reply):
-        return worked
-    value, why = worked
+    can_read = chat.file is not None and "read_file" in chat.tools
+    material = _read_attachment(chat, chat.file or "", behaviour) if can_read else ""
+    value, why = _solve(behaviour.question, material, chat, behaviour, 0.0)
     final = format_answer(behaviour.question, value, behaviour)
-    return Reply({"final_answer": final, "final_reasoning_trace": f"{why} The answer is {value}."})
+    return {"final_answer": final, "final_reasoning_trace": f"{why} The answer is {value}."}
 
 
 REPLIES: dict[str, Callable[[Chat, Behaviour], Reply]] = {

@@ -47,18 +47,11 @@ class Finding:
 
 def compute(finding: Finding, slips: bool = False) -> str:
     """Return the value without a tool; `slips`: with an error in proportion to its size. Units are not converted."""
-    value = evaluate(finding.expression)
-    if value is None:
+    try:
+        value = float(simpleeval.simple_eval(finding.expression))
+    except (simpleeval.InvalidExpression, ArithmeticError, SyntaxError, TypeError, ValueError):
         return finding.answer or UNKNOWN
     return format_number(value + slips * 10 ** max(len(str(int(abs(value)))) - 2, 0), finding.decimals)
-
-
-def evaluate(expression: str) -> float | None:
-    """Return the value of an expression; None if it cannot be evaluated."""
-    try:
-        return float(simpleeval.simple_eval(expression))
-    except (simpleeval.InvalidExpression, ArithmeticError, SyntaxError, TypeError, ValueError):
-        return None
 
 
 def misread(finding: Finding) -> Finding:

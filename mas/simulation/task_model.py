@@ -16,7 +16,7 @@ from dspy.lm15 import Request, Response, TextPart, ToolCallPart
 
 from mas.runtime.sample_context import current_context
 from mas.simulation.behaviour import FORMAT, Behaviour, parse_world
-from mas.simulation.chat import Chat, Reply, create_response, format_fields, read_chat
+from mas.simulation.chat import Chat, Reply, ToolNeeded, create_response, format_fields, read_chat
 
 _EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed, per epoch and attempt; far from the seeds that users choose
 _STILL_BROKEN = 0.45  # share of the unparsable replies whose repetition is unparsable as well
@@ -32,8 +32,11 @@ def answer_request(request: Request) -> Response:
     behaviour = Behaviour(parse_world(request.model), chat, question)
     if _breaks_format(chat, behaviour):
         return create_response(request, [TextPart("Let me think about this for a moment before I")])
-    reply = agents.REPLIES[chat.role](chat, behaviour) if agents else _fill_in(chat)
-    return create_response(request, _format_reply(chat, reply))
+    try:
+        part = _format_reply(chat, agents.REPLIES[chat.role](chat, behaviour) if agents else _fill_in(chat))
+    except ToolNeeded as needed:
+        part = _format_call(chat, *needed.args)
+    return create_response(request, [part])
 
 
 def _import_agents(role: str) -> ModuleType:
@@ -59,7 +62,7 @@ def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
 
 def _fill_in(chat: Chat) -> Reply:
     """Return a value of each field's type: `unknown` for a text, the last of several choices (`finish` of ReAct)."""
-    return Reply({name: _choose_placeholder(kind) for name, kind in chat.outputs.items()})
+    return {name: _choose_placeholder(kind) for name, kind in chat.outputs.items()}
 
 
 def _choose_placeholder(kind: str) -> object:
@@ -72,13 +75,12 @@ def _choose_placeholder(kind: str) -> object:
     return _EMPTY.get(re.split(r"\W", kind)[0], "unknown")
 
 
-def _format_reply(chat: Chat, reply: Reply) -> list[TextPart | ToolCallPart]:
-    if reply.calls and chat.native_tools:
-        first = len(chat.results) + 1
-        return [ToolCallPart(f"call_{first + i}", name, args) for i, (name, args) in enumerate(reply.calls)]
-    if reply.calls:
-        return [TextPart("\n".join(json.dumps({"tool": name, "arguments": args}) for name, args in reply.calls))]
-    values = {name: reply.fields.get(name, "") for name in chat.outputs}
-    if chat.wants_json:
-        return [TextPart(json.dumps(values, ensure_ascii=False))]
-    return [TextPart(format_fields(values))]
+def _format_call(chat: Chat, name: str, arguments: dict[str, object]) -> TextPart | ToolCallPart:
+    if chat.native_tools:
+        return ToolCallPart(f"call_{len(chat.results) + 1}", name, arguments)
+    return TextPart(json.dumps({"tool": name, "arguments": arguments}))
+
+
+def _format_reply(chat: Chat, reply: Reply) -> TextPart:
+    values = {name: reply.get(name, "") for name in chat.outputs}
+    return TextPart(json.dumps(values, ensure_ascii=False) if chat.wants_json else format_fields(values))

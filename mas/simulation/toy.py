@@ -1,7 +1,7 @@
 """The steps of the toy system, plan, solve, finalize, and the programs of the tutorial on own programs; without tools.
 
-    solve(chat, behaviour).fields["result"]            # "142"
-    sort_ticket(chat, behaviour).fields["category"]    # "billing", or if no prompt names it "Payment problem"
+    solve(chat, behaviour)["result"]            # "142"
+    sort_ticket(chat, behaviour)["category"]    # "billing", or if no prompt names it "Payment problem"
 
 The programs of the tutorial are work and conclude, and a classifier of support tickets: it knows the subject of a
 ticket by its words, but the names of the categories only from its prompt or its examples.
@@ -49,29 +49,29 @@ def plan(chat: Chat, behaviour: Behaviour) -> Reply:
         steps.append("Give the result in the form that is asked for.")
     elif behaviour.pick(2, "plan"):
         steps += ["Think about what else could matter.", "Estimate the result.", "Compare it with other shops."]
-    return Reply({"steps": steps})
+    return {"steps": steps}
 
 
 def solve(chat: Chat, behaviour: Behaviour) -> Reply:
     working, result = _solve(behaviour, 0.0 if "form" in _extract_heading(chat.request, "STEPS") else _NO_FORM)
-    return Reply({"working": working, "result": result})
+    return {"working": working, "result": result}
 
 
 def finalize(chat: Chat, behaviour: Behaviour) -> Reply:
     given = _extract_heading(chat.request, "RESULT") or UNKNOWN
     trace = _extract_heading(chat.request, "WORKING") or "There was no working to report."
-    return Reply({"final_answer": format_answer(behaviour.question, given, behaviour), "final_reasoning_trace": trace})
+    return {"final_answer": format_answer(behaviour.question, given, behaviour), "final_reasoning_trace": trace}
 
 
 def work(chat: Chat, behaviour: Behaviour) -> Reply:
-    return Reply({"working": _solve(behaviour, 0.0)[0]})
+    return {"working": _solve(behaviour, 0.0)[0]}
 
 
 def conclude(chat: Chat, behaviour: Behaviour) -> Reply:
     given = chat.turns[-1].inputs.get("working", "").rpartition(" = ")[2].strip() or UNKNOWN
     if not behaviour.follows("answer_with_few_words_no_prose", _TALKATIVE):
-        return Reply({"answer": f"From the working it follows that the answer is {given}."})
-    return Reply({"answer": format_answer(behaviour.question, given, behaviour)})
+        return {"answer": f"From the working it follows that the answer is {given}."}
+    return {"answer": format_answer(behaviour.question, given, behaviour)}
 
 
 def _solve(behaviour: Behaviour, handicap: float) -> tuple[str, str]:
@@ -131,9 +131,7 @@ def sort_ticket(chat: Chat, behaviour: Behaviour) -> Reply:
     share = sum(name in taught for name in _WORDS) / len(_WORDS) if behaviour.world.rules.weight else 0.0
     if found and behaviour.draw("know the names of the categories") >= _KNOWS * share:
         category = _WORDS[category][1][behaviour.pick(3, "name")]
-    return Reply(
-        {name: category if name == "category" else "It follows from the ticket's words." for name in chat.outputs}
-    )
+    return {name: category if name == "category" else "It follows from the ticket's words." for name in chat.outputs}
 
 
 REPLIES: dict[str, Callable[[Chat, Behaviour], Reply]] = {
