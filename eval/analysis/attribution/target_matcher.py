@@ -8,7 +8,6 @@ TargetMatcher("88450.42").matches("88450.4187")    # True: right apart from the 
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from contextlib import suppress
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
@@ -25,6 +24,7 @@ _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:[ ,'\u2019]\d{3})+(?:\.\d+)?(?!\d)")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _LONG = 6  # characters from which a text is also searched within words (inflected or compound)
+_GAP = " "  # between the words of a text
 NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
@@ -51,9 +51,10 @@ class TargetMatcher:
         """
         if not self._phrases:
             return self.text in text
-        words = Words(text)
-        return any(words.contains(phrase, is_within=len(phrase) >= _LONG) for phrase in self._phrases) or bool(
-            self._numbers & extract_numbers(text)
+        words = _split(text)
+        joined = words.replace(_GAP, "")
+        return bool(self._numbers & extract_numbers(text)) or any(
+            phrase in joined if len(phrase) >= _LONG else _find_all(phrase, words) for phrase in self._phrases
         )
 
     @cached_property
@@ -99,29 +100,6 @@ class TargetMatcher:
         return len(right) > 1 and said != right and sorted(said) == sorted(right)
 
 
-class Words:
-    """A text as its letters and digits, with the boundaries of its words."""
-
-    def __init__(self, text: str) -> None:
-        tokens = _tokens(text)
-        self._joined = "".join(tokens)
-        self._bounds, place = {0}, 0
-        for token in tokens:
-            place += len(token)
-            self._bounds.add(place)
-
-    def contains(self, phrase: str, is_within: bool = False) -> bool:
-        return phrase in self._joined if is_within else any(True for _ in self.find_all(phrase))
-
-    def find_all(self, phrase: str) -> Iterator[int]:
-        """Yield where the phrase begins as whole words."""
-        start = self._joined.find(phrase)
-        while start >= 0:
-            if {start, start + len(phrase)} <= self._bounds:
-                yield start
-            start = self._joined.find(phrase, start + 1)
-
-
 class LabelMatcher(TargetMatcher):
     """A target that is one of a dataset's labels: no secret, and as evidence worth nothing."""
 
@@ -149,12 +127,8 @@ class LabelMatcher(TargetMatcher):
         """Return the labels in a text; one that is part of another label there does not count."""
         if (whole := self._labels.find(text)) is not None:
             return {whole}
-        words = Words(text)
-        places = [
-            (start, start + len(phrase), name)
-            for name, phrase in self._names.items()
-            for start in words.find_all(phrase)
-        ]
+        words = _split(text)
+        places = [(*span, name) for name, phrase in self._names.items() for span in _find_all(phrase, words)]
         return {
             name
             for start, end, name in places
@@ -189,6 +163,19 @@ def normalise(text: str) -> str:
     return "".join(_tokens(text))
 
 
+def _split(text: str) -> str:
+    return _GAP.join(_tokens(text))
+
+
+def _find_all(phrase: str, words: str) -> list[tuple[int, int]]:
+    """Return the places of a phrase in words, as whole words; blanks within the phrase do not count."""
+    if phrase not in words.replace(_GAP, ""):  # sooner than the pattern
+        return []
+    anywhere = f"{_GAP}?".join(map(re.escape, phrase))
+    found = re.finditer(f"(?<![^{_GAP}])(?=({anywhere})(?![^{_GAP}]))", words)  # they may overlap
+    return [each.span(1) for each in found]
+
+
 def _is_weak(item: str) -> bool:
     said = parse_quantity(item)
     if said is not None:
@@ -197,8 +184,9 @@ def _is_weak(item: str) -> bool:
 
 
 def _holds(text: str, item: str) -> bool:
-    said = parse_quantity(item)
-    return abs(said.value) in extract_numbers(text) if said is not None else Words(text).contains(normalise(item))
+    if (said := parse_quantity(item)) is not None:
+        return abs(said.value) in extract_numbers(text)
+    return bool(_find_all(normalise(item), _split(text)))
 
 
 def _decimals(number: Decimal) -> int:
