@@ -68,7 +68,8 @@ class RunExport(Export):
         from eval.mlflow_export.traces import CORRECT, derive_assessment_id, derive_trace_id, list_shown_steps
 
         row, records = self._read_batch()
-        self._send([record for record in records if not self._has(record)])
+        labelled = [each for each in records if any(not verdict.is_applied for verdict in each.human)]  # sent again
+        self._send([each for each in records if each in labelled or derive_trace_id(each) not in self._there])
         for record in records:  # also those that were there: the process that sent them may have died before this
             for attempt in range(1, record.attempt):
                 replaced = replace(record, attempt=attempt)
@@ -94,13 +95,6 @@ class RunExport(Export):
     def send_all_again(self) -> None:
         """Begin with the first record, also with what seems to be there: a crash leaves traces without their spans."""
         self._there, self._row, self._read, self.refusal = (), 0, Counter(), ""
-
-    def _has(self, record: Record) -> bool:
-        """Return whether MLflow had the record; one that people have labelled since is sent again."""
-        from eval.mlflow_export.traces import derive_trace_id
-
-        is_labelled = any(not each.is_applied for each in record.human)
-        return not is_labelled and derive_trace_id(record) in self._there
 
     def _read_batch(self) -> tuple[int, list[Record]]:
         """Read the next records, as many as one call should carry, and the row of the last one."""

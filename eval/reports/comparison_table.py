@@ -164,19 +164,16 @@ def _build_flips(pair: RunComparison) -> Table:
     headings = ("question", pair.against, pair.run, "gold", "asked")
     rows = []
     for flip in pair.comparison.flips[:MAX_FLIPS]:
-        cells = (
-            *map(_join_epochs, (flip.first, flip.second)),
-            flip.target,
-            shorten_line(flip.question, QUESTION_CHARS),
-        )
+        cells = []
+        for answers in (
+            flip.first,
+            flip.second,
+        ):  # the verdicts of all epochs, then the answers that differ: ✓✗✓ 17, 18
+            marks, texts = zip(*map(_describe_answer, answers), strict=True)
+            cells.append(f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}")
+        cells += [flip.target, shorten_line(flip.question, QUESTION_CHARS)]
         rows.append([shorten_line(flip.id, _ID_CHARS), *(shorten_line(each, SHORT_CHARS) for each in cells)])
     return Table(headings, rows, left=headings)
-
-
-def _join_epochs(answers: Sequence[Answer | None]) -> str:
-    """Return `✓✗✓ 17, 18`: the verdicts of all epochs, then the answers that differ."""
-    marks, texts = zip(*map(_describe_answer, answers), strict=True)
-    return f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}"
 
 
 def _describe_answer(answer: Answer | None) -> tuple[str, str]:

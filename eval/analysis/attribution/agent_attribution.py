@@ -47,11 +47,7 @@ def attribute_failure(
 ) -> Attribution:
     """Return the agent responsible for a wrong or failed answer; no agent for a right one.
 
-    Args:
-        record: of the answer.
-        agent_steps: of that record.
-        matcher: of its target.
-        right_answers: of the same program, if it is the user's own.
+    `matcher`: of the record's target; `right_answers`: of the same program, if it is the user's own.
     """
     if record.correct:
         return Attribution(None)

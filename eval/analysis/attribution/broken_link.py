@@ -54,10 +54,8 @@ def find_broken_link(
 ) -> BrokenLink | None:
     """Return the first broken link of an answer that lost points or failed; None for any other.
 
-    Args:
-        record: with its trajectory and state.
-        right_answers: of the same program, which help to attribute among the predictors of a user's own.
-        labels: that the targets of the run are, if they are.
+    The record needs its trajectory and state. Right answers of the same program help among the predictors of a user's
+    own; `labels`: that the targets of the run are, if they are.
     """
     if record.error is None and (not record.scored or record.correct):
         return None

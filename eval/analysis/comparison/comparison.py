@@ -235,15 +235,10 @@ class Comparison:
 
 
 def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> Comparison:
-    """Return the differences of the second run against the first.
+    """Return the differences of the second run, which is comparable (see `find_obstacle`), against the first.
 
-    Args:
-        first: the answers to compare with.
-        second: its answers must be comparable with the first's (see `find_obstacle`).
-        ids: the samples to compare; None: all with a gold answer, and missing answers count as wrong.
-
-    Raises:
-        ValueError: no question is left.
+    `ids`: the samples to compare; None: all with a gold answer, and missing answers count as wrong. Raise ValueError if
+    there are none.
     """
     scores = pair_scores(first, second, ids)
     chosen = [first.questions[each] for each in (first.questions if ids is None else ids)]

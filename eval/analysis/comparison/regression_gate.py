@@ -150,8 +150,7 @@ def _read_margin(text: str) -> float:
 def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResult:
     """Judge a run against its baseline, on the questions that the prompts of neither were tuned on.
 
-    Raises:
-        UserError: the two cannot be compared, or a metric is not there.
+    Raise UserError if the two cannot be compared, or a metric is not there.
     """
     if reason := find_obstacle(base.answers, new.answers):
         raise UserError(explain_refusal(base, new, reason, intersection_hint=False))

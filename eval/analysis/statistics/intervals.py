@@ -62,13 +62,8 @@ def compute_mean_interval(
 ) -> Interval | None:
     """Return the bounds of the mean of one value from 0 to 1 per sample, such as its estimated pass@k.
 
-    Wilson's interval for the number of right-or-wrong values with the same variance of the mean, p(1-p)/variance·n;
-    never fewer than the samples.
-
-    Args:
-        values: one a sample.
-        max_n: the number of independent tries.
-        extra_squares: added to the sum of squares, so that few values that happen to be alike do not look certain.
+    Wilson's interval for the number of right-or-wrong values with the same variance of the mean, p(1-p)/variance·n, at
+    most `max_n` and at least the samples. Few values that happen to be alike do not look certain by `extra_squares`.
     """
     n = len(values)
     if not n:
@@ -101,19 +96,20 @@ def _analyse_variance(groups: Sequence[tuple[int, float, float]]) -> float:
 
 
 def compute_share_interval(share: float, effective: float, n: int) -> Interval:
-    """Return the interval of every share and mean.
+    """Return the interval of every share and mean, 0 to 1.
 
-    Args:
-        share: observed, 0 to 1.
-        effective: number of independent right-or-wrong answers that would vary as much.
-        n: samples that this number is estimated from, at least 1.
+    `effective`: number of independent right-or-wrong answers that would vary as much, estimated from n samples.
     """
     if share in (0, 1):
         bound = float(_MISS ** (1 / effective))
         return (bound, 1.0) if share else (0.0, 1 - bound)
     if n < 2:
         return 0.0, 1.0  # one sample says nothing about others
-    return _compute_wilson_interval(share, effective * (CRITICAL / compute_t_quantile(1 - _MISS, n)) ** 2)
+    n_answers = effective * (CRITICAL / compute_t_quantile(1 - _MISS, n)) ** 2
+    middle = (share + CRITICAL**2 / (2 * n_answers)) / (1 + CRITICAL**2 / n_answers)
+    spread = math.sqrt(share * (1 - share) / n_answers + (CRITICAL / n_answers) ** 2 / 4)
+    half = CRITICAL / (1 + CRITICAL**2 / n_answers) * spread
+    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 @cache
@@ -122,10 +118,3 @@ def compute_t_quantile(share: float, n: int) -> float:
     from scipy.special import stdtrit  # a tenth of the import time of scipy.stats
 
     return float(stdtrit(n - 1, share))
-
-
-def _compute_wilson_interval(share: float, n: float) -> Interval:
-    """Return Wilson's interval for a share observed in n answers; n need not be whole."""
-    middle = (share + CRITICAL**2 / (2 * n)) / (1 + CRITICAL**2 / n)
-    half = CRITICAL / (1 + CRITICAL**2 / n) * math.sqrt(share * (1 - share) / n + (CRITICAL / n) ** 2 / 4)
-    return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -255,12 +255,10 @@ def compare_means(pairs: Sequence[tuple[float, float]]) -> MeanDifference | None
 
 
 def sum_differences(differences: Sequence[float], max_weight: float, extra_squares: float = 0.0) -> DifferenceSums:
-    """Return the sums of at least one difference.
+    """Return the sums of one difference, -1 to 1, for each sample.
 
-    Args:
-        differences: one a sample, -1 to 1.
-        max_weight: right-or-wrong answers of each side to a sample; infinite for graded answers.
-        extra_squares: added to the squares, so that few graded answers that happen to be alike do not look certain.
+    `max_weight`: right-or-wrong answers of each side to a sample; infinite for graded answers. Few of these that happen
+    to be alike do not look certain by `extra_squares`.
     """
     return DifferenceSums(
         n=len(differences),
