@@ -16,7 +16,6 @@ from statistics import fmean
 from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_icc, compute_mean_interval
 from eval.analysis.summary.measures import Answer, group_by_sample
 from eval.analysis.summary.summary import EpochNumbers, Estimate
-from eval.scorers.score import normalise_answer
 
 
 def summarise_epochs(final: Iterable[Answer], epochs: int) -> EpochNumbers | None:
@@ -50,8 +49,8 @@ def score_majority(answers: Sequence[Answer]) -> float:
     """Return 1 if the most frequent answer to one sample is right, else 0; ties and unequal verdicts are averaged."""
     verdicts: defaultdict[str, list[bool]] = defaultdict(list)
     for each in answers:
-        if vote := normalise_answer(each.answer or ""):
-            verdicts[vote].append(each.correct)
+        if each.vote:
+            verdicts[each.vote].append(each.correct)
     most = max(map(len, verdicts.values()), default=0)
     tied = [sum(each) / most for each in verdicts.values() if len(each) == most]
     return fmean(tied) if tied else 0.0

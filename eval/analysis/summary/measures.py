@@ -15,6 +15,7 @@ from eval.runs.record import ExtraScore, HumanVerdict, Record, Usage
 from eval.scorers.score import normalise_answer, read_value
 
 MAX_ERROR_CHARS, MAX_ANSWER_CHARS = 300, 200
+_CUT = "… (SHA-256 "  # between the beginning of a long answer and its digest
 Key = tuple[str, int]  # sample id and epoch
 
 
@@ -59,6 +60,11 @@ class Answer:
         return self.sample_id, self.epoch
 
     @property
+    def vote(self) -> str:
+        """Equal for equal answers, also if they are cut; empty: in error, or no answer."""
+        return normalise_answer((self.answer or "").rpartition(_CUT)[2])
+
+    @property
     def value(self) -> float:
         return read_value(self.score)
 
@@ -83,7 +89,7 @@ def _shorten_answer(text: str) -> str:
     if len(text) <= MAX_ANSWER_CHARS:
         return text
     digest = hashlib.sha256(normalise_answer(text).encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:MAX_ANSWER_CHARS]}… (SHA-256 {digest[:12]})"
+    return f"{text[:MAX_ANSWER_CHARS]}{_CUT}{digest[:12]})"
 
 
 def group_by_sample(answers: Iterable[Answer]) -> list[list[Answer]]:

@@ -39,6 +39,13 @@ def test_the_most_frequent_answer_decides_however_it_is_written(record: Make) ->
     assert score_majority(answers(record, ("1,234", 0.0), ("$1234.0", 0.0), ("17", 1.0))) == 0.0
 
 
+def test_long_answers_are_equal_as_a_whole(record: Make) -> None:
+    long = "A word " * 100
+    same = [(long + "end", 1.0), (long.lower().replace(" ", "  ") + "END", 1.0), (long + "another end", 0.0)]
+    assert score_majority(answers(record, *same)) == 1.0
+    assert score_majority(answers(record, *same[1:], (long + "another END", 0.0))) == 0.0
+
+
 def test_tied_answers_share_the_question(record: Make) -> None:
     assert score_majority(answers(record, ("a", 1.0), ("b", 0.0))) == 0.5
     assert score_majority(answers(record, ("a", 1.0), ("b", 0.0), ("c", 0.0))) == pytest.approx(1 / 3)
