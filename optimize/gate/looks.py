@@ -81,7 +81,8 @@ def plan_looks(n_looks: int, level: float) -> LookPlan:
     step = math.sqrt(1 / n_looks)
     for look in range(1, n_looks + 1):
         reached = math.sqrt(look / n_looks)
-        spent, before = 4 * _NORMAL.cdf(_NORMAL.inv_cdf(level / 4) / reached), spent
+        # SciPy's, since that of the standard library is 0 beyond 8.3 standard errors
+        spent, before = float(4 * ndtr(_NORMAL.inv_cdf(level / 4) / reached)), spent
 
         def compute_excess(bound: float, reached: float = reached, wanted: float = spent - before) -> float:
             """Return the probability that a path first crosses a bound at this look, beyond the wanted one."""

@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import norm
 
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
-from optimize.gate.gate import Decision, GateSettings, Look, decide_look
+from optimize.gate.gate import MAX_LOOKS, Decision, GateSettings, Look, decide_look
 from optimize.gate.looks import LookPlan, plan_looks
+from optimize.gate.sealed_log import MIN_LEVEL
 from scripts.sequential_gate import build_comparison
 
 
@@ -38,6 +39,16 @@ def test_paths_without_an_effect_cross_a_bound_as_often_as_the_level_says(level:
     statistics = steps.cumsum(1) / np.sqrt(np.arange(1, 5))
     crossed = (np.abs(statistics) >= plan.bounds).any(1).mean()
     assert crossed == pytest.approx(level, abs=4 * np.sqrt(level / n_paths))
+
+
+@pytest.mark.parametrize("level", [0.05, 0.03, 0.0075, MIN_LEVEL])
+@pytest.mark.parametrize("n_looks", [4, MAX_LOOKS])
+def test_each_number_of_looks_has_bounds_at_each_level_of_a_repeated_test(n_looks: int, level: float) -> None:
+    plan = plan_looks(n_looks, level)
+    assert all(earlier > later for earlier, later in pairwise(plan.bounds))
+    assert norm.ppf(1 - level / 2) < plan.bounds[-1]
+    spent = 4 * norm.cdf(norm.ppf(level / 4) * np.sqrt(n_looks))  # at the first look
+    assert 2 * norm.cdf(-plan.bounds[0]) == pytest.approx(spent, rel=1e-6)
 
 
 def test_one_look_is_the_test_itself() -> None:
