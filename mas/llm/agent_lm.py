@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import dspy
-from dspy.utils import exceptions as errors
+import dspy.utils.exceptions as errors
 
 from mas.llm.engine import AgentEngine, CallPolicy, Engine
 from mas.runtime.event_loop import await_on_loop, is_on_loop, run_blocking
