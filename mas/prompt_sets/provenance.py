@@ -87,9 +87,10 @@ def find_edited_files(folder: Path, provenance: Mapping[str, Any], present: Iter
 
     The files in `present` must have a checksum; others count only if they have one.
     """
-    checksums = provenance.get("checksums")
-    if not isinstance(checksums, dict):
+    if "checksums" not in provenance:
         return ()
+    found = provenance["checksums"]
+    checksums = found if isinstance(found, dict) else {}  # something else is an edit, too
     names = sorted({*present, *map(str, checksums)})
     return tuple(name for name in names if _compute_checksum(folder / name) != checksums.get(name, ""))
 

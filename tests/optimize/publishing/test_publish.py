@@ -74,6 +74,10 @@ def test_a_set_is_gated_if_it_passed_the_gate_without_leaks_and_is_unchanged(tmp
     for change in ({"gated": False}, {"gated": "yes"}, {"leaks": None}, {"leaks": blocked}):
         (folder / "provenance.yaml").write_text(yaml.safe_dump(written | change))
         assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path)), change
+    for no_sums in (None, [], {}):
+        (folder / "provenance.yaml").write_text(yaml.safe_dump(written | {"checksums": no_sums}))
+        read = read_prompt_set("tuned", AGENTS, "toy", tmp_path)
+        assert read.edited and not is_gated(read), no_sums
     without_checksums = {name: value for name, value in written.items() if name != "checksums"}
     (folder / "provenance.yaml").write_text(yaml.safe_dump(without_checksums))
     assert not is_gated(read_prompt_set("tuned", AGENTS, "toy", tmp_path))
