@@ -160,9 +160,9 @@ def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:
     title = f"{metric} on the sealed questions"
     yield Chart("dots", title, scores, x_label=metric, x_format="percent", x_domain=(0, 1))
     tone: Tone = "right" if tuning.published else "wrong"
-    label, deciding = f"gain, {100 * (1 - sealed['level']):.4g}% interval (decides)", sealed["gain_interval"]
+    label, deciding = f"{100 * (1 - sealed['level']):.4g}% interval (decides)", sealed["gain_interval"]
     gains = [
-        _draw_interval("gain, 95% interval", gain, verdict["gain_ci95"], tone, format_points(gain)),
+        _draw_interval("95% interval", gain, verdict["gain_ci95"], tone, format_points(gain)),
         _draw_interval(label, gain, deciding, tone, format_interval(deciding, format_points)),
     ]
     adjusted = "; intervals adjusted for the looks" if sealed["looks"] > 1 else ""

@@ -94,8 +94,8 @@ def test_the_sealed_test_is_drawn_with_both_sides_and_each_interval_of_the_gain(
         Point("c001", 0.375, low=0.3, high=0.45, tone="accent", note="37.5%"),
     ]
     assert gains.title == "gain, in points" and gains.points == [
-        Point("gain, 95% interval", 0.125, low=0.01, high=0.24, tone="right", note="+12.5"),
-        Point("gain, 97% interval (decides)", 0.125, low=0.005, high=0.245, tone="right", note="+0.5 to +24.5"),
+        Point("95% interval", 0.125, low=0.01, high=0.24, tone="right", note="+12.5"),
+        Point("97% interval (decides)", 0.125, low=0.005, high=0.245, tone="right", note="+0.5 to +24.5"),
     ]
 
 
