@@ -14,7 +14,7 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -24,7 +24,7 @@ from eval.config.evaluation import LogSettings
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest, name_prompt_file
 from mas.runtime.sample_context import SampleKey
-from mas.runtime.security.redaction import build_redactor, sort_secrets
+from mas.runtime.security.redaction import build_redactor, redact_value, sort_secrets
 from mas.runtime.stack_trace import format_stack
 from mas.runtime.terminal import print_line
 from mas.runtime.text import to_jsonable
@@ -122,8 +122,11 @@ class Log:
             value = format_stack(value)
         if isinstance(value, str):
             return _cut(self._redact(value), _MAX_STACK_CHARS if name in _STACKS else MAX_FIELD_CHARS)
-        text = self._redact(json.dumps(to_jsonable(value)))
-        return _cut(text, MAX_FIELD_CHARS) if len(text) > MAX_FIELD_CHARS else json.loads(text)
+        value = redact_value(to_jsonable(value), self._redact)
+        text = self._redact(json.dumps(value))  # names and numbers too; without a number it may be no JSON
+        with suppress(ValueError):
+            return json.loads(text) if len(text) <= MAX_FIELD_CHARS else _cut(text, MAX_FIELD_CHARS)
+        return text
 
 
 def _cut(text: str, max_chars: int) -> str:

@@ -35,6 +35,23 @@ def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
     assert "ValueError: ***" in str(lines(tmp_path / "logs" / "entry_point.log")[0]["exception"])
 
 
+@pytest.mark.parametrize(
+    ("secret", "value", "written"),
+    [
+        ("12345678", {"order": 12345678}, '{"order": ***}'),
+        ("12345678", 0.1234567891, "0.***91"),
+        ("nabcdefgh", {"text": "a\nabcdefgh"}, '{"text": "a\\***"}'),
+        ("sk-1/23456789", {"body": r'{"key": "sk-1\/23456789"}'}, {"body": '{"key": "***"}'}),
+    ],
+)
+def test_a_secret_is_taken_out_of_values_that_are_no_texts(
+    tmp_path: Path, secret: str, value: object, written: object
+) -> None:
+    with RunLogs(tmp_path, [secret]) as logs:
+        logs.listener("t", {})("info", "called", {"value": value})
+    assert system_lines(tmp_path)[0]["value"] == written
+
+
 def test_a_value_neither_begins_a_line_nor_controls_a_terminal(tmp_path: Path) -> None:
     with RunLogs(tmp_path, [SECRET]) as logs:
         logs.listener("t", {"task_id": "q1"})(
