@@ -8,7 +8,7 @@ level), `looks`, `judged` (its answers are final), and `verdict`, written last.
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,9 @@ class TuningSnapshot:
 
     @cached_property
     def proposals(self) -> list[Proposal]:
-        return [Proposal(**row) for row in self._read_candidates(PROPOSAL).values()]
+        names = {each.name for each in fields(Proposal)}  # rows of earlier versions have more
+        rows = self._read_candidates(PROPOSAL).values()
+        return [Proposal(**{name: row[name] for name in names & row.keys()}) for row in rows]
 
     @cached_property
     def prompts(self) -> dict[str, Any]:
