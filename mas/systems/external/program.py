@@ -233,10 +233,11 @@ class DspyProgram(ForeignProgram):
         self._get_loaded: Callable[[], LoadedModule] = lambda: loaded
         self.module = loaded.module.deepcopy()
         tools = limit_tools(self.module)
-        # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop.
-        self._runs_in_thread = not is_async(self.module) or (
-            hasattr(type(self.module), "forward") and not all(is_coroutine(inspect.unwrap(tool.func)) for tool in tools)
-        )
+        # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop, as
+        # would the code of an RLM, which waits for its model calls.
+        blocks = any(isinstance(part, dspy.RLM) for _, part in self.module.named_sub_modules())
+        blocks = blocks or not all(is_coroutine(inspect.unwrap(tool.func)) for tool in tools)
+        self._runs_in_thread = not is_async(self.module) or (hasattr(type(self.module), "forward") and blocks)
         self.lm = create_lm("") if create_lm else None  # for predictors that DSPy has frozen, or made while answering
         for name, predictor in self.named_predictors():
             if predictor.lm is None and create_lm:

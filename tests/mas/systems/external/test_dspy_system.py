@@ -215,6 +215,27 @@ def test_tools_are_limited_and_one_that_blocks_has_a_thread(tmp_path: Path, kind
     assert (context.usage.tool_calls, context.limit_reached, prediction.final_answer) == (1, "tool_calls", "2")
 
 
+RLM = """
+import dspy
+from dspy.primitives.code_interpreter import FinalOutput
+class Interpreter:
+    tools, output_fields = {}, None
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def start(self): pass
+    def shutdown(self): pass
+    def execute(self, code, variables=None):
+        if code == "ask": return FinalOutput({"answer": self.tools["llm_query"](prompt="?")})
+program = dspy.RLM("question -> answer", interpreter_factory=Interpreter)
+"""
+
+
+def test_code_of_an_rlm_may_ask_a_model(tmp_path: Path) -> None:
+    model = AnyonesModel(reasoning="ask", code="ask")
+    program(tmp_path, RLM, "program", model)(question="?")
+    assert len(model.requests) == 2
+
+
 def test_a_predictor_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
     source = f"{FORWARD}\nfrom dspy import LM\nprogram.draft.lm = LM('openai/mine', api_key='none')\n"
     agent = program(tmp_path, source, "program", solving())
