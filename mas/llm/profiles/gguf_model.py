@@ -53,8 +53,11 @@ class GgufModel(LlamaCppModel):
         return super().create_lm(agent)
 
     def _name_server(self, server: Server) -> str:
-        """Return the file instead of the address, whose port is another one in a resumed run."""
-        return f"gguf:{self.path or self.hf}" if server.base_url == self.base_url else super()._name_server(server)
+        """Return the file, as it is now, instead of the address, whose port is another one in a resumed run."""
+        if server.base_url != self.base_url:
+            return super()._name_server(server)
+        file = Path(self.path).expanduser().resolve() if self.path else None
+        return f"gguf:{file}:{file.stat().st_size}:{file.stat().st_mtime_ns}" if file else f"gguf:{self.hf}"
 
     def _start(self) -> str:
         if (self.path is None) == (self.hf is None):

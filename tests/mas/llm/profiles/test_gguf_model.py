@@ -37,6 +37,17 @@ def test_a_server_is_started_for_the_file_and_answers(model: Path) -> None:
     assert again.base_url == profile.base_url
 
 
+def test_replies_of_another_file_at_the_same_path_are_not_those_of_this_one(model: Path) -> None:
+    def name_file() -> str:
+        profile = GgufModel("default", path=str(model))
+        return profile._name_server(profile.get_server(""))
+
+    first = name_file()
+    assert name_file() == first
+    os.utime(model, ns=(0, 0))
+    assert name_file() != first
+
+
 def test_a_worker_which_checks_no_profile_has_the_models_server_before_it_asks_about_tools(model: Path) -> None:
     profile = GgufModel("default", path=str(model))
     assert profile.native_tools == AUTO
