@@ -160,11 +160,14 @@ async def _run_concurrently(calls: Sequence[dspy.ToolCalls.ToolCall], toolbox: T
 
     A call that runs in a thread cannot be interrupted: its result is dropped.
     """
+    failure: Exception | None = None
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(_run_tool(call, toolbox)) for call in calls]
     except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+        failure = failed.exceptions[0]
+    if failure is not None:
+        raise failure  # outside of the block, which would replace what caused it by the group
     return [task.result() for task in tasks]
 
 

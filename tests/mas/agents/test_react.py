@@ -250,6 +250,19 @@ def test_a_failed_call_becomes_an_observation_that_names_tool_and_cause(case: st
     assert span.name == call.name and span.error
 
 
+def test_with_fail_fast_a_failure_keeps_its_cause() -> None:
+    def look_up() -> str:
+        """Look up."""
+        try:
+            return str({}["key"])
+        except KeyError as error:
+            raise ValueError("not found") from error
+
+    with pytest.raises(ValueError, match="not found") as raised:
+        run([Call("look_up")], DONE, toolbox=box(look_up, fail_fast=True))
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
 def test_with_fail_fast_the_first_failure_ends_it() -> None:
     with pytest.raises(ValueError, match="the short fuse burnt down"):
         run([Call("explode")], DONE, toolbox=box(explode, fail_fast=True))
