@@ -298,7 +298,7 @@ def _carry_contexts() -> None:
     """
     submit, start = ThreadPoolExecutor.submit, threading.Thread.start
 
-    def submit_in_context(pool: ThreadPoolExecutor, *call: Any, **kwargs: Any) -> Future[Any]:
+    def submit_in_context(pool: ThreadPoolExecutor, /, *call: Any, **kwargs: Any) -> Future[Any]:
         runs_in = () if current_context() is None else (copy_context().run,)
         return submit(pool, *runs_in, *call, **kwargs)
 

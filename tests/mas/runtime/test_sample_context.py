@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +12,7 @@ from mas.runtime.sample_context import (
     SampleContext,
     SampleKey,
     SampleLimits,
+    use_context,
 )
 
 
@@ -121,3 +123,8 @@ def test_the_start_time_is_the_same_in_every_session_of_a_sample() -> None:
     alone = SampleContext(SampleKey("q"))
     assert alone.read_start_time() is alone.read_start_time() != first
     assert abs((first - datetime.now(UTC)).total_seconds()) < 60
+
+
+def test_the_work_of_a_pool_may_have_an_argument_of_any_name() -> None:
+    with use_context(question()), ThreadPoolExecutor(1) as threads:
+        assert threads.submit(dict, pool=1, call=2).result() == {"pool": 1, "call": 2}
