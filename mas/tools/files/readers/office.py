@@ -68,7 +68,7 @@ def read_word(source: Source) -> Document:
     for part, holder in _PASSED_OVER.items():
         if (name := f"word/{part}.xml") in members:
             found = _parse_xml(read_member(source, name).data).iter(f"{{*}}{holder}")
-            texts = ("".join(element.itertext("{*}t")) for element in found)
+            texts = (" ".join("".join(each.itertext("{*}t")) for each in note.iter("{*}p")) for note in found)
             mark = "text box" if part == "document" else holder
             lines += [f"[{mark}] {text}" for text in texts if text.strip()]
     summary = f"Word document, {len(lines)} paragraphs and table rows"

@@ -31,11 +31,11 @@ def test_a_word_document_shows_paragraphs_lists_and_tables_in_order() -> None:
     document = docx.Document(io.BytesIO(docx_bytes(["First."], [["a", "b|c"], ["1", "2"]])))
     document.add_paragraph("item", style="List Bullet")
     document.sections[0].header.paragraphs[0].text = "top"
-    document.add_comment(document.paragraphs[0].runs, text="not so", author="A")
+    document.add_comment(document.paragraphs[0].runs, text="not so", author="A").add_paragraph("55")
     written = io.BytesIO()
     document.save(written)
     assert texts(read("a.docx", written.getvalue())) == [
-        ["[header] top", "First.", "a | b\\|c", "1 | 2", "- item", "[comment] not so"]
+        ["[header] top", "First.", "a | b\\|c", "1 | 2", "- item", "[comment] not so 55"]
     ]
 
 
