@@ -20,7 +20,7 @@ _GONE = (
     " or contains(translate(@style, ' ', ''), 'display:none')]"
 )
 _LINKS = ".//ol[contains(@class, 'references')]//a[contains(@class, 'external')][@href]"
-_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue003-\ufffd\U00010000-\U0010ffff]")  # nor our own marks
 _REFERENCE = re.compile(r"&#([xX][0-9a-fA-F]{1,8}|[0-9]{1,9});?")
 _HEADING_LINE = re.compile(r"(#{1,6}) ")
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")

@@ -29,3 +29,7 @@ def test_a_comment_of_a_program_is_no_heading_and_ends_no_section() -> None:
     lines = read_rows("<h2>Use</h2><pre># count\nn = 1</pre><p>It prints 42.</p><p># 7 of 9</p><h2>Next</h2><p>z</p>")
     assert list_headings(lines) == ["Use", "Next"]
     assert select_section(lines, "use") == ["## Use", " # count", "n = 1", "It prints 42.", " # 7 of 9"]
+
+
+def test_characters_of_an_icon_font_are_no_marks_of_ours() -> None:
+    assert read_rows("<p>\ue000 a\ue001b&#xe002;</p><p>c</p>") == ["\ufffd a\ufffdb\ufffd", "c"]
