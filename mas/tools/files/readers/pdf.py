@@ -83,7 +83,8 @@ def _read_annotations(page: "Page") -> Iterator[str]:
 
     with suppress(Exception):  # pdfminer raises anything for a damaged file
         for reference in resolve1(page.page_obj.annots) or ():
-            if isinstance(found := resolve1(reference), dict):
+            with suppress(Exception):  # the others are shown
+                found = resolve1(reference)
                 field = found if "T" in found else resolve1(found.get("Parent")) or found
                 text, kind = resolve_and_decode(found.get("Contents")), resolve_and_decode(found.get("Subtype"))
                 if value := resolve_and_decode(found.get("V", field.get("V"))):

@@ -193,7 +193,8 @@ def test_a_form_field_of_a_pdf_shows_its_value(field: dict[str, object], shown: 
 
 def test_a_damaged_comment_of_a_pdf_costs_neither_its_page_nor_the_other_comments() -> None:
     annotations = (
-        b"/Annots [99 0 R << /Subtype /Text /Contents 98 0 R >> (no) << /Subtype /Text /Contents (caf\xe9s) >>]"
+        b"/Annots [99 0 R << /Subtype /Text /Contents 98 0 R >> (no) << /Subtype /Widget /Parent 7 /V (no) >>"
+        b" << /Subtype /Text /Contents (caf\xe9s) >>]"
     )
     data = pdf_bytes([["Order"], ["End"]]).replace(b"/Type /Page /", b"/Type /Page %s /" % annotations, 1)
     assert read("a.pdf", data) == ["Order", "[comment] caf\u00e9s", "End"]
