@@ -6,7 +6,7 @@ Optical character recognition is done by the program tesseract, if it is install
 import shutil
 import warnings
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from mas.tools.files.document import Document, Line, Part, Source
 from mas.tools.files.readers.text import split_lines
@@ -57,7 +57,8 @@ def recognize_text(image: Image.Image) -> str | None:
     rgba = image.convert("RGBA")
     grey = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("L")
     longer = max(grey.size)
-    scaled = ImageOps.scale(grey, min(MAX_SIDE / longer, max(1, min(2, MIN_SIDE / longer))))
+    scale = min(MAX_SIDE / longer, max(1, min(2, MIN_SIDE / longer)))
+    scaled = grey.resize((max(1, round(grey.width * scale)), max(1, round(grey.height * scale))))
     found: str = pytesseract.image_to_string(scaled, lang=chosen, timeout=OCR_SECONDS)
     return found.strip().replace("\x0c", "\n")
 
