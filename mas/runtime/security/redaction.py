@@ -44,7 +44,8 @@ def encode_secret(secret: str) -> dict[str, str]:
     forms, data = {"plain": secret}, secret.encode("utf-8", "surrogatepass")
     for name, ascii_only in (("json", True), ("json_unicode", False)):
         escaped = forms[name] = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-        forms |= {f"{name}_slashes": escaped.replace("/", "\\/"), f"{name}_twice": json.dumps(escaped)[1:-1]}
+        slashes = forms[f"{name}_slashes"] = escaped.replace("/", "\\/")
+        forms |= {f"{name}_twice": json.dumps(escaped)[1:-1], f"{name}_slashes_twice": json.dumps(slashes)[1:-1]}
     quoted = {"percent": quote(data, safe=""), "percent_path": quote(data), "percent_form": quote_plus(data)}
     quoted["percent_all"] = "".join(f"%{byte:02X}" for byte in data)
     for name, form in quoted.items():

@@ -23,6 +23,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "JSON without ASCII": lambda text: json.dumps(text, ensure_ascii=False),
     "JSON with escaped slashes": lambda text: json.dumps(text).replace("/", "\\/"),
     "JSON in JSON": lambda text: json.dumps({"body": json.dumps({"key": text})}),
+    "JSON with escaped slashes in JSON": lambda text: json.dumps(json.dumps(text).replace("/", "\\/")),
     "percent": lambda text: quote(text, safe=""),
     "percent, a path": quote,
     "percent, lower case": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
