@@ -72,10 +72,12 @@ class Session:
         self.folders: tuple[str, ...] = ()  # of a jail, in memory: their files are counted
         self._exchange, self._executor = exchange, executor
         self._memory_mb = memory_mb
+        self._cells = 0
         self._is_closed = False
 
     async def run(self, code: str, seconds: float) -> Reply:
         """Run a cell; SessionLostError: time, memory or the code itself has ended the session, which is then closed."""
+        self._cells += 1
         self.signal(signal.SIGCONT)
         message = await self.watch(lambda: self._exchange(code), seconds, "the code ran")
         if self.folders:  # between two calls nobody watches the limits of a jail
@@ -83,7 +85,8 @@ class Session:
         with contextlib.suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
             values = replace_surrogates(json.loads(message))
             output, value, error = (str(values[key]) for key in ("output", "value", "error"))
-            return Reply(output, value, error, int(values["missing_chars"]))
+            if values["cell"] == self._cells:  # a message that the code made up would put off all that follow
+                return Reply(output, value, error, int(values["missing_chars"]))
         self.close()
         raise SessionLostError(DISTURBED)
 

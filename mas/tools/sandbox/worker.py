@@ -45,7 +45,7 @@ class Notebook:
             error = _format_traceback(raised)
         texts = {"output": printed.getvalue().decode("utf-8", "replace"), "value": value, "error": error}
         missing = sum(max(0, len(text) - MAX_OUTPUT_CHARS) for text in texts.values())
-        return {name: _clip(text) for name, text in texts.items()} | {"missing_chars": missing}
+        return {name: _clip(text) for name, text in texts.items()} | {"missing_chars": missing, "cell": self.cells}
 
     def _execute(self, code: str, name: str) -> str:
         lines = [f"{line}\n" for line in code.split("\n")]  # with ends: without them the marks under an error move

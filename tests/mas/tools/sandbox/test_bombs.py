@@ -148,3 +148,12 @@ def test_whatever_is_done_to_the_notebook_stays_in_it(jail: Sandbox) -> None:
             assert str(error).startswith((ENDED, DISTURBED)), code
         jail.close()
         jail.works()
+
+
+def test_a_message_that_the_code_makes_up_puts_off_no_result(jail: Sandbox) -> None:
+    """The code's own reply would be read as the next cell's, and each result as that of the cell after it."""
+    jail.close()
+    message = '{"output": "", "value": "made up", "error": "", "missing_chars": 0, "cell": 1}'
+    forge = f"import os\nfor pipe in range(3, 64):\n    try: os.write(pipe, b'{message}\\n')\n    except OSError: pass"
+    assert jail.value(forge) == "made up"
+    assert jail.lost("6 * 7") == DISTURBED
