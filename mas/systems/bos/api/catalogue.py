@@ -224,7 +224,8 @@ def build_request(
             raise AgentFailureError("PlanningDeclined", f"the request needs a value for {name}")
     url = base_url + _render_path(endpoint, in_path | plan.path_params)
     content = None if plan.json_body is None or endpoint.body is None else body
-    return endpoint, httpx.Request(method, url, params=wanted or None, headers=headers, json=content)
+    query = [(name, _to_text(each)) for name, value in wanted.items() for each in _list(value)]
+    return endpoint, httpx.Request(method, url, params=query or None, headers=headers, json=content)
 
 
 def _pick(given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -236,9 +237,19 @@ def _render_path(endpoint: Endpoint, values: Mapping[str, object]) -> str:
         value = values.get(parameter[1])
         if value in (None, "", ".", "..") or _is_placeholder(value):
             raise AgentFailureError("PathResolutionError", f"the path {endpoint.path} needs a value for {parameter[1]}")
-        return quote(str(value), safe="")
+        return quote(_to_text(value), safe="")
 
     return _PATH_PARAM.sub(fill, endpoint.path)
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _to_text(value: object) -> str:
+    """Return a value as APIs read it in an address: true, and JSON of objects and lists; not as Python writes it."""
+    is_json = isinstance(value, bool | dict | list)
+    return json.dumps(value, ensure_ascii=False) if is_json else "" if value is None else str(value)
 
 
 def _is_placeholder(value: object) -> bool:

@@ -68,6 +68,13 @@ def test_what_the_endpoint_does_not_document_is_dropped() -> None:
     assert build("/orders", json_body={"total": 1}).content == b""
 
 
+def test_values_in_an_address_are_json_and_not_python() -> None:
+    assert build("/orders/:order_id", path_params={"order_id": True}).url.path.endswith("/orders/true")
+    values = {"status": ["open", {"is": None}], "limit": False}
+    request = build("/orders", query_params=values)
+    assert request.url.params.multi_items() == [("status", "open"), ("status", '{"is": null}'), ("limit", "false")]
+
+
 def test_a_plan_never_sets_the_authorisation() -> None:
     """D10"""
     names = ["Authorization", "Cookie", "Host", "X-Page"]
