@@ -125,7 +125,10 @@ class ApiDocsAgent(RecordedAgent):
                 )
                 plan = adjusted.adjusted_plan
                 recorder.add("MESSAGE", "Parameters adjusted after HTTP 400", reason=plan.reason)
+                refused = endpoint
                 endpoint, request = build_request(plan, services.catalogue, base_url, services.settings.methods)
+                if endpoint != refused:  # the API's own words could have named it
+                    raise AgentFailureError("PathResolutionError", f"{plan.path[:200]} is another endpoint")
             else:
                 break
             reply = await self._send(request, token, recorder)

@@ -229,6 +229,15 @@ async def test_after_a_400_the_parameters_are_adjusted_once(world: World) -> Non
     assert len(world.api.requests) == 4
 
 
+async def test_an_adjusted_plan_stays_at_its_endpoint(world: World) -> None:
+    """D15: what the API answers may tell the model to call another one."""
+    world.settings.methods = ["GET", "POST"]
+    other = adjusted("/orders", method="POST", json_body={"total": 1})
+    result = await world.ask(plan(query_params={"status": "opened"}), other)
+    assert result.error is not None and result.error.type == "PathResolutionError"
+    assert [each.method for each in world.api.requests] == ["GET"]
+
+
 async def test_d16_one_repeat_for_each_kind_of_refusal_so_three_requests_at_most(signed_in: World) -> None:
     await signed_in.ask(plan("/account"), SUMMARY, context=ACCOUNT)
     signed_in.firebase.valid.clear()
