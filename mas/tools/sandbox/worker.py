@@ -23,6 +23,13 @@ OUT_OF_MEMORY = 70
 CELL = "<call {}>"  # the file name in a cell's tracebacks
 
 
+class Printed(io.BytesIO):
+    """What a cell prints; a wrapper of the code's own, such as one with another encoding, does not close it."""
+
+    def close(self) -> None:
+        pass
+
+
 class Notebook:
     """Variables of one session."""
 
@@ -34,13 +41,15 @@ class Notebook:
     def run(self, code: str) -> dict[str, str | int]:
         """Return texts, and how many characters of them are missing; `error` is a traceback, empty after success."""
         self.cells += 1
-        printed = io.BytesIO()
+        printed = Printed()
         screen = io.TextIOWrapper(printed, "utf-8", "replace", write_through=True)
         sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = screen  # type: ignore[misc]
         sys.stdin = io.StringIO()
         value, error = "", ""
         try:
             value = self._execute(code, CELL.format(self.cells))
+            if sys.stdout is not None:
+                sys.stdout.flush()  # perhaps a wrapper of the code's own
         except BaseException as raised:  # noqa: BLE001  # of the cell: SystemExit is shown, too
             error = _format_traceback(raised)
         texts = {"output": printed.getvalue().decode("utf-8", "replace"), "value": value, "error": error}

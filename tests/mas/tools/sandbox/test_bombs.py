@@ -129,6 +129,11 @@ def test_what_a_thread_prints_after_its_call_is_not_the_next_calls(jail: Sandbox
     assert jail.run("t.join()").output == ""
 
 
+def test_what_is_printed_through_a_wrapper_is_shown(jail: Sandbox) -> None:
+    wrap = "import io, sys\nold = sys.stdout\nsys.stdout = io.TextIOWrapper(old.buffer, encoding='utf-8')\nprint('é')"
+    assert jail.run(wrap).output == jail.run(f"{wrap}\nsys.stdout = old").output == "é\n"
+
+
 def test_whatever_is_done_to_the_notebook_stays_in_it(jail: Sandbox) -> None:
     for code in (
         "import sys; sys.stdout = None; print(1)",
