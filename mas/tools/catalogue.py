@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mas.runtime.errors import UserError
+from mas.runtime.event_loop import run_blocking
 from mas.runtime.text import name_type
 from mas.tools.settings import (
     REFUSE,
@@ -56,6 +57,7 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
     ):
         if sentence:
             say(sentence)
+    browser = None
     if BROWSER in names and settings.browser.url is not None:
         from mas.tools.browser.session import open_browser
         from mas.tools.http.url_policy import check_public
@@ -65,7 +67,11 @@ def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[st
 
         if (browser := open_browser(settings.browser.url, check, say)) is not None:
             opened[BROWSER] = browser
-    yield Resources(settings, opened, list_broken_tools(settings, names))
+    try:
+        yield Resources(settings, opened, list_broken_tools(settings, names))
+    finally:
+        if browser is not None:
+            run_blocking(browser.aclose())
 
 
 def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ from mas.runtime.event_loop import background_loop, run_blocking
 from mas.runtime.sample_context import current_context
 from mas.runtime.text import replace_surrogates
 from mas.runtime.untrusted import mark_untrusted
-from mas.tools.mcp.connection import Connection, ConnectionLostError
+from mas.tools.mcp.connection import CLOSE_SECONDS, Connection, ConnectionLostError
 from mas.tools.results import Excerpt, ToolError, ToolResult
 
 ACTION_SECONDS = 60.0  # one action, including loading the page that it leads to
@@ -71,8 +71,9 @@ _NO_TEXT = "(The page shows no text: perhaps a file such as a PDF or a picture, 
 class Window:
     """Window of a question: its first action opens it, and its actions run one after the other."""
 
-    def __init__(self, server: str, check: Check) -> None:
+    def __init__(self, server: str, check: Check, owners: set[asyncio.Task[None]]) -> None:
         self._server, self._check = server, check
+        self._owners = owners  # of the connections that are not yet closed
         self._connection: Connection | None = None
         self._one_at_a_time = asyncio.Lock()
         self._url = ""  # of the last page that was shown
@@ -123,6 +124,8 @@ class Window:
         if self._connection is None and not self._is_closed:
             try:
                 self._connection = await Connection.open(self._server, START_SECONDS)
+                self._owners.add(owner := self._connection.owner)
+                owner.add_done_callback(self._owners.discard)
             except ConnectionLostError as error:
                 raise ToolError(f"{tool}: the browser cannot be reached ({error}); go on without it.") from error
         if self._connection is None or self._is_closed:  # perhaps while it was opened
@@ -144,6 +147,12 @@ class BrowserSession:
     url: str
     offers: "Sequence[Tool]"
     check: Check
+    owners: set[asyncio.Task[None]] = field(default_factory=set)  # of the windows' connections
+
+    async def aclose(self) -> None:
+        """Wait until the server has heard that the windows are closed, or a little: else it would keep their pages."""
+        if self.owners:
+            await asyncio.wait(set(self.owners), timeout=CLOSE_SECONDS + 1)
 
     async def act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         """Do an action in the question's window and return what is then visible.
@@ -154,10 +163,10 @@ class BrowserSession:
             there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
             return await asyncio.wrap_future(there)
         if (context := current_context()) is None:
-            with closing(Window(self.url, self.check)) as window:
+            with closing(Window(self.url, self.check, self.owners)) as window:
                 return await window.act(tool, arguments)
         if STATE_KEY not in context.tool_state:
-            context.tool_state[STATE_KEY] = window = Window(self.url, self.check)
+            context.tool_state[STATE_KEY] = window = Window(self.url, self.check, self.owners)
             context.on_close.append(window.close)
         seen: ToolResult = await context.tool_state[STATE_KEY].act(tool, arguments)
         return seen
