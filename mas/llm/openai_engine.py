@@ -156,7 +156,7 @@ def _build_refusal(raw: httpx2.Response, given: Mapping[str, Any]) -> lm15.LM15E
     """Return the error in a response of status 200, as if it had the status that its words stand for."""
     message = str(given.get("message") or given.get("detail") or given.get("msg") or dict(given))
     codes = [str(given.get(name)) for name in ("code", "status", "type")]
-    other = 429 if _BUSY.search(" ".join([message, *codes])) else 500
+    other = 429 if _BUSY.search(" ".join([message, *codes])) else 400 if "invalid_request_error" in codes else 500
     status = next((int(code) for code in codes if _STATUS.fullmatch(code)), other)
     return _build_error(raw, status, json.dumps({"error": {**given, "message": message}}).encode())
 

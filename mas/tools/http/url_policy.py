@@ -62,7 +62,7 @@ _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")  # browsers drop or c
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")  # of the last part of a host: browsers read it as an IPv4 address
 _INSIDE = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "home.arpa", "onion")
-_PORTS = {80, 443}  # and all from 1024: lower ones belong to services other than the web
+_PORTS = {"http": 80, "https": 443}  # and all from 1024: lower ones belong to services other than the web
 
 
 class NotPublicError(ToolError):
@@ -86,10 +86,10 @@ async def resolve_public(url: str, allow_private_hosts: Sequence[str]) -> list[s
     """Return the addresses of a normal URL's host; ToolError: there are none, or one is not public."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    addresses = await resolve_host(host, parts.port or {"http": 80, "https": 443}[parts.scheme])
+    addresses = await resolve_host(host, parts.port or _PORTS[parts.scheme])
     if not addresses:
         raise ToolError(f"The host {host} cannot be found; check how it is written, or search for the page.")
-    if not _is_allowed(parts.netloc, allow_private_hosts) and not all(map(is_public, addresses)):
+    if not _is_allowed(parts.scheme, parts.netloc, allow_private_hosts) and not all(map(is_public, addresses)):
         raise NotPublicError(f"the host {host} leads to an address that is not public")
     return addresses
 
@@ -111,19 +111,21 @@ def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
     host = _read_host(hostname, is_bracketed=parts.netloc.startswith("["))
     name = f"[{host}]" if ":" in host else host
     netloc = name if port is None else f"{name}:{port}"
-    if not _is_allowed(netloc, allow_private_hosts):
+    if not _is_allowed(parts.scheme, netloc, allow_private_hosts):
         if ":" in host or _is_numeric(host):
             if not is_public(host):
                 raise NotPublicError("its host is an address that is not public")
         elif "." not in host or host.endswith(tuple(f".{name}" for name in _INSIDE)):
             raise NotPublicError(f"its host, {host}, is a name inside a network")
-        if port is not None and port not in _PORTS and port < 1024:
+        if port is not None and port not in _PORTS.values() and port < 1024:
             raise NotPublicError(f"port {port} belongs to something other than the web")
     return urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, parts.fragment))
 
 
-def _is_allowed(netloc: str, allow_private_hosts: Sequence[str]) -> bool:
-    return not {netloc, re.sub(r":\d+$", "", netloc)}.isdisjoint(allow_private_hosts)
+def _is_allowed(scheme: str, netloc: str, allow_private_hosts: Sequence[str]) -> bool:
+    host = re.sub(r":\d+$", "", netloc)
+    names = {host, netloc if host != netloc else f"{host}:{_PORTS[scheme]}"}
+    return not names.isdisjoint(allow_private_hosts)
 
 
 async def resolve_host(host: str, port: int) -> list[str]:

@@ -28,7 +28,7 @@ MAX_INDEX_LINES = 300  # of the endpoints that a prompt does not describe in ful
 _PATH_PARAM = re.compile(r":(\w+)")
 # A plan never sets these, even if they are documented.
 _FORBIDDEN_HEADERS = ("authorization", "proxy-authorization", "cookie", "host", "connection", "transfer-encoding")
-_PLACEHOLDER = re.compile(r":\w+|\$?\{+[\w .-]+\}+|<[\w .-]+>")  # :order_id, {order_id}, ${TOKEN}, <your id>
+_PLACEHOLDER = re.compile(r":[A-Za-z_]\w*|\$?\{+[\w .-]+\}+|<[\w .-]+>")  # :order_id, {order_id}, ${TOKEN}, <your id>
 
 
 class _Documented(BaseModel):
@@ -224,8 +224,8 @@ def build_request(
             raise AgentFailureError("PlanningDeclined", f"the request needs a value for {name}")
     url = base_url + _render_path(endpoint, in_path | plan.path_params)
     content = None if plan.json_body is None or endpoint.body is None else body
-    query = [(name, _to_text(each)) for name, value in wanted.items() for each in _list(value)]
-    return endpoint, httpx.Request(method, url, params=query or None, headers=headers, json=content)
+    sent = tuple((name, _to_text(each)) for name, value in wanted.items() for each in _list(value))
+    return endpoint, httpx.Request(method, url, params=sent or None, headers=headers, json=content)
 
 
 def _pick(given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

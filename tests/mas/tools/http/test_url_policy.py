@@ -189,3 +189,15 @@ def test_a_blocked_page_is_refused_before_its_host_is_looked_up(monkeypatch: pyt
     _look_up(monkeypatch)
     with pytest.raises(BlockedPageError):
         asyncio.run(check_public("https://huggingface.co/datasets/gaia-benchmark/GAIA", WebSettings()))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_let_through"),
+    [("https://10.0.0.1/", True), ("https://10.0.0.1:443/", True), ("https://10.0.0.1:8443/", False)],
+)
+def test_an_allowed_private_host_with_the_usual_port_may_be_asked_without_it(url: str, is_let_through: bool) -> None:
+    if is_let_through:
+        assert normalize_url(url, ["10.0.0.1:443"]) == url
+    else:
+        with pytest.raises(NotPublicError):
+            normalize_url(url, ["10.0.0.1:443"])
