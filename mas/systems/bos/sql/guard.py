@@ -4,8 +4,9 @@
     guard.check("SELECT name FROM Customers -- all")     # 'SELECT name FROM "main"."customers"'
     guard.check("DROP TABLE customers")                  # UnsafeQueryError
 
-Everything is refused that is not listed: kinds of syntax, functions, types and tables. What is run is the
-rendered tree, never the text that was checked, with tables named by their schema: a database reads it alike.
+Everything is refused that is not listed: kinds of syntax, functions, types and tables; aggregates are allowed by their
+base class. What is run is the rendered tree, never the text that was checked, with tables named by their schema: a
+database reads it alike.
 Databases enforce the same a second time (`server.py`).
 """
 
