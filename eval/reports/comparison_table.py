@@ -165,10 +165,8 @@ def _build_flips(pair: RunComparison) -> Table:
     rows = []
     for flip in pair.comparison.flips[:MAX_FLIPS]:
         cells = []
-        for answers in (
-            flip.first,
-            flip.second,
-        ):  # the verdicts of all epochs, then the answers that differ: ✓✗✓ 17, 18
+        for answers in (flip.first, flip.second):
+            # The verdicts of all epochs, then the answers that differ: ✓✗✓ 17, 18.
             marks, texts = zip(*map(_describe_answer, answers), strict=True)
             cells.append(f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}")
         cells += [flip.target, shorten_line(flip.question, QUESTION_CHARS)]

@@ -14,8 +14,9 @@ from mas.prompt_sets.prompt_set import PromptSet, digest, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Program, Resources, System, agent_names
+from mas.systems.bos.agents import API
 from mas.systems.bos.settings import ApiSettings
-from mas.systems.bos.system import API, BosSystem
+from mas.systems.bos.system import BosSystem
 from mas.systems.external.system import CallableSystem, DspySystem, HttpSystem
 from mas.systems.gaia.system import GaiaSystem
 from mas.systems.single_agent.system import SingleAgentSystem

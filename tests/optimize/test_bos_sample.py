@@ -6,7 +6,7 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import read_prompt_set
-from mas.systems.bos.system import SPECS
+from mas.systems.bos.agents import SPECS
 from tests.command import TUNED_SET, tuning_command
 from tests.eval.command_line import EvalCommand
 

@@ -45,7 +45,7 @@ class Answer:
     def of(cls, record: Record) -> "Answer":
         failed = record.error is not None
         return cls(
-            **{name: getattr(record, name) for name in _SAME},
+            **{name: getattr(record, name) for name in _COPIED},
             answer=None if failed or record.answer is None else _shorten_answer(str(record.answer)),
             error=_cut(record.error),
             error_class=(record.error_class or "unknown") if failed else None,
@@ -77,7 +77,7 @@ class Answer:
         return self.target is not None
 
 
-_SAME = [each.name for each in fields(Answer)][:-4]
+_COPIED = [each.name for each in fields(Answer)][:-4]  # as the record has them: all but those that `of` shortens
 
 
 def _cut(error: str | None) -> str | None:

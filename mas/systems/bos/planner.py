@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
+from mas.systems.bos.agents import AgentEntry
 from mas.systems.bos.contracts import AgentName, PlannerDecision
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.system import AgentEntry
 
 FALLBACK_CONFIDENCE = 0.4
 FALLBACK_RATIONALE = "Fallback: the planner's model gave no usable plan, so the agents that the keywords propose run."

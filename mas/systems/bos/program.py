@@ -26,6 +26,7 @@ from mas.agents.chat_adapter import ChatAdapter
 from mas.agents.program import AgentProgram, State, check_question
 from mas.runtime.errors import UserError
 from mas.runtime.trace import current_trace, span
+from mas.systems.bos.agents import REGISTRY, SPECS
 from mas.systems.bos.composer import compose, format_earlier
 from mas.systems.bos.contracts import (
     AGENT_NAMES,
@@ -43,7 +44,7 @@ from mas.systems.bos.contracts import (
 )
 from mas.systems.bos.planner import plan
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.system import REGISTRY, SPECS, BosSystem
+from mas.systems.bos.settings import SqlSettings
 from mas.tools.settings import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
@@ -54,9 +55,10 @@ _KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # 
 
 @dataclass
 class SharedObjects:
-    """System and resources, which copies of the program share: they hold connections."""
+    """Settings and resources, which copies of the program share: they hold connections."""
 
-    system: BosSystem
+    sql: SqlSettings
+    share_results: bool  # an agent sees what earlier ones found
     gaps: Mapping[AgentName, str]  # agents that are not offered, with the reason
     resources: Resources
     clock: Clock
@@ -68,10 +70,10 @@ class SharedObjects:
 class BosProgram(AgentProgram):
     """Answers a request; `mas.systems.bos.service` runs it outside of an evaluation."""
 
-    def __init__(self, system: BosSystem, resources: Resources) -> None:
+    def __init__(self, shared: SharedObjects) -> None:
         super().__init__(SPECS)
         workflow()  # compiled now, so that nothing of it can fail or wait at the first question
-        self.shared = SharedObjects(system, system.find_gaps(), resources, system.read_clock())
+        self.shared = shared
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
         """Return the complete final state; a model that failed an agent, where none succeeded, is noted."""
@@ -177,9 +179,9 @@ async def execute_agent(state: OrchestratorState, runtime: Context) -> Orchestra
     else:
         program, shared = runtime.context, runtime.context.shared
         context = prepare_context(request)
-        if shared.system.share_results and (found := format_earlier(earlier)):
+        if shared.share_results and (found := format_earlier(earlier)):
             context[EARLIER_RESULTS] = found
-        agent = REGISTRY[name].make(dict(program.named_predictors()), shared.system, shared.resources)
+        agent = REGISTRY[name].make(dict(program.named_predictors()), shared.resources, shared.sql)
         result = await agent.invoke(request.question, context=context)
     return _keep(state, pending_agents=pending, agent_results=[*earlier, result], trace=result.trace)
 

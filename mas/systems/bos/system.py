@@ -1,23 +1,19 @@
-"""The system: its agents, its settings with the models and the service, and how its program is made from them.
+"""The system: its settings with the models and the service, and how its program is made from them."""
 
-To add an agent: its name in `contracts.AgentName`, an entry in `REGISTRY`, its prompt files. Planner, program and
-composer need no change.
-"""
-
-import pkgutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import ClassVar, cast, get_args
 
-from mas.agents.spec import AgentSpec, ModelSettings, Toolboxes
+from mas.agents.spec import ModelSettings, Toolboxes
 from mas.runtime.errors import UserError
 from mas.runtime.text import is_web_address
 from mas.system import Program, Resources, Service, ServiceOptions
 from mas.systems.agent_system import AgentSystem
+from mas.systems.bos.agents import API, REGISTRY, SPECS, SQL
 from mas.systems.bos.contracts import AgentFailureError, AgentName, Clock, read_clock
 from mas.systems.bos.settings import (
     ApiSettings,
@@ -31,87 +27,6 @@ from mas.systems.bos.settings import (
 )
 from mas.tools.catalogue import list_broken_tools
 from mas.tools.settings import ToolSettings
-
-if TYPE_CHECKING:
-    import dspy
-
-    from mas.systems.bos.recorder import RecordedAgent
-
-API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among the run's services
-
-Predictors = Mapping[str, "dspy.Predict"]  # by the name of their spec
-
-
-@dataclass(frozen=True)
-class AgentEntry:
-    """One agent of the registry."""
-
-    description: str  # one line for the planner
-    specs: tuple[AgentSpec, ...]
-    make: Callable[[Predictors, "BosSystem", Resources], "RecordedAgent"]
-    keywords: tuple[str, ...] = ()  # in lower case; they propose the agent, as parts of words too
-    rivals: tuple[AgentName, ...] = ()  # it is proposed only if none of these has a higher score
-    find_gap: Callable[["BosSystem"], str | None] = lambda system: None  # why it is not available, if so
-
-
-def _load(name: str) -> Any:
-    """Import what imports this module, and DSPy, which takes seconds, when it is needed."""
-    return pkgutil.resolve_name(f"mas.systems.bos.{name}")
-
-
-REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords propose them
-    "api_docs": AgentEntry(
-        description="knows an API's documentation and asks the API: endpoints, live data of other services",
-        specs=(
-            AgentSpec("api_plan", "mas.systems.bos.api.agent.PlanApiCall"),
-            AgentSpec("api_adjust", "mas.systems.bos.api.agent.AdjustApiCall"),
-            AgentSpec("api_summarize", "mas.systems.bos.api.agent.SummarizeApiReply"),
-        ),
-        make=lambda predictors, system, resources: _load("api.agent.ApiDocsAgent")(predictors, resources.services[API]),
-        keywords=("api", "endpoint", "http", "url", "webhook", "swagger", "openapi", "status code"),
-        rivals=("sql", "computation"),
-        find_gap=lambda system: None if system.api.documentation else "no API is configured (system.api.documentation)",
-    ),
-    "sql": AgentEntry(
-        description="reads a database: counts, lists, sums and filters its records by SQL queries",
-        specs=(
-            AgentSpec("sql_schema", "mas.systems.bos.sql.agent.ChooseTables"),
-            AgentSpec("sql_generate", "mas.systems.bos.sql.agent.WriteQuery"),
-            AgentSpec("sql_check", "mas.systems.bos.sql.agent.ReviewQuery"),
-            AgentSpec("sql_answer", "mas.systems.bos.sql.agent.AnswerFromRows"),
-        ),
-        make=lambda predictors, system, resources: _load("sql.agent.SqlAgent")(
-            predictors, resources.services[SQL], system.sql.max_retries
-        ),
-        keywords=(
-            *("database", "table", "sql", "query", "list", "count", "record", "rows", "column", "schema", "how many"),
-        ),
-        rivals=("computation",),
-        find_gap=lambda system: (
-            None if system.sql.list_databases() else "no database is configured (system.sql.databases)"
-        ),
-    ),
-    "computation": AgentEntry(
-        description="writes Python code and runs it: arithmetic, statistics, dates, units, simulation",
-        specs=(
-            AgentSpec("compute_code", "mas.systems.bos.computation.agent.WriteCode"),
-            AgentSpec("compute_summarize", "mas.systems.bos.computation.agent.SummarizeComputation"),
-        ),
-        make=lambda predictors, system, resources: _load("computation.agent.ComputationAgent")(predictors),
-        keywords=(
-            *("calculate", "compute", "sum", "average", "mean", "median", "percent", "ratio", "growth", "interest"),
-            *("simulate", "convert", "statistic", "standard deviation", "formula", "equation", "multiply", "divide"),
-            "square root",
-        ),
-        rivals=("sql",),
-    ),
-}
-
-SPECS = (
-    AgentSpec("planner", "mas.systems.bos.planner.PlanAgents"),
-    *(spec for entry in REGISTRY.values() for spec in entry.specs),
-    AgentSpec("composer", "mas.systems.bos.composer.ComposeAnswer"),
-)
 
 
 @dataclass
@@ -199,11 +114,12 @@ class BosSystem(AgentSystem):
             yield replace(resources, services=services, broken=list_broken_tools(settings, ["python_repl_tool"]))
 
     def find_gaps(self) -> Mapping[AgentName, str]:
-        return {name: reason for name, entry in REGISTRY.items() if (reason := entry.find_gap(self))}
+        return {name: reason for name, entry in REGISTRY.items() if (reason := entry.find_gap(self.api, self.sql))}
 
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
-        program: Program = _load("program.BosProgram")(self, resources)
-        return program
+        from mas.systems.bos.program import BosProgram, SharedObjects
+
+        return BosProgram(SharedObjects(self.sql, self.share_results, self.find_gaps(), resources, self.read_clock()))
 
     def check_service(self) -> None:
         if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
@@ -211,5 +127,8 @@ class BosSystem(AgentSystem):
         self.service.check_token()
 
     def serve_application(self, program: Program, options: ServiceOptions) -> Service:
-        application = _load("http_service.make_application")(program, self.service, options)
+        from mas.systems.bos.http_service import make_application
+        from mas.systems.bos.program import BosProgram
+
+        application = make_application(cast(BosProgram, program), self.service, options)
         return Service(application, self.service.host, self.service.port)

@@ -230,7 +230,7 @@ class DspyProgram(ForeignProgram):
         """
         super().__init__(loaded.target)
         self._answer = answer
-        self._get_loaded: Callable[[], LoadedModule] = lambda: loaded
+        self._get_loaded: Callable[[], LoadedModule] = lambda: loaded  # a deep copy of this program shares it
         self.module = loaded.module.deepcopy()
         tools = limit_tools(self.module)
         # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop, as

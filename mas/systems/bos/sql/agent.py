@@ -101,7 +101,7 @@ class SQLAgentState(MessagesState, total=False):
 class AttemptContext:
     """Inputs of one attempt, besides the state."""
 
-    predictors: Mapping[str, dspy.Predict]  # by the names of `mas.systems.bos.system`
+    predictors: Mapping[str, dspy.Predict]  # by the names of `mas.systems.bos.agents`
     session: SqlSession
     database: str
     guard: Guard

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from mas.agents.spec import AgentSpec
+from mas.systems.bos.agents import AgentEntry
 from mas.systems.bos.contracts import (
     AgentExecutionStatus,
     AgentFailureError,
@@ -17,7 +18,7 @@ from mas.systems.bos.contracts import (
 )
 from mas.systems.bos.program import BosProgram
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
-from mas.systems.bos.system import AgentEntry, BosSystem
+from mas.systems.bos.system import BosSystem
 from mas.tools.settings import Resources, ToolSettings
 from tests.scripted_model import ScriptedModel
 
@@ -62,7 +63,7 @@ def use_agents(monkeypatch: pytest.MonkeyPatch, *agents: Any) -> None:
         agent.name: AgentEntry(
             description=f"the agent {agent.name}",
             specs=(AgentSpec(f"{agent.name}_step", "mas.systems.toy.program.Solve"),),
-            make=lambda predictors, settings, resources, agent=agent: agent,
+            make=lambda predictors, resources, sql, agent=agent: agent,
             keywords=tuple(KEYWORDS[agent.name]),
             rivals=rivals.get(agent.name, ("sql",)),
         )

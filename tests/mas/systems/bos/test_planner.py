@@ -9,10 +9,10 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError, LMServerError
 
 from mas.systems.bos import planner as module
+from mas.systems.bos.agents import REGISTRY, AgentEntry
 from mas.systems.bos.contracts import AgentName, PlannerDecision
 from mas.systems.bos.planner import FALLBACK_CONFIDENCE, PlanAgents, apply_preferences, find_candidates
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.system import REGISTRY, AgentEntry
 from tests.mas.systems.bos.building import KEYWORDS, choose
 
 CHOICES: dict[AgentName, AgentEntry] = {

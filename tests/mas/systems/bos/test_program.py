@@ -14,10 +14,10 @@ from mas.runtime.errors import UserError
 from mas.runtime.lm_errors import TruncatedReplyError
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Trace, record_trace
+from mas.systems.bos.agents import SPECS
 from mas.systems.bos.contracts import REQUEST_SENT, AgentError, AgentExecutionStatus, AgentResult
 from mas.systems.bos.program import parse_inputs
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.system import SPECS
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
 from tests.needs import needs
 from tests.scripted_model import ScriptedModel, all_text, answering
