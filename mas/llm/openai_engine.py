@@ -8,6 +8,9 @@ that is too long, whatever words the server has for it; a refusal inside a reply
 The module takes half a second to import, so it is for models that need it.
 """
 
+import asyncio
+import atexit
+import contextlib
 import dataclasses
 import functools
 import json
@@ -16,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import httpx2
 import openai
 from dspy import lm15
@@ -23,10 +27,11 @@ from dspy import lm15
 from mas.llm import name_max_tokens
 from mas.llm.engine import NeverSentError
 from mas.prompt_sets.dspy_internals import HttpResponse, Part
+from mas.runtime.event_loop import background_loop
 
 CONNECT_SECONDS = 10.0
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-_NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_NO_CONNECTION = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _OPENAI = lm15.OpenAIChatCompat.preset("openai")
 _CODECS = {  # of bodies, by the name that `max_tokens` has; they send nothing
     field: lm15.OpenAIChatLM(api_key="unused", compat=dataclasses.replace(_OPENAI, max_tokens_field=field))
@@ -74,8 +79,9 @@ class ChatEngine:
         except openai.APIStatusError as error:
             raise _build_error(error.response, error.response.status_code, error.response.content) from None
         except openai.APIConnectionError as error:
-            kind = NeverSentError if isinstance(error.__cause__, _NO_CONNECTION) else lm15.TransportError
-            raise kind(f"{error} ({error.__cause__!r})" if error.__cause__ else str(error)) from error.__cause__
+            cause = error.__cause__ and error.__cause__.__cause__  # aiohttp's error is more exact than those around it
+            kind = NeverSentError if isinstance(cause, _NO_CONNECTION) else lm15.TransportError
+            raise kind(f"{type(cause).__name__}: {cause}" if cause else str(error)) from cause
         return _read_response(raw, request)
 
     @functools.cached_property
@@ -84,8 +90,8 @@ class ChatEngine:
             api_key=self._api_key or "none",
             base_url=self._base_url,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(  # limits and times are those of the rate limiter and the call
-                limits=httpx2.Limits(),
+            http_client=openai.DefaultAioHttpClient(  # limits and times are those of the rate limiter and the call
+                limits=httpx2.Limits(max_connections=0),  # any number
                 timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
                 follow_redirects=False,  # to a server that nobody has named
                 verify=not self._base_url.lower().startswith("http:"),  # certificates take 40 ms to load
@@ -95,7 +101,13 @@ class ChatEngine:
             # The client reads them from variables that are meant for OpenAI.
             client.organization = client.project = None
             client._custom_headers = {}
+        atexit.register(_close, client)  # aiohttp prints a complaint about a session that is left open
         return client
+
+
+def _close(client: openai.AsyncOpenAI) -> None:
+    with contextlib.suppress(TimeoutError):
+        asyncio.run_coroutine_threadsafe(client.close(), background_loop()).result(1)
 
 
 create_chat_engine = functools.cache(ChatEngine)  # equal arguments give the same engine, with its connections
