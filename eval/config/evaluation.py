@@ -55,9 +55,8 @@ class RunSettings:
 
 @dataclass
 class CacheSettings:
-    """Part `cache`: earlier replies and results that this run may use."""
+    """Part `cache`: results of tools that this run may use again."""
 
-    lm: str = "off"  # off | shared: outputs/cache/lm.db
     tools: str = "run"  # off | run: the same call once per run
 
 
@@ -352,7 +351,6 @@ def _check_ranges(plain: _Plain) -> None:
     is_count = errors is None or 0 < errors < 1 or (errors >= 1 and errors % 1 == 0)
     need(is_count, "run.max_errors", errors, "a number of questions from 1, a share between 0 and 1, or null")
     need(same is None or same >= 1, "run.max_same_errors", same, "a number of answers from 1, or null")
-    need(plain.cache.lm in ("off", "shared"), "cache.lm", plain.cache.lm, "off or shared")
     need(plain.cache.tools in ("off", "run"), "cache.tools", plain.cache.tools, "off or run")
     need(run.fail_under is None or 0 <= run.fail_under <= 1, "run.fail_under", run.fail_under, "0 to 1, or null")
     need(plain.log.level.lower() in LOG_LEVELS, "log.level", plain.log.level, f"one of: {', '.join(LOG_LEVELS)}")

@@ -28,7 +28,7 @@ from eval.execution.executors.contract import Answering, Executor, PendingSample
 from eval.execution.executors.local import LocalExecutor, relax_gc, run_side_by_side
 from eval.execution.runner import add_unseen_usage
 from eval.execution.termination import StopController
-from eval.runs.call_log import CallLog, RunResults, SampleResults, open_shared_cache
+from eval.runs.call_log import CallLog, RunResults, SampleResults
 from eval.runs.folder import DATABASE, keep_prompts, make_run_folder, read_kept_prompts, read_origin
 from eval.runs.logs import AnswerLog, RunLogs, log_parts, measure_peak_memory_mb
 from eval.runs.own_runs import note_run, refuse_unreadable
@@ -168,7 +168,6 @@ class Session:
         with refuse_unreadable(self.folder):
             before, now, state = store.read_info(), _now(), _close_silent_session(store)
             self.budget = self._open_budget(budget, state.wall_seconds)
-        self._shared_cache = self._stack.enter_context(open_shared_cache(config.cache))
         planned = [PlannedQuestion.of(sample) for sample in questions]
         if planned != store.read_plan():  # of this run, or of a process that died before its run began
             store.write_plan(planned, replace=True)
@@ -238,7 +237,7 @@ class Session:
         results: ToolResults | None = RunResults(self.store, config.redact) if config.cache.tools == "run" else None
         if is_tuning:
             results = SampleResults(replies)
-        return SampleContext(key, limits, account, replies, self._shared_cache, results)
+        return SampleContext(key, limits, account, replies, results)
 
     def open_answering(self) -> Answering:
         """Return what answers the samples of the session."""

@@ -158,7 +158,6 @@ def sum_usage(spans: Sequence[Span]) -> Usage:
         retries=count("retry"),
         misshapen_replies=count("repaired_arguments") + misshapen,
         replayed_calls=count("replayed"),
-        cached_calls=count("cached"),
         tool_calls=len(tools),
         replayed_tool_calls=count("replayed", tools),
         input_tokens=total("input_tokens"),
@@ -176,7 +175,7 @@ def add_unseen_usage(record: Record, paid: Usage) -> Usage:
     That is what an earlier session paid for and nobody asked for again: the request was cut off, or is now another one.
     """
     notes = [each["attributes"] for each in record.trajectory if each["kind"] == "lm"]
-    charged = [each for each in notes if "cost_usd" in each and not each.get("cached")]  # now, or before a replay
+    charged = [each for each in notes if "cost_usd" in each]  # now, or before a replay
     seen = {name: sum(each.get(name) or 0 for each in charged) for name in PAID}
     seen["lm_calls"] = len(charged)
     seen["known_cost_usd"] = sum(each["cost_usd"] or 0.0 for each in charged)

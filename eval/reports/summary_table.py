@@ -200,7 +200,6 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
         (usage.retries, "sent again"),
         (usage.misshapen_replies, "not in the form asked for, but read"),
         (usage.replayed_calls, "replayed from before an interruption"),
-        (usage.cached_calls, "from the shared cache"),
     )
     of_tools = _list_kinds((usage.replayed_tool_calls, "answered before in this run"))
     yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {usage.tool_calls:,} to tools{of_tools}"

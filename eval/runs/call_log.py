@@ -11,28 +11,19 @@ next row.
 """
 
 import json
-import sqlite3
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from threading import Lock
 from typing import Any
 
-from eval.cli.paths import OUTPUTS
-from eval.config.evaluation import CacheSettings
 from eval.runs.record import PAID, Usage, name_sample
 from eval.runs.run_database import RunDatabase
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
 from mas.runtime.security.redaction import Redact, redact_value
-from mas.runtime.terminal import print_warning
 
 _PAY = f"""
 INSERT INTO payments VALUES(?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET paid_at = excluded.paid_at,
 {", ".join(f"{name} = {name} + excluded.{name}" for name in PAID)}"""
 _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
-_BUSY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -141,56 +132,6 @@ class SampleResults:
             return
         kept = {"returned": result.returned, "events": result.events, "facts": result.facts}
         self.replies.put(key, json.dumps(kept, default=str))
-
-
-def open_shared_cache(settings: CacheSettings) -> AbstractContextManager[ReplyLog | None]:
-    """Open the replies that all runs on this machine share; None without `cache.lm=shared`."""
-    return nullcontext() if settings.lm == "off" else closing(SharedCache(OUTPUTS / "cache" / "lm.db"))
-
-
-class SharedCache:
-    """Replies for every run that makes the same request. Any number of threads and processes.
-
-    Its loss costs calls and never a sample: the first failure is a warning.
-    """
-
-    def __init__(self, path: Path, warn: Callable[[str], None] = print_warning) -> None:
-        """Open the file or make it; its folder is made, too."""
-        self._path, self._warn, self._warned = path, warn, False
-        self._turns = Lock()
-        self._database: sqlite3.Connection | None = None
-        self._execute("SELECT 1")
-
-    def get(self, key: str) -> str | None:
-        rows = self._execute("SELECT reply FROM replies WHERE key = ?", _encode(key))
-        return _decode(rows[0][0]) if rows else None
-
-    def put(self, key: str, reply: str) -> None:
-        self._execute("INSERT OR REPLACE INTO replies VALUES(?, ?)", _encode(key), _encode(reply))
-
-    def _execute(self, query: str, *values: bytes) -> list[Any]:
-        with self._turns:
-            try:
-                self._database = self._database or self._connect()
-                return self._database.execute(query, values).fetchall()
-            except (sqlite3.Error, OSError) as error:
-                if not self._warned:
-                    self._warned = True
-                    self._warn(f"the shared cache {self._path} cannot be used ({error}); calls go to the model again")
-                return []
-
-    def _connect(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(self._path, _BUSY_SECONDS, check_same_thread=False, isolation_level=None)
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        database.execute("CREATE TABLE IF NOT EXISTS replies(key BLOB PRIMARY KEY, reply BLOB NOT NULL)")
-        return database
-
-    def close(self) -> None:
-        with self._turns:
-            if self._database is not None:
-                self._database.close()
 
 
 def _encode(text: str) -> bytes:

@@ -24,7 +24,6 @@ class Usage:
     retries: int = 0  # of which: requests sent again after a failure, those after an unreadable reply included
     misshapen_replies: int = 0  # of which: not in the form asked for, and could be read
     replayed_calls: int = 0  # of which: answered from the run's own call log; paid for before the run was interrupted
-    cached_calls: int = 0  # of which: answered from the cache shared between runs; not paid for by this run
     tool_calls: int = 0  # those that were not made again included
     replayed_tool_calls: int = 0  # of which: answered by what this run's own tools had returned before
     input_tokens: int = 0

@@ -1,6 +1,6 @@
 """Engine through which every request to a language model passes.
 
-    call log, shared cache → [ limits of sample and run → rate limiter → span → server → cost → validation → call log ]
+    call log → [ limits of sample and run → rate limiter → span → server → cost → validation → call log ]
 
 The part in brackets is one attempt and one span. Outside a run nothing is limited and nothing is stored.
 
@@ -9,9 +9,9 @@ This is the only retry layer. The wait before a retry is random, up to a bound t
 not a fault, since waiting solves it. An attempt that takes far longer than the replies before it is cut off and
 repeated: most hung requests are answered at once when they are sent again.
 
-The key of a stored reply covers the endpoint, the request with its media, the epoch, and the number of times the sample
-has sent that same request before (a critic that is asked the same twice gets two replies); in the call log also the
-attempt at the sample. Stored is the server's reply before validation; failures are not stored.
+The key of a stored reply covers the endpoint, the request with its media, epoch and attempt, and the number of times
+that the sample has sent that same request before (a critic that is asked the same twice gets two replies). Stored is
+the reply of the server before validation; failures are not stored.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from dspy import lm15
 from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureError
@@ -32,7 +32,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_random_exponential
 
 from mas.llm import CallSettings
-from mas.llm.prices import FREE, Price
+from mas.llm.prices import Price
 from mas.llm.rate_limiter import RateLimiter, RequestPermit
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict
@@ -40,7 +40,6 @@ from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
 from mas.runtime.trace import Span, span
 
-Source = Literal["replayed", "cached"]  # "replayed": from the call log, paid by this run; "cached": paid by another run
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
 MAX_WAIT_SECONDS = 60.0  # unless the server asks for a longer one
@@ -104,24 +103,24 @@ class _Call:
     content: dict[str, object]  # the request as JSON
     inputs: dict[str, object]  # the same as records store it: media are replaced by their size
     reply_seconds: deque[float]  # of the newest replies to this LM
-    places: list[tuple[Source, ReplyLog, str]] = field(default_factory=list)  # of its stored reply, with its key there
+    place: tuple[ReplyLog, str] | None = None  # of its stored reply, with its key there
     count: int = 0
     faults: int = 0
     refusals: int = 0
     worked_seconds: float = 0.0  # sending and receiving
     idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
 
-    def find_places(self) -> None:
-        """Find where a reply is stored."""
+    def find_stored_reply(self) -> str | None:
+        """Return the reply that an earlier session has paid for, and note where a new one is to be stored."""
         context, sample = self.context, self.context.key
-        if context.call_log is None and context.shared_cache is None:
-            return
+        if (log := context.call_log) is None:
+            return None
         digest = _digest(self.policy.url, self.content)
         occurrence = context.request_counts[digest] = context.request_counts.get(digest, 0) + 1
-        if (log := context.call_log) is not None:
-            self.places.append(("replayed", log, _digest(digest, sample.epoch, sample.attempt, occurrence)))
-        if (cache := context.shared_cache) is not None:
-            self.places.append(("cached", cache, _digest(digest, sample.epoch, occurrence)))
+        key = _digest(digest, sample.epoch, sample.attempt, occurrence)
+        if (text := log.get(key)) is None:
+            self.place = log, key
+        return text
 
     def open_span(self, **attributes: object) -> AbstractContextManager[Span]:
         """Open the span of the current attempt; `retry` also marks DSPy's second request for a readable reply."""
@@ -203,10 +202,9 @@ class _Call:
     def finish(self, response: lm15.Response, current: Span) -> lm15.Response:
         """Return the validated reply; the server's own is stored, unless it is empty and may be drawn again."""
         reply = validate_reply(response, self.policy.settings, current)
-        if self.places and not isinstance(reply, EmptyReplyError):
-            text = json.dumps(response_to_dict(response))
-            for _, replies, key in self.places:
-                replies.put(key, text)
+        if self.place and not isinstance(reply, EmptyReplyError):
+            log, key = self.place
+            log.put(key, json.dumps(response_to_dict(response)))
         if isinstance(reply, LMError):
             raise reply
         return reply
@@ -234,22 +232,19 @@ class AgentEngine:
         inputs = {key: _omit_media(value) for key, value in content.items() if key != "model"}
         context = current_context() or SampleContext(SampleKey(""))
         call = _Call(self.policy, context, request, content, inputs, self.reply_seconds)
-        call.find_places()
-        for source, replies, key in call.places:
-            if (text := replies.get(key)) is not None:
-                return self._replay(call, response_from_dict(json.loads(text)), source)
+        if (text := call.find_stored_reply()) is not None:
+            return self._replay(call, response_from_dict(json.loads(text)))
         retry = retry_if_exception(call.is_transient)
         retries = AsyncRetrying(retry=retry, wait=call.choose_wait, stop=call.is_last, sleep=call.sleep, reraise=True)
         response: lm15.Response = await retries(self._attempt, call)
         return response
 
-    def _replay(self, call: _Call, response: lm15.Response, source: Source) -> lm15.Response:
+    def _replay(self, call: _Call, response: lm15.Response) -> lm15.Response:
         """Count and validate a stored reply as if it came from the server."""
         call.count += 1
         call.context.count_lm_call()
-        call.places.clear()
-        with call.open_span(**{source: True}) as current:
-            record_cost(response, FREE if source == "cached" else self.policy.price, call.context, current)
+        with call.open_span(replayed=True) as current:
+            record_cost(response, self.policy.price, call.context, current)
             return call.finish(response, current)
 
     async def _attempt(self, call: _Call) -> lm15.Response:

@@ -120,7 +120,6 @@ class SampleContext:
     limits: SampleLimits = field(default_factory=SampleLimits)
     budget: RunBudget = field(default_factory=_Unlimited)
     call_log: ReplyLog | None = None  # replies that earlier sessions of the run have paid for: replayed, not paid again
-    shared_cache: ReplyLog | None = None  # across runs; only with cache.lm=shared
     tool_log: ToolResults | None = None  # earlier results of tools marked `mas.tools.read_only`
     deadline: float = math.inf  # time.monotonic(), as the event loop's clock
     tool_state: dict[str, Any] = field(default_factory=dict)  # by tool name

@@ -167,11 +167,6 @@ MISTAKES: dict[str, tuple[Other, Sequence[str], str]] = {
         ["--metrics", "cost"],
         "that of 30 answers of B (o) is unknown",
     ),
-    "a cost that another run paid": (
-        lambda folder: run(folder / "o", 5, usage=Usage(2, cost_usd=0.1, cached_calls=1)),
-        ["--metrics", "cost"],
-        "30 calls of B (o) were answered by another run",
-    ),
     "no cost": (
         lambda folder: run(folder / "o", 5, usage=Usage(2, cost_usd=0.0)),
         ["--metrics", "cost"],

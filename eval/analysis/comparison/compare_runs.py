@@ -187,7 +187,7 @@ def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunCom
         notes=(
             *_list_tuning_notes(first, second, questions, ids),
             *_list_pair_notes(first, second, common),
-            *_list_price_notes(first, second, comparison),
+            *_list_price_notes(comparison),
             *(note for run in (first, second) for note in _list_run_notes(run, questions)),
         ),
     )
@@ -259,13 +259,10 @@ def _list_pair_notes(first: ReadRun, second: ReadRun, common: Sequence[str] | No
         yield f"each question was answered {times} times; the means of each question are compared"
 
 
-def _list_price_notes(first: ReadRun, second: ReadRun, comparison: Comparison) -> Iterator[str]:
+def _list_price_notes(comparison: Comparison) -> Iterator[str]:
     known, n = comparison.cost_usd.n_questions if comparison.cost_usd else 0, comparison.score.n_questions
     if known < n:
         yield f"the cost of {n - known} of {n} questions is unknown to one of them; they are not in its difference"
-    for run, side in ((first, comparison.first), (second, comparison.second)):
-        if side.cached_calls:
-            yield f"{side.cached_calls:,} calls of {run.label} cost nothing: another run had paid for them (cache.lm)"
 
 
 def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:

@@ -170,7 +170,6 @@ class Side:
     errors_by_class: dict[str, int]
     tokens: int
     cost_usd: float | None  # None: unknown for some answer
-    cached_calls: int  # that cost nothing, since another run had paid for them
     score: float  # mean value of the answers, mean over samples; where all are right or wrong, the accuracy
     score_ci95: Interval | None
 
@@ -287,7 +286,6 @@ def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
         errors_by_class={name: count for name, count in errors.most_common() if name is not None},
         tokens=sum(map(count_tokens, there)),
         cost_usd=sum(costs) if len(costs) == len(there) else None,
-        cached_calls=sum(each.usage.cached_calls for each in there),
     )
 
 

@@ -180,9 +180,9 @@ def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResul
 
 def _judge(base: ReadRun, new: ReadRun, ids: Sequence[str], metric: str, settings: GateSettings) -> JudgedMetric:
     margin, is_relative = settings.margins[metric], metric in RELATIVE
-    if is_relative:
-        _check_paid(base, ids, metric)
-        _check_paid(new, ids, metric)
+    if metric == COST:
+        _check_paid(base, ids)
+        _check_paid(new, ids)
     name, read = _METRICS[metric]
     pairs = [Pair(*([read(each) for each in run.answers.list_given(id)] for run in (base, new))) for id in ids]
     if metric == SCORE:
@@ -224,19 +224,14 @@ _METRICS: dict[str, tuple[str, Callable[[Answer], float]]] = {  # its name, and 
 }
 
 
-def _check_paid(run: ReadRun, ids: Sequence[str], metric: str) -> None:
-    """Refuse an unknown cost, and what another run has paid for, which is no cost and no time."""
+def _check_paid(run: ReadRun, ids: Sequence[str]) -> None:
+    """Refuse an unknown cost."""
     answers = _list_answers(run, ids)
     unknown = sum(read_cost(each) is None for each in answers)
-    if metric == COST and unknown:
+    if unknown:
         raise UserError(
             f"cost cannot be compared: that of {format_count(unknown, 'answer')} of {run} is unknown; "
             "give the model's prices, or leave cost out of --metrics."
-        )
-    if n := sum(each.usage.cached_calls for each in answers):
-        raise UserError(
-            f"{metric} cannot be compared: {n:,} calls of {run} were answered by another run; "
-            f"run it with cache.lm=off, or leave {metric} out of --metrics."
         )
 
 

@@ -1,6 +1,5 @@
 import base64
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -8,7 +7,7 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from eval.runs.call_log import CallLog, SharedCache
+from eval.runs.call_log import CallLog
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
@@ -132,30 +131,6 @@ def test_a_killed_process_loses_the_payments_of_what_was_in_flight_at_most(tmp_p
         paid = log.sum_total()
     assert 60 <= replies <= paid.lm_calls <= sent <= replies + 4, "no reply that is not paid for"
     assert (paid.input_tokens, paid.output_tokens) == (30 * paid.lm_calls, 4 * paid.lm_calls)
-
-
-def _fill(path: Path, name: str) -> None:
-    cache = SharedCache(path)
-    for number in range(100):
-        cache.put(f"{name}-{number}", f"reply {number}")
-        cache.put("same", "the same")
-    cache.close()
-
-
-def test_processes_share_one_cache(tmp_path: Path) -> None:
-    path = tmp_path / "cache" / "lm.db"
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_fill, args=(path, name)) for name in "ab"]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-        assert process.exitcode == 0
-    cache = SharedCache(path)
-    kept = [cache.get(f"{name}-{number}") for name in "ab" for number in range(100)]
-    assert kept == [f"reply {number}" for number in range(100)] * 2
-    assert cache.get("same") == "the same"
-    cache.close()
 
 
 def test_a_reply_with_a_secret_in_any_encoding_is_not_kept(tmp_path: Path) -> None:

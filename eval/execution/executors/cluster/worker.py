@@ -28,7 +28,7 @@ from omegaconf import OmegaConf
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import read_config
 from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc
-from eval.runs.call_log import SampleResults, open_shared_cache
+from eval.runs.call_log import SampleResults
 from eval.runs.logs import AnswerLog, RunLogs
 from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
@@ -122,7 +122,6 @@ class _Worker:
         for name, model in {"": config.model, **config.judges}.items():
             vars(model).update(start.limits[name])
         resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
-        self._shared_cache = stack.enter_context(open_shared_cache(config.cache))
         self._asks_budget = start.is_search or config.run.max_cost_usd is not None
         stack.enter_context(relax_gc())
         self._program = config.system.build(config.model, start.prompts, resources)
@@ -178,7 +177,7 @@ class _Worker:
     def _open_context(self, link: "_SampleLink", key: SampleKey) -> SampleContext:
         results = SampleResults(link) if self._start.is_search or self._config.cache.tools == "run" else None
         reserve = functools.partial(self._reserve, link.number) if self._asks_budget else None
-        return SampleContext(key, self._config.limits, link, link, self._shared_cache, results, ask_budget=reserve)
+        return SampleContext(key, self._config.limits, link, link, results, ask_budget=reserve)
 
     async def _reserve(self, number: int) -> None:
         """Wait until the run's process has reserved a request of a sample."""

@@ -112,7 +112,7 @@ def test_the_last_attempt_is_scored_but_every_attempt_is_paid_for(record: Make) 
     summary = summarise_records([second, first])
     assert (summary.n, summary.accuracy, summary.n_error) == (1, 1.0, 0)
     assert asdict(summary.usage) == {
-        "lm_calls": 6, "retries": 2, "misshapen_replies": 0, "replayed_calls": 0, "cached_calls": 0, "tool_calls": 4,
+        "lm_calls": 6, "retries": 2, "misshapen_replies": 0, "replayed_calls": 0, "tool_calls": 4,
         "input_tokens": 200, "cached_input_tokens": 8, "output_tokens": 20, "cost_usd": 1.0,
         "known_cost_usd": 1.0, "unknown_cost_calls": 0,
         "replayed_tool_calls": 0,
