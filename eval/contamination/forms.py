@@ -17,12 +17,10 @@ possible sense.
 import html
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -42,7 +40,8 @@ Key = tuple[str, str]  # how a form is written, and its text
 Place = tuple[Key, int, int]  # what was found, and where in the reading's text
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
-_WITHOUT_WIDTH = {"Cf", "Cc", "Cs", "Mn", "Me"}  # categories; accents are marks
+_UNSEEN = {"Cf", "Cc", "Cs", "Mn", "Me"}  # categories without width; accents are marks
+_PARAGRAPH = re.compile(r"\n\s*\n")
 # Scripts without blanks between words: each character is a word of its own.
 _UNSPACED = "\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
@@ -77,23 +76,13 @@ class Reading:
     def numbers(self) -> list[Piece]:
         return list(_numbers(self.text))
 
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))][:-1]
-
-    @cached_property
-    def _paragraphs(self) -> list[int]:
-        """The number of each line's paragraph; an empty line belongs to the one before it."""
-        lines = self.text.split("\n")
-        breaks = (not before.strip() and bool(line.strip()) for before, line in pairwise(lines))
-        return list(accumulate(breaks, initial=0))
-
     def find_line(self, position: int) -> int:
         """Return the line of a position, from 0."""
-        return bisect_right(self._line_starts, position) - 1
+        return self.text.count("\n", 0, position)
 
     def find_paragraph(self, position: int) -> int:
-        return self._paragraphs[self.find_line(position)]
+        """Return the paragraph of a position, from 0; empty lines are between them."""
+        return len(_PARAGRAPH.findall(self.text, 0, position))
 
 
 def join_words(words: Iterable[Piece]) -> str:
@@ -114,24 +103,12 @@ def parse_quantity(text: str) -> str | None:
 
 def _normalise(line: str) -> str:
     line = html.unescape(_ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", line))
-    line = line.replace("\n", " ").replace("\r", " ").replace("\t", " ")
+    line = re.sub(r"\s", " ", line).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     if line.isascii() and line.isprintable():
         return line.lower()
     line = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", line).casefold())
-    return unicodedata.normalize("NFC", "".join(map(_normalise_character, line)))
-
-
-def _normalise_character(character: str) -> str:
-    if character < "\x7f" and character >= " ":
-        return character
-    if character == "\N{RIGHT SINGLE QUOTATION MARK}":
-        return "'"
-    category = unicodedata.category(character)
-    if category in _WITHOUT_WIDTH:
-        return ""
-    if category == "Nd":
-        return str(unicodedata.decimal(character))
-    return " " if category in ("Zs", "Zl", "Zp") else character
+    line = "".join(each for each in line if unicodedata.category(each) not in _UNSEEN)
+    return unicodedata.normalize("NFC", re.sub(r"\d", lambda digit: str(int(digit[0])), line))
 
 
 def _numbers(text: str) -> Iterator[Piece]:
@@ -155,11 +132,7 @@ def _list_values(run: str) -> Iterator[str]:
 
 def normalise_number(number: str) -> str:
     """Return the number without needless zeros: `1234.50` → `1234.5`, `1e3` → `1000`."""
-    if "e" in number:
-        number = format(Decimal(number), "f")
-    whole, _, fraction = number.partition(".")
-    fraction = fraction.rstrip("0")
-    return (whole.lstrip("0") or "0") + (f".{fraction}" if fraction else "")
+    return format(Decimal(number).normalize(), "f")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from mas.tools.http.url_policy import BLOCKED_PAGE
 from mas.tools.results import WEB_KINDS, Excerpt
 
 MAX_SOURCE_CHARS = 600
-_LABEL_CHARS = 100  # between a label and words of its question
 _TITLE = (0, 0)  # place of a title before its text
 _ADDRESS = re.compile(r"https?://[^\s;]+")
 _SAME = re.compile(r"^https?://(?:www\.)?|/?(?:#(?![!/]).*)?$")  # parts in which two addresses of one page may differ
@@ -47,12 +46,13 @@ def find_web_leaks(
 ) -> list[dict[str, str]]:
     """Return each source once for each tool that showed words of the question there; nothing without a target.
 
-    A question without a distinctive passage (two words, or common words alone) has no finding.
+    A question without a distinctive passage (two words, or common words alone) has no finding, nor has one whose target
+    many samples have (`is_label`).
     """
     shown = [step for step in steps if step["kind"] == "tool" and _is_from_web(step)]
-    if not shown or target is None:
+    if not shown or target is None or is_label:
         return []
-    sample = _Secret(question, target, is_label)
+    sample = _Secret(question, target)
     found = [(tool, seen[0].source) for seen in _group_by_source(shown) for tool in sample.find_tools(seen)]
     return [{"tool": tool, "source": source} for tool, source in dict.fromkeys(found)]
 
@@ -87,14 +87,13 @@ def _find_host(url: str) -> str:
 class _Secret:
     """Passages of the question and forms of the target that must not be in one result together."""
 
-    def __init__(self, question: str, target: str, is_label: bool) -> None:
+    def __init__(self, question: str, target: str) -> None:
         passages, gold = list(extract_passages(question, PASSAGE)), list(derive_whole_forms(target))
         items = [list(derive_whole_forms(item.text)) for item in split_items(target)]
         self._index = FormIndex([*passages, *gold, *(form for item in items for form in item)])
         self._passages = {form.key for form in passages}
         self._gold = {form.key for form in gold}  # each is the whole target
         self._items = [{form.key for form in item} for item in items]  # of a list
-        self._distance = _LABEL_CHARS if is_label else None  # many samples have this target
 
     def find_tools(self, results: Sequence[_Result]) -> list[str]:
         """Return the tools that showed words of the question at one source, if the target was shown there as well."""
@@ -109,19 +108,14 @@ class _Secret:
             places = list(self._index.find(Reading(result.text)))
             passages = [(start, end) for key, start, end in places if key in left] + [_TITLE] * has_title
             tools += [result.tool] if passages else []
-            answers |= {key for key, start, end in places if self._is_outside(start, end, passages)}
+            answers |= {key for key, start, end in places if _is_outside(start, end, passages)}
         is_shown = answers & self._gold or (self._items and all(answers & item for item in self._items))
         return tools if is_shown else []
 
-    def _is_outside(self, start: int, end: int, passages: Sequence[Stretch]) -> bool:
-        """Return whether a place is outside of the question's passages, which may hold the target themselves.
 
-        A label must also be close to one of them.
-        """
-        is_close = self._distance is None or any(
-            first - self._distance <= end <= last + self._distance for first, last in passages
-        )
-        return is_close and all(end <= first or start >= last for first, last in passages)
+def _is_outside(start: int, end: int, passages: Iterable[Stretch]) -> bool:
+    """Return whether a place is outside of the question's passages, which may hold the target themselves."""
+    return all(end <= first or start >= last for first, last in passages)
 
 
 def _read_results(step: Step) -> Iterator[_Result]:

@@ -51,21 +51,10 @@ def test_gold_and_passage_in_one_page_are_a_finding_with_its_address() -> None:
     assert found == [{"tool": "read_page", "source": URL}]
 
 
-@pytest.mark.parametrize(
-    ("text", "title", "found"),
-    [
-        (f"Q: In which year was {PASSAGE} lit? A: refund", "Answers", True),
-        (f"refund | {PASSAGE}", "Answers", True),
-        (f"Of {PASSAGE} little is known. {'It stands there. ' * 8}No refund.", "Answers", False),
-        (f"No refund. {'It stands there. ' * 8}Of {PASSAGE} little is known.", "Answers", False),
-        ("Refund, since it was early.", QUESTION, True),
-        (f"{'It stands there. ' * 8}No refund.", QUESTION, False),
-    ],
-)
-def test_a_label_counts_only_close_to_the_question(text: str, title: str, found: bool) -> None:
-    steps = [step(page(text, title=title))]
-    assert bool(find_web_leaks(QUESTION, "refund", steps, is_label=True)) is found
-    assert find_web_leaks(QUESTION, "refund", steps), "as an answer it counts anywhere"
+def test_a_label_is_not_looked_for() -> None:
+    steps = [step(page(f"No refund: {PASSAGE}"))]
+    assert find_web_leaks(QUESTION, "refund", steps, is_label=True) == []
+    assert find_web_leaks(QUESTION, "refund", steps)
 
 
 @pytest.mark.parametrize(
