@@ -10,7 +10,6 @@ from __future__ import annotations  # read under Pythons that are too old, to sa
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed yet
@@ -18,7 +17,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.paths import PROJECT_ROOT
-from eval.workflows.installation import MISSING, Finding, check_packages, check_python
+from eval.workflows.doctor import MISSING, run_checks
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
@@ -34,26 +33,11 @@ def main(arguments: list[str]) -> int:
         print_line(f"error: {error}", error=True)
         return 1
     missing = 0
-    for finding in run_checks(given.overrides):
+    for finding in run_checks(given.overrides, PROJECT_ROOT / "pyproject.toml"):
         print_line(str(finding))
         missing += finding.state == MISSING
     print_line(f"\nCannot run: {missing} missing." if missing else "\nCan run.")
     return 1 if missing else 0
-
-
-def run_checks(overrides: list[str]) -> Iterator[Finding]:
-    """Yield each finding as soon as it is known; without Python and packages nothing else can be checked."""
-    version = check_python()
-    yield version
-    if version.state == MISSING:
-        return
-    installed = check_packages(PROJECT_ROOT / "pyproject.toml")
-    yield installed
-    if installed.state != MISSING:
-        from eval.workflows.doctor import check_configuration, check_machine
-
-        yield from check_configuration(overrides)
-        yield from check_machine()
 
 
 if __name__ == "__main__":

@@ -1,32 +1,85 @@
-"""The doctor's checks of a configuration and of this machine. They return findings and raise nothing.
+"""The doctor's checks: what is missing for a configuration on this machine, and how to get it.
 
-Each part checks itself (`check()` raises UserError), and its message is reported; what a run can do without is a
-warning. Values of environment variables are never shown.
+Each part checks itself (`check()` raises UserError), and its sentence is reported; what a run can do without is a
+warning. Values of environment variables are never shown. Only the standard library is imported before the packages
+have been checked, since the rest may be missing.
 """
 
-import shutil
-from collections.abc import Callable, Iterator
+from __future__ import annotations  # read under Pythons that are too old for the rest
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from eval.benchmarks.dataset import Dataset
-from eval.benchmarks.selection import select_samples
-from eval.cli.hydra_compat import MISTAKES, compose_config
-from eval.cli.mistakes import describe_mistake, is_mistake
-from eval.config.evaluation import EvalConfig, read_config
-from eval.runs.store import check_free
-from eval.workflows.installation import MISSING, OK, WARNING, Finding
 from mas.runtime.errors import UserError
-from mas.tools.browser.session import find_offers
-from mas.tools.catalogue import BROWSER, describe_missing_contact
-from mas.tools.files.readers import converted
-from mas.tools.files.readers.media import has_tesseract
-from mas.tools.sandbox.repl import try_isolations
-from mas.tools.settings import AUTO, BUBBLEWRAP, SEARCH_KEY_ENV, describe_missing_key, describe_missing_search
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+if TYPE_CHECKING:
+    from eval.config.evaluation import EvalConfig
+
+OK, MISSING, WARNING = "ok", "missing", "warning"  # MISSING: the chosen configuration cannot run
+OLDEST, NEWEST = (3, 11), (3, 13)
+_NAME_COLUMN, _WHAT_COLUMN = 9, 24  # characters before them
 
 
-def check_configuration(overrides: list[str]) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    state: str
+    what: str
+    remedy: str = ""  # how to get what is missing; empty: nothing to do
+
+    def __str__(self) -> str:
+        line = f"{self.state:<{_NAME_COLUMN}}{self.name:<{_WHAT_COLUMN - _NAME_COLUMN}}{self.what}"
+        return f"{line}\n{' ' * _WHAT_COLUMN}→ {self.remedy}" if self.remedy else line
+
+
+def run_checks(overrides: Sequence[str], pyproject: Path) -> Iterator[Finding]:
+    """Yield each finding as soon as it is known; without Python and packages nothing else can be checked."""
+    yield (python := check_python())
+    if python.state != MISSING:
+        yield (packages := check_packages(pyproject))
+        if packages.state != MISSING:
+            yield from check_configuration(overrides)
+            yield from check_machine()
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
+    found = ".".join(map(str, version))
+    if OLDEST <= version[:2] <= NEWEST:
+        return Finding("python", OK, found)
+    remedy = "install Python 3.12, then make setup PYTHON=python3.12"
+    return Finding("python", MISSING, f"{found}; 3.11, 3.12 or 3.13 is needed", remedy)
+
+
+def check_packages(pyproject: Path) -> Finding:
+    """Check that the project itself and its base dependencies are installed."""
+    import tomllib  # Python 3.11
+
+    project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
+    wanted = [re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in (project["name"], *project["dependencies"])]
+    if absent := [name for name in wanted if not _is_installed(name)]:
+        remedy = "make setup, then use .venv/bin/python (or: source .venv/bin/activate)"
+        return Finding("packages", MISSING, f"{len(absent)} of {len(wanted)} missing: {', '.join(absent)}", remedy)
+    return Finding("packages", OK, f"all {len(wanted)} are installed")
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return bool(metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def check_configuration(overrides: Sequence[str]) -> Iterator[Finding]:
+    """Ask each part of the configuration, then the whole."""
+    from eval.cli.hydra_compat import MISTAKES, compose_config
+    from eval.cli.mistakes import describe_mistake, is_mistake
+    from eval.config.evaluation import read_config
+
     try:
         config = read_config(compose_config(overrides))
     except (*MISTAKES, ValueError) as error:
@@ -34,23 +87,66 @@ def check_configuration(overrides: list[str]) -> Iterator[Finding]:
             raise
         yield Finding("configuration", MISSING, describe_mistake(error))
         return
-    chosen = ", ".join(f"{part}={getattr(config, part).name}" for part in ("system", "model", "data"))
-    yield Finding("configuration", OK, chosen)
+    system, model = config.system.name, config.model
+    yield Finding("configuration", OK, f"system={system}, model={model.name}, data={config.data.name}")
+    simulated = ": simulated, part of the package" if model.simulated else ""
+    asked = f"{model.name}{simulated}" if config.needs_model else f"not needed by system={system}"
     parts = [
-        _run_check("system", config.check_system, f"{config.system.name}, prompts {config.prompts or 'of its own'}"),
-        _run_check("model", config.check_model, _describe_model(config)),
-        _run_check("scorer", config.check_scorers, type(config.scorer).__name__),
-        _check_dataset(config),
-        _run_check("tracking", config.tracking.check, type(config.tracking).__name__),
+        _ask("system", config.check_system, f"{system}, prompts {config.prompts or 'of its own'}"),
+        _ask("model", config.check_model, asked),
+        _ask("scorer", config.check_scorers, type(config.scorer).__name__),
+        _ask("data", lambda: _describe_data(config)),
+        _ask("tracking", config.tracking.check, type(config.tracking).__name__),
     ]
     yield from parts
-    yield from _check_tools(config)
-    if all(each.state != MISSING for each in parts):
-        yield _run_check("run", lambda: _check_run(config), "the configuration can run")
+    if parts[0].state == OK:
+        yield from check_tools(config)
+    if all(each.state == OK for each in parts):
+        yield _ask("run", config.check, "the configuration can run")
+
+
+def _ask(name: str, check: Callable[[], object], success: str = "") -> Finding:
+    """Return the sentence of a check that fails; else `success`, or the text that it returns."""
+    try:
+        found = check()
+    except UserError as error:
+        return Finding(name, MISSING, str(error))
+    return Finding(name, OK, success or str(found))
+
+
+def _describe_data(config: EvalConfig) -> str:
+    """Read and count local questions; those of a repository are fetched by the first run."""
+    from eval.benchmarks.selection import select_samples
+
+    data, name = config.data, f"{config.data.name}, split {config.split}"
+    data.check()
+    repo = getattr(data, "repo", None)
+    if repo and not getattr(data, "path", None) and not Path(str(repo)).is_dir():
+        return f"{name}: fetched at the first run, access not tried"
+    split = data.load(config.split)
+    n_chosen = len(select_samples(split.samples, config.selection))
+    skipped = [f"{len(split.bad_rows)} bad rows skipped: {split.bad_rows[0]}"] if split.bad_rows else []
+    return "; ".join((f"{name}: {len(split.samples)} questions, {n_chosen} selected", *split.notes, *skipped))
+
+
+def check_tools(config: EvalConfig) -> Iterator[Finding]:
+    """Open what the agents' tools need, as a run does, and report what is missing."""
+    missing = list[str]()
+    try:
+        with config.system.open_resources(config.tools, missing.append):
+            yield from (Finding("tools", WARNING, each) for each in missing)
+    except UserError as error:
+        yield Finding("tools", MISSING, str(error))
+        return
+    if not missing:
+        yield Finding("tools", OK, "the services that the agents' tools use are there")
 
 
 def check_machine() -> Iterator[Finding]:
     """Check the programs that tools may use; a run can do without any of them."""
+    from mas.tools.files.readers import converted
+    from mas.tools.files.readers.media import has_tesseract
+
     if not has_tesseract():
         what = "no tesseract: of pictures and scanned PDF pages nothing but the size is read"
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
@@ -58,77 +154,13 @@ def check_machine() -> Iterator[Finding]:
         what = "no LibreOffice: .doc, .ppt, .odt, .ods and .rtf are not read"
         yield Finding("files", WARNING, what, f"apt-get install {converted.PACKAGES}")
     yield check_isolation()
-    if path := next(filter(None, map(shutil.which, BROWSERS)), None):
-        yield Finding("browser", OK, path)
-    else:
-        yield Finding("browser", WARNING, "no Chromium or Chrome: `make browser` needs one", "apt-get install chromium")
 
 
 def check_isolation() -> Finding:
     """Check which isolation `tools.sandbox.kind=auto` chooses here, and why not a better one."""
+    from mas.tools.sandbox.repl import try_isolations
+    from mas.tools.settings import AUTO
+
     isolation, refused = try_isolations(AUTO)
-    why = " ".join(refused)
-    if isolation is None:
-        return Finding("isolation", WARNING, "the tool python_repl_tool refuses: code cannot be shut in here", why)
-    if isolation.name == BUBBLEWRAP:
-        return Finding("isolation", OK, isolation.description)
-    return Finding("isolation", WARNING, f"the second choice: {isolation.description}", why)
-
-
-def _check_run(config: EvalConfig) -> None:
-    if config.run.dir and not config.run.resume:
-        check_free(Path(config.run.dir))
-    config.check()
-
-
-def _run_check(name: str, check: Callable[[], object], success: str) -> Finding:
-    try:
-        check()
-    except UserError as error:
-        return Finding(name, MISSING, str(error))
-    return Finding(name, OK, success)
-
-
-def _describe_model(config: EvalConfig) -> str:
-    if not config.needs_model:
-        return f"not needed by system={config.system.name}"
-    return f"{config.model.name}{': simulated, part of the package' if config.model.simulated else ''}"
-
-
-def _check_dataset(config: EvalConfig) -> Finding:
-    """Read and count local questions; those of a repository are fetched by the first run."""
-    try:
-        config.data.check()
-        if _is_fetched(config.data):
-            what = f"{config.data.name}, split {config.split}: fetched at the first run, access not tried"
-            return Finding("data", OK, what)
-        split = config.data.load(config.split)
-        n_chosen = len(select_samples(split.samples, config.selection))
-    except UserError as error:
-        return Finding("data", MISSING, str(error))
-    counts = f"{config.data.name}, split {config.split}: {len(split.samples)} questions, {n_chosen} selected"
-    what = "; ".join((counts, *split.notes))
-    if split.bad_rows:
-        return Finding("data", WARNING, f"{what}, {len(split.bad_rows)} bad rows skipped: {split.bad_rows[0]}")
-    return Finding("data", OK, what)
-
-
-def _is_fetched(data: Dataset) -> bool:
-    repo, path = getattr(data, "repo", None), getattr(data, "path", None)
-    return bool(repo) and not path and not Path(str(repo)).is_dir()
-
-
-def _check_tools(config: EvalConfig) -> Iterator[Finding]:
-    tools = config.tools
-    names = {name for agent in getattr(config.system, "agents", {}).values() for name in getattr(agent, "tools", ())}
-    if "tavily_tool" in names:
-        sentence = describe_missing_search(tools.web)
-        remedy = f"put {SEARCH_KEY_ENV}=… into .env" if sentence else ""
-        yield Finding("search", WARNING if sentence else OK, sentence or f"{SEARCH_KEY_ENV} is set", remedy)
-    if sentence := describe_missing_contact(tools.web, names):
-        yield Finding("wikipedia", WARNING, sentence)
-    if BROWSER in names and tools.browser.url is not None:
-        _, sentence = find_offers(tools.browser.url)
-        yield Finding("browser", WARNING if sentence else OK, sentence or f"{tools.browser.url} is an MCP server")
-    if "read_file" in names and (sentence := describe_missing_key(tools.transcription)):
-        yield Finding("sounds", WARNING, sentence, f"put {tools.transcription.api_key_env}=… into .env")
+    what = isolation.description if isolation else "the tool python_repl_tool refuses: code cannot be shut in here"
+    return Finding("isolation", WARNING if refused else OK, what, " ".join(refused))

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.workflows.doctor import check_isolation
-from eval.workflows.installation import OK, WARNING
+from eval.workflows.doctor import OK, WARNING, check_isolation
 from mas.tools.sandbox.repl import try_isolations
 from tests.needs import skip_without
 
