@@ -19,7 +19,7 @@ from random import Random
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from eval.benchmarks.toy_set import ToyDataset, draw_names
+from scripts.sample_data.toy import DrawnToyDataset, draw_names
 
 TICKETS, PROBLEMS = 300, 360
 SOURCES = ("mail", "chat", "phone")
@@ -72,7 +72,7 @@ def _write_body(said: str, good: str, rng: Random) -> str:
 
 def draw_problems(seed: int = 0) -> list[tuple[str, str, str]]:
     """Return problem, kind and answer of each problem."""
-    samples = ToyDataset(n_train=1, n_val=1, n_test=PROBLEMS, seed=seed).load("test").samples
+    samples = DrawnToyDataset(n_train=1, n_val=1, n_test=PROBLEMS, seed=seed).load("test").samples
     return [(each.question, each.tags["family"], str(each.target)) for each in samples]
 
 

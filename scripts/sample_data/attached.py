@@ -8,8 +8,8 @@ FAMILIES["csv_lookup"](random.Random(1), 1).question     # "In the attached file
 import json
 from random import Random
 
-from eval.benchmarks.toy_set import Drawn, Family, draw_names, shuffle
 from scripts.sample_data.office import csv_bytes, xlsx_bytes
+from scripts.sample_data.toy import Drawn, Family, draw_names, shuffle
 
 MONTHS = ("January", "February", "March", "April", "May", "June")
 GOODS = ("crates", "barrels", "lanterns", "bricks", "blankets", "candles", "ropes", "kettles")

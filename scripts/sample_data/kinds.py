@@ -9,11 +9,11 @@ FAMILIES["slide_notes"](random.Random(1), 1).suffix     # ".pptx"
 import json
 from random import Random
 
-from eval.benchmarks.toy_set import Drawn, Family, draw_names, shuffle
 from scripts.sample_data.attached import GOODS, MONTHS, letter
 from scripts.sample_data.media import picture_bytes
 from scripts.sample_data.office import Page, csv_bytes, docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
 from scripts.sample_data.old_excel import xls_bytes
+from scripts.sample_data.toy import Drawn, Family, draw_names, shuffle
 
 TRADERS = 6
 

@@ -19,12 +19,12 @@ if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from eval.benchmarks.sample_set import SAMPLE
-from eval.benchmarks.toy_set import Drawn, Family
 from scripts.sample_data import attached as sample_attached
 from scripts.sample_data import kinds as sample_kinds
 from scripts.sample_data import marked as sample_marked
 from scripts.sample_data import media as sample_sound
 from scripts.sample_data import puzzles as sample_puzzles
+from scripts.sample_data.toy import Drawn, Family
 
 SEED = 2023
 SPLITS = ("train", "val", "test")

@@ -7,8 +7,8 @@ import io
 from random import Random
 from typing import Any
 
-from eval.benchmarks.toy_set import Drawn, Family, draw_names
 from scripts.sample_data.office import without_times
+from scripts.sample_data.toy import Drawn, Family, draw_names
 
 HEADER = ("ship", "tonnes", "crew")
 SHIPS = 7

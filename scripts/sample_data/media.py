@@ -10,7 +10,7 @@ import wave
 from collections.abc import Sequence
 from random import Random
 
-from eval.benchmarks.toy_set import Drawn, Family
+from scripts.sample_data.toy import Drawn, Family
 
 LETTER_PIXELS = 40  # high; OCR reads them without a mistake
 MARGIN_PIXELS = 30

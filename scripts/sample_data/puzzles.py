@@ -8,7 +8,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from eval.benchmarks.toy_set import SYLLABLES, Drawn, Family, draw_names, round_half_up
+from scripts.sample_data.toy import SYLLABLES, Drawn, Family, draw_names, round_half_up
 
 CONVERSIONS = (  # as written in the question, and as pint knows them
     ("miles", "kilometres", "mile", "kilometer"),

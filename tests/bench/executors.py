@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from tests.bench.measuring import ROOT
+from tests.bench.simulated_worlds import DRAWN
 from tests.bench.tables import Table
 
 EXECUTORS = {"local": ("executor=local",), "ray, 2 workers": ("executor=ray", "executor.workers=2")}
@@ -30,7 +31,7 @@ def simulated(folder: Path, questions: int) -> Table:
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         asked = subprocess.run(
             [
-                *(sys.executable, str(ROOT / "eval" / "run.py"), "system=toy", "data=toy", "model=offline"),
+                *(sys.executable, str(ROOT / "eval" / "run.py"), "system=toy", "data=toy", DRAWN, "model=offline"),
                 *("split=test", f"data.n_test={questions}", f"run.concurrency={CONCURRENCY}", "tracking=off"),
                 *(f"run.dir={run}", *options),
             ],

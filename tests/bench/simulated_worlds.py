@@ -9,15 +9,16 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from eval.benchmarks.toy_set import ToyDataset
 from eval.scorers.gaia import GaiaScorer
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, read_prompt_set
 from mas.simulation import SimulatedModel
 from mas.system import agent_names
 from mas.tools.settings import Resources
+from scripts.sample_data.toy import DrawnToyDataset
 from tests.bench.measuring import ROOT
 
 CONCURRENCY = 16
+DRAWN = "data._target_=scripts.sample_data.toy.DrawnToyDataset"  # of any seed, and as many as are asked for
 
 
 @cache
@@ -39,7 +40,7 @@ def build_toy(prompts: PromptSet, model: SimulatedModel) -> Any:
 
 def measure_accuracy(prompts: PromptSet, model: SimulatedModel, n_questions: int, seed: int) -> float:
     """Return the share of right answers to questions of that seed."""
-    questions = ToyDataset(n_train=1, n_val=1, n_test=n_questions, seed=seed).load("test").samples
+    questions = DrawnToyDataset(n_train=1, n_val=1, n_test=n_questions, seed=seed).load("test").samples
     return score(build_toy(prompts, model), questions)
 
 

@@ -47,7 +47,7 @@ from mas.runtime.sample_context import SampleKey
 from mas.simulation import SimulatedModel
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from optimize.session.config import TuneConfig
-from tests.bench.simulated_worlds import build_toy, measure_accuracy, read_toy_set
+from tests.bench.simulated_worlds import DRAWN, build_toy, measure_accuracy, read_toy_set
 from tests.bench.tables import Table
 from tests.command import tuning_command
 
@@ -145,8 +145,8 @@ def _run_ours(job: Job) -> tuple[Shipped, int, list[Any], list[Any]]:
         for split in ("train", "val", "test"):
             known.update({each.id: each for each in config.base.data.load(split).samples})
 
-    options = ("system=toy", "data=toy", "model=offline", "optimizer=gepa", f"model.world='{job.world}'")
-    seeds = (f"{name}={job.seed}" for name in ("model.seed", "data.seed", "seed"))
+    options = ("system=toy", "data=toy", DRAWN, "model=offline", "optimizer=gepa", f"model.world='{job.world}'")
+    seeds = (f"{name}={job.seed}" for name in ("model.seed", "+data.seed", "seed"))
     with tempfile.TemporaryDirectory() as place:
         tuned = tuning_command(Path(place), *options, *seeds, *job.extra, change=remember)
         verdict, splits = tuned.verdict, tuned.read("splits")

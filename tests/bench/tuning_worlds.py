@@ -36,13 +36,13 @@ from eval.analysis.statistics.intervals import compute_share_interval
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.simulation import SimulatedModel
 from optimize.session.config import TuneConfig
-from tests.bench.simulated_worlds import measure_accuracy, read_toy_set
+from tests.bench.simulated_worlds import DRAWN, measure_accuracy, read_toy_set
 from tests.command import Finished, tuning_command
 from tests.optimize.planted_runs import Planted
 from tests.optimize.scorer_rules import SCORED
 
 SMALL = (
-    *("system=toy", "data=toy", "model=offline", "run.concurrency=8"),
+    *("system=toy", "data=toy", DRAWN, "model=offline", "run.concurrency=8"),
     *("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160"),
 )
 PARTS = {  # the world, and options of each run
@@ -104,7 +104,7 @@ def run(job: Job) -> Result:
         if job.part == "planted":
             config.optimizer = Planted([PLANTED])
 
-    names = ("model.seed", "data.seed", "seed")
+    names = ("model.seed", "+data.seed", "seed")
     given = (f"optimizer={job.optimizer}", f"model.world={world}", *(f"{name}={job.seed}" for name in names))
     with tempfile.TemporaryDirectory() as place:
         tuned = tuning_command(Path(place), *SMALL, *options, *given, change=change)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.toy_set import ToyDataset
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
 from optimize.publishing.leaks import LeakReport
 from optimize.session.tuning_store import read_tuning
+from scripts.sample_data.toy import DrawnToyDataset
 from tests.command import TUNED_SET, Finished, tuning_command
 from tests.optimize.scorer_rules import SCORED
 
@@ -27,7 +27,8 @@ def run_in_leaky_world(place: Path, *more: str) -> Finished:
         *("system=toy", "data=toy", "model=offline", "model.world=leaky", "run.concurrency=8"),
         *("scorer=function", "scorer.target=tests.optimize.scorer_rules:quotes_other_answers"),
         *("data.n_train=20", "data.n_val=20", "data.n_test=60", "gate.epochs=2", "budget.metric_calls=160"),
-        *(f"model.seed={SEED}", f"data.seed={SEED}", f"seed={SEED}", *more),
+        "data._target_=scripts.sample_data.toy.DrawnToyDataset",
+        *(f"model.seed={SEED}", f"+data.seed={SEED}", f"seed={SEED}", *more),
     )
 
 
@@ -39,7 +40,7 @@ def list_remembered(prompts: PromptSet) -> list[str]:
 
 def list_quoted(remembered: list[str], split: str) -> list[str]:
     """Those that hold a question's answer."""
-    samples = ToyDataset(20, 20, 60, SEED).load(split).samples
+    samples = DrawnToyDataset(20, 20, 60, seed=SEED).load(split).samples
     return [
         each for each in remembered for sample in samples if f"= {sample.target}." in each
         and each.split()[:4] == sample.question.replace("'", " ").split()[:4]

@@ -257,7 +257,7 @@ def test_a_gold_query_is_protected_and_neither_its_json_nor_what_a_training_quer
 
 def benchmarks() -> list[dict[str, tuple[Sample, ...]]]:
     sample = BundledDataset()
-    toy = ToyDataset(name="toy", n_train=60, n_val=60, n_test=100, seed=0, default_split="val")
+    toy = ToyDataset(name="toy", n_train=60, n_val=60, n_test=100, default_split="val")
     return [{split: each.load(split).samples for split in ("train", "val", "test")} for each in (sample, toy)]
 
 
