@@ -125,20 +125,12 @@ def count_votes(prompt: str) -> Mapping[str, int]:
     """Return the sentences of a prompt that ask for each skill, less those that ask for its contrary."""
     votes: Counter[str] = Counter()
     for sentence in _SENTENCE.split(prompt.lower()):
-        votes.update(read_votes(sentence))
-    return votes
-
-
-@lru_cache(maxsize=16384)
-def read_votes(sentence: str) -> Mapping[str, int]:
-    """Return 1 for each skill that a sentence asks for, -1 for those whose contrary it asks for."""
-    votes: Counter[str] = Counter()
-    for skill, about in SKILLS.items():
-        total = 0
-        for sign, pattern in ((1, about["asks"]), (-1, about["denies"])):
-            if found := re.search(pattern, sentence):
-                total += -sign if _is_negated(sentence[: found.start()]) else sign
-        votes[skill] = (total > 0) - (total < 0)
+        for skill, about in SKILLS.items():
+            total = 0
+            for sign, pattern in ((1, about["asks"]), (-1, about["denies"])):
+                if found := re.search(pattern, sentence):
+                    total += -sign if _is_negated(sentence[: found.start()]) else sign
+            votes[skill] += (total > 0) - (total < 0)
     return votes
 
 
