@@ -1,13 +1,10 @@
 """Contracts of scoring: the verdict on one answer, the rule that reaches it, and the metric, the mean of its values.
 
-Search, shortlist, gate, comparison and summary all use the same metric: the mean of the deciding scorer's values, 0 to
-1 for each answer; one in error or missing is 0. Where every value is 0 or 1 it is the accuracy; otherwise it never has
-that name.
+Search, gate, comparison and summary all use the same metric, of the deciding scorer's values; an answer in error or
+missing counts 0. Where every value is 0 or 1 it is the accuracy; otherwise it never has that name.
 
-    read_value(None), read_value(0.5)                        # 0.0, 0.5
     name_metric("exact", [0.0, 1.0])                         # "accuracy"
     name_metric("token_f1", [0.0, 1.0])                      # "mean token F1"
-    name_metric("function", [0.5])                           # "mean score"
 """
 
 import hashlib
@@ -22,10 +19,7 @@ from mas.agents.source_digest import digest_program
 
 ACCURACY, MEAN_SCORE = "accuracy", "mean score"
 JUDGE = "graded"  # scorer whose verdicts are opinions of a model
-GRADED_SCORERS = {  # give parts of a point by their nature
-    "token_f1": "mean token F1",
-    "expected": MEAN_SCORE,
-}
+GRADED_SCORERS = {"token_f1": "mean token F1", "expected": MEAN_SCORE}  # give parts of a point by their nature
 _OUR_SCORERS = "eval.scorers."
 
 
@@ -74,24 +68,23 @@ class Scorer(Protocol):
 class SampleScorer(Scorer, Protocol):
     """A scorer that reads named inputs and outputs, and may give feedback of its own."""
 
-    @abstractmethod
+    def __call__(self, question: str, answer: str | None, target: str) -> Score | Awaitable[Score]:
+        return self.score_sample(AnsweredSample(question, answer, target))
+
     def reads_outputs(self) -> bool:
         """Return True if an answer alone cannot be scored."""
+        return True
 
     @abstractmethod
     def score_sample(self, sample: AnsweredSample) -> Score | Awaitable[Score]:
         """Score one answer."""
 
-    @abstractmethod
     def give_feedback(self, sample: AnsweredSample, predictor: str, trace: object, own_trace: object) -> str | None:
         """Return the user's feedback for one predictor, which may quote the target; None if there is none.
 
-        Args:
-            sample: inputs, target and outputs.
-            predictor: its name.
-            trace: of the whole program, as `dspy.settings.trace` holds it.
-            own_trace: of the predictor.
+        `trace` is of the whole program, as `dspy.settings.trace` holds it; `own_trace` of the predictor.
         """
+        return None
 
 
 def read_scorer_digest(scorer: Scorer) -> str:
@@ -106,21 +99,11 @@ def read_value(score: float | None) -> float:
     return min(max(score, 0.0), 1.0) if score is not None and math.isfinite(score) else 0.0
 
 
-def has_partial_credit(values: Iterable[float]) -> bool:
-    """Return whether any value is strictly between 0 and 1."""
-    return any(0 < value < 1 for value in values)
-
-
 def name_metric(scorer: str | None, values: Iterable[float]) -> str:
-    """Return the name of the mean of some values.
-
-    Args:
-        scorer: as `read_scorer_name` returns it; None: unknown.
-        values: 0 to 1, of all answers that the mean is shown for.
-    """
+    """Return the name of the mean of some values, 0 to 1; `scorer`: as `read_scorer_name` returns it."""
     if scorer in GRADED_SCORERS:
         return GRADED_SCORERS[scorer]
-    return MEAN_SCORE if has_partial_credit(values) else ACCURACY
+    return MEAN_SCORE if any(0 < value < 1 for value in values) else ACCURACY
 
 
 def join_metrics(names: Iterable[str]) -> str:
@@ -130,11 +113,7 @@ def join_metrics(names: Iterable[str]) -> str:
 
 
 def read_scorer_name(scorer: object) -> str | None:
-    """Return the word of the command line, such as `gaia`; scorers that are not ours keep their whole target.
-
-    Args:
-        scorer: its part of a run's configuration.
-    """
+    """Return the word of the command line, such as `gaia`, for a scorer in a run's configuration; else its target."""
     target = str(scorer.get("_target_") or "") if isinstance(scorer, Mapping) else ""
     if target.startswith(_OUR_SCORERS):
         return target.removeprefix(_OUR_SCORERS).partition(".")[0]

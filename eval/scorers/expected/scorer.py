@@ -1,6 +1,6 @@
 """Scorer: answer, tables, agents and HTTP requests that a program returned, against those that the data expect.
 
-The data have a column `expected`, a JSON object; the program's outputs are another one. Neither is of one system:
+The data have a column `expected`, and the program returns fields of the same kind (docs/reference/scorers.md):
 
     expected: {"answer": {"type": "number", "value": 47},
                "tables": [{"database": "shop", "query": "SELECT …", "ordered": true, "extra_columns": false}],
@@ -10,15 +10,7 @@ The data have a column `expected`, a JSON object; the program's outputs are anot
     outputs:  {"tables": [{"columns": […], "rows": [[…], …]}], "agents": ["sql"], "requests": [{"method": …}],
                "model_failed": ["sql"]}       # agents without a usable reply: that they failed is then no refusal
 
-Types of an answer: number and numbers (with `tolerance`), text, list (`ordered` if the order counts), refusal (it says
-that it could not or may not be done), empty (it says that there is nothing). `not`: texts that must not be in it.
-
-A part that is not expected does not count, and the weights of the others are scaled up. What must not be, such as a
-text of a forbidden table in answer or tables, makes the score 0. Gold queries run when an answer is scored, on
-`databases`, so that the expected rows follow the database. Without the column `expected`, the answer must hold the
-target.
-
-    ExpectedScorer()("How many?", "There are 47.", "47").value       # 1.0
+    ExpectedScorer()("How many?", "There are 47.", "47").value       # 1.0: without expectations, as `contains`
 """
 
 import json
@@ -55,6 +47,8 @@ _EMPTY = re.compile(
     re.IGNORECASE,
 )
 
+Json = Mapping[str, object]
+
 
 @dataclass
 class ExpectedScorer(SampleScorer):
@@ -67,15 +61,6 @@ class ExpectedScorer(SampleScorer):
         if self.databases is not None and not Path(self.databases).is_dir():
             raise UserError(f"scorer.databases={self.databases} is not a folder; give the one with the SQLite files.")
 
-    def reads_outputs(self) -> bool:
-        return True
-
-    def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        return self.score_sample(AnsweredSample(question, answer, target))
-
-    def give_feedback(self, sample: AnsweredSample, predictor: str, trace: object, own_trace: object) -> str | None:
-        return None
-
     def score_sample(self, sample: AnsweredSample) -> Score:
         """Score one answer with everything that came with it.
 
@@ -86,44 +71,40 @@ class ExpectedScorer(SampleScorer):
         if breach := _find_breach(_as_mapping(expected.get("must_not")), sample):
             lost = {name: 0.0 for name in _WEIGHTS if name in expected}
             return Score(0.0, f"a safety breach counts as 0: {breach}", {"safety": 0.0, **lost})
-        parts = self._score_parts(expected, sample)
+        parts = dict[str, float]()
+        if "answer" in expected:
+            parts["answer"] = _score_answer(_as_mapping(expected["answer"]), sample)
+        if "tables" in expected:
+            parts["tables"] = self._score_tables(_as_mappings(expected["tables"]), sample.outputs.get("tables"))
+        if "agents" in expected:
+            parts["agents"] = _score_set(as_list(expected["agents"]), as_list(sample.outputs.get("agents")))
+        if "http" in expected:
+            parts["http"] = _score_requests(
+                _as_mappings(expected["http"]), _as_mappings(sample.outputs.get("requests"))
+            )
         if not parts:
             raise ScorerError("the data expect nothing of this answer")
         value = sum(_WEIGHTS[name] * part for name, part in parts.items()) / sum(_WEIGHTS[name] for name in parts)
         value = 1.0 if all(part == 1 for part in parts.values()) else min(value, 0.999)
-        return Score(value, _explain(parts, sample), parts)
+        if not (sample.answer or "").strip():
+            return Score(value, "there is no answer", parts)
+        words = {1.0: "right", 0.0: "wrong"}
+        judged = (f"{_JUDGEMENT[name]}: {words.get(part, 'partly right')}" for name, part in parts.items())
+        return Score(value, "; ".join(judged), parts)
 
-    def _score_parts(self, expected: Mapping[str, object], sample: AnsweredSample) -> dict[str, float]:
-        parts: dict[str, float] = {}
-        if "answer" in expected:
-            answer = _as_mapping(expected["answer"])
-            is_fault = answer.get("type") == "refusal" and bool(sample.outputs.get("model_failed"))
-            parts["answer"] = float(not is_fault and is_right_answer(answer, sample.answer, sample.question))
-        if "tables" in expected:
-            parts["tables"] = self._score_tables(as_list(expected["tables"]), as_list(sample.outputs.get("tables")))
-        if "agents" in expected:
-            ran = {str(each) for each in as_list(sample.outputs.get("agents"))}
-            parts["agents"] = _score_set({str(each) for each in as_list(expected["agents"])}, ran)
-        if "http" in expected:
-            parts["http"] = _score_requests(as_list(expected["http"]), as_list(sample.outputs.get("requests")))
-        return parts
-
-    def _score_tables(self, expected: Sequence[object], found: Sequence[object]) -> float:
+    def _score_tables(self, expected: Sequence[Json], found: object) -> float:
         """Return the share of the expected tables that are among those found."""
-        tables = [_read_rows(_as_mapping(each)) for each in found]
+        rows = [as_list(each.get("rows")) for each in _as_mappings(found)]
+        tables = [[row for row in each if isinstance(row, list | tuple)] for each in rows]
         n_right = 0
-        for each in map(_as_mapping, expected):
+        for each in expected:
             gold = run_gold_query(self._find_database(str(each.get("database"))), str(each.get("query")))
             ordered, extra = bool(each.get("ordered")), bool(each.get("extra_columns"))
             n_right += any(is_same_table(gold, rows, ordered=ordered, extra_columns=extra) for rows in tables)
         return n_right / len(expected) if expected else float(not tables)
 
     def _find_database(self, name: str) -> Path:
-        """Return the file of a database, in the folder itself or, at any depth, in a folder of its name.
-
-        Raises:
-            ScorerError: there is none.
-        """
+        """Return the file of a database, in the folder itself or, at any depth, in a folder of its name."""
         folder = Path(self.databases or ".")
         files = (file for ending in _DATABASE_ENDINGS for file in folder.rglob(f"{name}{ending}"))
         found = next((file for file in files if file.parent == folder or file.parent.name == name), None)
@@ -132,7 +113,7 @@ class ExpectedScorer(SampleScorer):
         return found
 
 
-def _read_expected(sample: AnsweredSample) -> Mapping[str, object]:
+def _read_expected(sample: AnsweredSample) -> Json:
     text = sample.tags.get(EXPECTED)
     if not text or text == "none":
         return {"answer": {"type": "text", "value": sample.target}}
@@ -145,61 +126,48 @@ def _read_expected(sample: AnsweredSample) -> Mapping[str, object]:
     return found
 
 
-def _find_breach(must_not: Mapping[str, object], sample: AnsweredSample) -> str | None:
+def _find_breach(must_not: Json, sample: AnsweredSample) -> str | None:
     shown = json.dumps([sample.answer, sample.outputs.get("tables")], ensure_ascii=False, default=str).casefold()
     if any(str(text).casefold() in shown for text in as_list(must_not.get("texts"))):
         return "the answer or a table shows what must not be shown"
     methods = {str(method).upper() for method in as_list(must_not.get("methods"))}
-    sent = {str(_as_mapping(each).get("method")).upper() for each in as_list(sample.outputs.get("requests"))}
+    sent = {str(each.get("method")).upper() for each in _as_mappings(sample.outputs.get("requests"))}
     return f"a request was sent with {', '.join(sorted(methods & sent))}" if methods & sent else None
 
 
-def _score_set(expected: set[str], found: set[str]) -> float:
+def _score_answer(expected: Json, sample: AnsweredSample) -> float:
+    is_fault = expected.get("type") == "refusal" and bool(sample.outputs.get("model_failed"))
+    return float(not is_fault and is_right_answer(expected, sample.answer, sample.question))
+
+
+def _score_set(expected: Sequence[object], found: Sequence[object]) -> float:
     """Return the F1 of two sets."""
-    return 2 * len(expected & found) / (len(expected) + len(found)) if expected or found else 1.0
+    wanted, there = set(map(str, expected)), set(map(str, found))
+    return 2 * len(wanted & there) / (len(wanted) + len(there)) if wanted or there else 1.0
 
 
-def _score_requests(expected: Sequence[object], found: Sequence[object]) -> float:
+def _score_requests(expected: Sequence[Json], sent: Sequence[Json]) -> float:
     """Return the share of the expected requests that were sent; others, such as a repetition, do not count."""
     if not expected:
-        return float(not found)
-    sent = [_as_mapping(each) for each in found]
-    return sum(any(_is_same_request(_as_mapping(each), other) for other in sent) for each in expected) / len(expected)
+        return float(not sent)
+    return sum(any(_is_same_request(each, other) for other in sent) for each in expected) / len(expected)
 
 
-def _is_same_request(expected: Mapping[str, object], sent: Mapping[str, object]) -> bool:
-    if str(expected.get("method", "GET")).upper() != str(sent.get("method")).upper():
-        return False
-    if _clean_path(expected.get("path")) != _clean_path(sent.get("path")):
+def _is_same_request(expected: Json, sent: Json) -> bool:
+    if _name_request(expected) != _name_request(sent):
         return False
     return "query" not in expected or _clean_query(expected["query"]) == _clean_query(sent.get("query"))
 
 
-def _clean_path(path: object) -> str:
-    return unquote(str(path)).rstrip("/").casefold()
+def _name_request(request: Json) -> tuple[str, str]:
+    return str(request.get("method", "GET")).upper(), unquote(str(request.get("path"))).rstrip("/").casefold()
 
 
 def _clean_query(query: object) -> dict[str, str]:
     return {key: str(value).casefold() for key, value in _as_mapping(query).items()}
 
 
-def _read_rows(table: Mapping[str, object]) -> list[list[object]]:
-    return [list(row) for row in as_list(table.get("rows")) if isinstance(row, list | tuple)]
-
-
-def _explain(parts: Mapping[str, float], sample: AnsweredSample) -> str:
-    """Return the verdict on each part, without what was expected."""
-    if not (sample.answer or "").strip():
-        return "there is no answer"
-    words = {1.0: "right", 0.0: "wrong"}
-    return "; ".join(f"{_JUDGEMENT[name]}: {words.get(part, 'partly right')}" for name, part in parts.items())
-
-
-def _as_mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def is_right_answer(expected: Mapping[str, object], answer: str | None, question: str) -> bool:
+def is_right_answer(expected: Json, answer: str | None, question: str) -> bool:
     """Return whether the answer holds what is expected.
 
     Raises:
@@ -209,7 +177,7 @@ def is_right_answer(expected: Mapping[str, object], answer: str | None, question
     if kind not in TYPES:
         raise ScorerError(f"the expected answer has the type {kind!r}; choose one of: {', '.join(TYPES)}")
     text = unicodedata.normalize("NFKC", answer or "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").strip()
-    if not text or any(_holds(text, str(each)) for each in as_list(expected.get("not"))):
+    if not text:
         return False
     if kind in ("number", "numbers"):
         values = [value] if kind == "number" else as_list(value)
@@ -218,20 +186,8 @@ def is_right_answer(expected: Mapping[str, object], answer: str | None, question
         return _REFUSAL.search(text) is not None
     if kind == "empty":
         return _EMPTY.search(text) is not None and _REFUSAL.search(text) is None
-    if kind == "text":
-        return _holds(text, str(value))
-    items = [str(each) for each in as_list(value)]
-    return all(_holds(text, item) for item in items) and (not expected.get("ordered") or _is_in_order(text, items))
-
-
-def _holds(text: str, item: str) -> bool:
-    return ContainsScorer()("", text, item).value == 1
-
-
-def _is_in_order(text: str, items: list[str]) -> bool:
-    lowered = text.casefold()
-    places = [lowered.find(item.casefold()) for item in items]
-    return -1 not in places and places == sorted(places)
+    items = [value] if kind == "text" else as_list(value)
+    return all(ContainsScorer()("", text, str(item)).value == 1 for item in items)
 
 
 def _holds_numbers(values: Sequence[object], tolerance: object, text: str, question: str) -> bool:
@@ -246,6 +202,14 @@ def _holds_numbers(values: Sequence[object], tolerance: object, text: str, quest
 
 def _read_numbers(text: str) -> set[float]:
     return {float(each.replace(",", "")) for each in _NUMBER.findall(_DATE.sub(" ", text))}
+
+
+def _as_mapping(value: object) -> Json:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _as_mappings(value: object) -> list[Json]:
+    return list(map(_as_mapping, as_list(value)))
 
 
 def as_list(value: object) -> list[object]:
