@@ -6,13 +6,8 @@
 
     python eval/run.py scorer=function scorer.target=my_rules:shares_a_word
 
-It returns a bool, a number from 0 to 1, a dictionary (`value`, and if wanted `explanation` and `parts`) or a `Score`.
-A function that waits or computes for long runs in a thread and does not delay other samples.
-
-A metric of DSPy, (gold, pred, trace=None, pred_name=None, pred_trace=None) or less, is recognised by its arguments. It
-returns a number, or a `dspy.Prediction` of `score` and `feedback`. `gold` is a `dspy.Example` of the sample's inputs,
-tags and target, `pred` a `dspy.Prediction` of the program's outputs. The data hold texts: a field of `gold` that is
-also an output, such as the target `2` of `answer: int`, gets the type of that output.
+A metric of DSPy, (gold, pred, trace=None, pred_name=None, pred_trace=None) or less, is recognised by its arguments. A
+field of `gold` that is also an output, such as the target `2` of `answer: int`, gets the type of that output.
 """
 
 import inspect
@@ -20,7 +15,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property
 
 from eval.scorers.score import AnsweredSample, SampleScorer, Score, ScorerError
 from mas.agents.source_digest import digest_program
@@ -36,6 +31,8 @@ TARGET_FIELD = "answer"  # of a DSPy metric's `gold` where no target column is n
 _NAMES = {"gold", "example", "pred", "prediction", "trace", "pred_name", "pred_trace"}  # parameters, as DSPy has them
 _OF_PREDICTOR, _OF_ANSWER, _LEAST = 5, 3, 2  # arguments: (…, pred_name, pred_trace), (gold, pred, trace), (gold, pred)
 
+Function = Callable[..., object]
+
 
 @dataclass
 class FunctionScorer(SampleScorer):
@@ -44,16 +41,17 @@ class FunctionScorer(SampleScorer):
     target: str  # "package.module:function"
     target_field: str | None = None  # of a DSPy metric's `gold`: the target's name; None: "answer"
 
-    def __post_init__(self) -> None:
-        self._function: Callable[..., object] | None = None  # loaded by `check`
-        self._n_arguments: int | None = None  # that it takes as a metric of DSPy; None: it is none
-
     def check(self) -> None:
         """Load the function.
 
         Raises:
             UserError: it cannot be loaded, or takes neither our arguments nor those of a DSPy metric.
         """
+        _ = self._loaded
+
+    @cached_property
+    def _loaded(self) -> tuple[Function, int | None]:
+        """The function, and how many arguments it takes as a metric of DSPy; None: it is none."""
         function = load_target(self.target, "scorer.target")
         if inspect.isclass(function):
             name = function.__name__
@@ -63,28 +61,29 @@ class FunctionScorer(SampleScorer):
             )
         if not callable(function):
             raise UserError(f"scorer.target={self.target} is {name_type(function)}: give a function.")
-        self._n_arguments = _count_metric_arguments(function)
         try:
-            if self._n_arguments is None:
-                inspect.signature(function).bind("question", "answer", "target")
+            signature = inspect.signature(getattr(function, "forward", function))  # a dspy.Module's call takes anything
+        except (TypeError, ValueError):  # a function in C that does not tell its arguments
+            return function, None
+        n_arguments = _count_metric_arguments(signature)
+        try:
+            if n_arguments is None:
+                signature.bind("question", "answer", "target")
         except TypeError as error:
             raise UserError(
                 f"scorer.target={self.target} cannot be called ({error}): its arguments are question, answer, target, "
                 "or those of a DSPy metric: gold, pred, trace=None, pred_name=None, pred_trace=None."
             ) from error
-        except ValueError:  # a function in C that does not tell its arguments
-            pass
-        self._function = function
+        return function, n_arguments
 
     @property
     def source_sha256(self) -> str:
         """The digest of the function's module and of what it imports from its project; empty if it is in memory."""
-        self._load_once()
+        self.check()
         return "" if is_in_memory(self.target) else digest_program(self.target.partition(":")[0])
 
     def reads_outputs(self) -> bool:
-        self._load_once()
-        return self._n_arguments is not None
+        return self._loaded[1] is not None
 
     async def __call__(self, question: str, answer: str | None, target: str) -> Score:
         """Score one answer.
@@ -97,31 +96,24 @@ class FunctionScorer(SampleScorer):
 
     async def score_sample(self, sample: AnsweredSample) -> Score:
         """Score one answer, with its named inputs and outputs for a DSPy metric; raises as `__call__`."""
-        self._load_once()
-        if self._n_arguments is not None:
+        if self.reads_outputs():
             return convert_to_score(await self._call_metric(sample))
         return convert_to_score(await self._call(sample.question, sample.answer, sample.target))
 
     def give_feedback(self, sample: AnsweredSample, predictor: str, trace: object, own_trace: object) -> str | None:
         """Return the feedback of a DSPy metric that takes a predictor's name; raises what the function raises."""
-        self._load_once()
-        if self._n_arguments != _OF_PREDICTOR:
+        if self._loaded[1] != _OF_PREDICTOR:
             return None
         return _read_feedback(run_blocking(self._call_metric(sample, trace, predictor, own_trace))) or None
-
-    def _load_once(self) -> None:
-        if self._function is None:
-            self.check()
 
     async def _call_metric(self, sample: AnsweredSample, *more: object) -> object:
         """Return what the metric returns; `more`: trace, name and own trace of the predictor that gets feedback."""
         arguments = (*_build_examples(sample, self.target_field or TARGET_FIELD), *(more or (None, None, None)))
-        return await self._call(*arguments[: self._n_arguments])
+        return await self._call(*arguments[: self._loaded[1]])
 
     async def _call(self, *arguments: object) -> object:
         """Return what the function returns, from a thread unless it is a coroutine function."""
-        function = self._function
-        assert function is not None
+        function, _ = self._loaded
         if inspect.iscoroutinefunction(function):
             returned: object = function(*arguments)
         else:
@@ -133,12 +125,8 @@ def _failure(how: str) -> ScorerError:
     return ScorerError(f"the function {how}")
 
 
-def _count_metric_arguments(function: Callable[..., object]) -> int | None:
-    """Return how many of the arguments of a DSPy metric the function takes; None: it is no such metric."""
-    try:
-        signature = inspect.signature(getattr(function, "forward", function))  # of a dspy.Module, whose call takes any
-    except (TypeError, ValueError):  # a function in C that does not tell its arguments
-        return None
+def _count_metric_arguments(signature: inspect.Signature) -> int | None:
+    """Return how many of the arguments of a DSPy metric are taken; None: it is no such metric."""
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in signature.parameters.values()):
         return _LEAST  # a decorator hides the names; every metric takes these two
     for n_arguments in (_OF_PREDICTOR, _OF_ANSWER, _LEAST):
@@ -197,33 +185,30 @@ def convert_to_score(returned: object) -> Score:
     Raises:
         ScorerError: another type, or out of range.
     """
-    value: object = returned
-    explanation: object = None
-    parts: object = {}
-    if isinstance(returned, Score):
-        value, explanation, parts = returned.value, returned.explanation, returned.parts
-    elif isinstance(returned, Mapping):
-        if "value" not in returned or (unknown := set(returned) - {"value", "explanation", "parts"}):
-            wrong = "no `value`" if "value" not in returned else f"the unknown key {min(map(str, unknown))!r}"
-            raise ScorerError(f"the function returned a dictionary with {wrong}; {EXPECTED}")
-        value, explanation, parts = returned["value"], returned.get("explanation"), returned.get("parts") or {}
-    elif _is_prediction(returned):
-        value, explanation = getattr(returned, "score", None), _read_feedback(returned)
-    number = _read_number(value)
+    given = vars(returned) if isinstance(returned, Score) else returned
+    if _is_prediction(given):
+        given = {"value": getattr(given, "score", None), "explanation": _read_feedback(given)}
+    if not isinstance(given, Mapping):
+        given = {"value": given}
+    if "value" not in given or (unknown := set(given) - {"value", "explanation", "parts"}):
+        wrong = "no `value`" if "value" not in given else f"the unknown key {min(map(str, unknown))!r}"
+        raise ScorerError(f"the function returned a dictionary with {wrong}; {EXPECTED}")
+    number = _read_number(given["value"])
     if number is None:
-        found = "nothing (is a `return` missing?)" if value is None else name_type(value)
+        found = "nothing (is a `return` missing?)" if given["value"] is None else name_type(given["value"])
         raise ScorerError(f"the function returned {found}; {EXPECTED}")
     if not -ROUNDING <= number <= 1 + ROUNDING:  # false for nan too
         raise ScorerError(f"the function returned {number}; expected 0 to 1")
     number = min(max(number, 0.0), 1.0)
+    parts, numbers = given.get("parts") or {}, dict[str, float]()
     if not isinstance(parts, Mapping):
         raise ScorerError(f"the function returned parts that are {name_type(parts)}; expected names with numbers")
-    numbers = {str(name): _read_number(part) for name, part in parts.items()}
-    for name, part in numbers.items():
-        if part is None or not math.isfinite(part):
+    for name, part in parts.items():
+        if (read := _read_number(part)) is None or not math.isfinite(read):
             raise ScorerError(f"the function returned the part {name!r}, which is no finite number")
+        numbers[str(name)] = read
     word = "right" if number == 1 else "wrong" if number == 0 else f"partly right: {number:g}"
-    return Score(number, str(explanation or word), cast(dict[str, float], numbers))
+    return Score(number, str(given.get("explanation") or word), numbers)
 
 
 def _is_prediction(value: object) -> bool:

@@ -12,7 +12,6 @@ elements, and the gold `inf` matches any text that is not a number.
 import re
 import string
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eval.scorers.numeric import parse_quantity
@@ -31,13 +30,9 @@ def question_scorer(model_answer: object, ground_truth: str) -> bool:
     if _is_number(ground_truth):
         return _as_number(answer) == float(ground_truth)
     if re.search(_LIST_SEPARATORS, ground_truth):
-        return _same_list(answer, ground_truth)
+        answers, golds = re.split(_LIST_SEPARATORS, answer), re.split(_LIST_SEPARATORS, ground_truth)
+        return len(answers) == len(golds) and all(map(_same_element, answers, golds))
     return _remove_spaces(answer).translate(_NO_PUNCTUATION) == _remove_spaces(ground_truth).translate(_NO_PUNCTUATION)
-
-
-def _same_list(answer: str, ground_truth: str) -> bool:
-    answers, golds = re.split(_LIST_SEPARATORS, answer), re.split(_LIST_SEPARATORS, ground_truth)
-    return len(answers) == len(golds) and all(map(_same_element, answers, golds))
 
 
 def _same_element(answer: str, gold: str) -> bool:
@@ -75,11 +70,7 @@ _PROSE = re.compile(
 )
 _ARTICLE = re.compile(r"^(?:the|an?)\s+(?!and\b)", re.IGNORECASE)
 _MINUS_SIGNS = re.compile("[\N{MINUS SIGN}\N{EN DASH}\N{EM DASH}\N{FIGURE DASH}\N{HYPHEN}\N{NON-BREAKING HYPHEN}]")
-_OPENING = " \t\r\n\"'`*_:[](){}" + (
-    "\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}\N{LEFT DOUBLE QUOTATION MARK}"
-    "\N{RIGHT DOUBLE QUOTATION MARK}\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}"
-    "\N{RIGHT-POINTING DOUBLE ANGLE QUOTATION MARK}"
-)
+_OPENING = " \t\r\n\"'`*_:[](){}\u2018\u2019\u201c\u201d\u00ab\u00bb"  # typographic quotes at the end
 _CLOSING = _OPENING + "."  # never at the front: `.5` is a number
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:[, ]\d{3})+)(?![\d,])")
 _LENIENT_SEPARATORS = re.compile(r"\s*(?:[,;&\n]\s*(?:and\b)?|\band\b)\s*", re.IGNORECASE)
@@ -94,9 +85,14 @@ def match_leniently(answer: object, ground_truth: str) -> bool:
     if answer is None or len(str(answer)) > _MAX_LENIENT_CHARS:
         return False
     said, gold = _unwrap_answer(str(answer)), _unwrap_answer(ground_truth)
-    return _same_lenient_scalar(said, gold) or any(
-        map(_same_lenient_list, _list_spellings(said), _list_spellings(gold))
-    )
+    if _same_lenient_scalar(said, gold) or _same_lenient_list(said, gold):
+        return True
+    # `1,000` may be a number or two elements of a list.
+    return _same_lenient_list(_join_thousands(said), _join_thousands(gold))
+
+
+def _join_thousands(text: str) -> str:
+    return _THOUSANDS.sub(lambda found: found[1] + re.sub("[, ]", "", found[2]), text)
 
 
 def _unwrap_answer(text: str) -> str:
@@ -107,16 +103,6 @@ def _unwrap_answer(text: str) -> str:
 
 def _strip_marks(text: str) -> str:
     return text.lstrip(_OPENING).rstrip(_CLOSING)
-
-
-def _list_spellings(text: str) -> Iterator[str]:
-    """Yield the text as written, then with thousands joined: `1,000` may be a number or two elements of a list."""
-    yield text
-    yield _without_thousands(text)
-
-
-def _without_thousands(text: str) -> str:
-    return _THOUSANDS.sub(lambda found: found[1] + re.sub("[, ]", "", found[2]), text)
 
 
 def _same_lenient_list(answer: str, gold: str) -> bool:

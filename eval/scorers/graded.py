@@ -1,12 +1,9 @@
 """Scorer: a language model as judge, with a rubric, for answers that no rule can compare.
 
-The judge has its own model profile. Its calls are counted apart from those of the system, and its failures put the
-sample in error. An empty answer is wrong without a call.
+    python eval/run.py scorer=graded model@scorer.judge=gpt-4o
 
 The answer is untrusted: it may hold text from the web, or be written to win. The judge sees it as one JSON string, so
 that nothing in it looks like a field of the prompt, and its own instructions say to ignore instructions in it.
-
-    python eval/run.py scorer=graded model@scorer.judge=gpt-4o
 """
 
 import json

@@ -1,9 +1,7 @@
 """Labels: targets that many samples share, such as classes or yes and no. They are vocabulary, not secrets.
 
     labels = find_labels(train, val)
-    labels.names                       # ("billing", "login", "refund")
-    labels.find(" Billing")            # "billing": case and white space do not count
-    labels.find("Paveldel")            # None
+    labels.names, labels.find(" Billing")           # ("billing", "login", "refund"), "billing"
 
 A target that is wrongly taken for a label is not protected from prompts and feedback: so `find_labels` decides for a
 whole set of samples, and `data.labels` overrides it.
@@ -12,7 +10,7 @@ whole set of samples, and `data.labels` overrides it.
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
@@ -73,18 +71,18 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
     shown, asked = _group_by_target(samples), _group_by_target(others)
     for key, questions in shown.items():
         asked[key] |= questions
-    n = sum(map(len, asked.values()))
+    counts = Counter({key: len(questions) for key, questions in asked.items()})
     if given:
         names = {normalise_question(name): " ".join(name.split()) for name in given}
-        return LabelSet(tuple(names.values()), n - _count(asked, names))
-    found = _find_shared(asked)
-    n_covered = _count(asked, found)
-    if len(found) > isqrt(n_covered) or 100 * n_covered < MIN_COVERED_PERCENT * n:
-        return LabelSet()
+        return LabelSet(tuple(names.values()), counts.total() - sum(counts[key] for key in names))
+    found = _find_shared(counts)
+    n_covered = sum(counts[key] for key in found)
     known = sorted(key for key in found if len(shown[key]) >= MIN_SHOWN)
-    if len(known) < 2:
+    if len(found) > isqrt(n_covered) or 100 * n_covered < MIN_COVERED_PERCENT * counts.total() or len(known) < 2:
         return LabelSet()
-    return LabelSet(tuple(_choose_spelling(shown[key].values()) for key in known), n - _count(asked, known))
+    spelt = [Counter(" ".join(each.split()) for each in shown[key].values()) for key in known]
+    usual = (min(spellings, key=lambda each: (-spellings[each], each)) for spellings in spelt)
+    return LabelSet(tuple(usual), counts.total() - sum(counts[key] for key in known))
 
 
 def _group_by_target(samples: Iterable[Question]) -> defaultdict[str, dict[str, str]]:
@@ -99,29 +97,19 @@ def _group_by_target(samples: Iterable[Question]) -> defaultdict[str, dict[str, 
     return groups
 
 
-def _find_shared(asked: Mapping[str, Collection[str]]) -> list[str]:
-    ranked = sorted(filter(_is_short, asked), key=lambda key: (-len(asked[key]), key))
+def _find_shared(counts: Mapping[str, int]) -> list[str]:
+    """Return the targets that enough questions share, the most frequent ones first."""
     found: list[str] = []
     n_covered = 0
-    for rank, key in enumerate(ranked, start=1):
-        n_covered += len(asked[key])
-        if len(asked[key]) < MIN_QUESTIONS or len(asked[key]) * MIN_EVEN_SHARE * rank < n_covered:
+    for key in sorted(filter(_is_short, counts), key=lambda key: (-counts[key], key)):
+        n_covered += counts[key]
+        if counts[key] < MIN_QUESTIONS or counts[key] * MIN_EVEN_SHARE * (len(found) + 1) < n_covered:
             break
         found.append(key)
     return found
-
-
-def _count(asked: Mapping[str, Collection[str]], keys: Iterable[str]) -> int:
-    return sum(len(asked.get(key, ())) for key in keys)
 
 
 def _is_short(key: str) -> bool:
     """Return whether it is short and plain: it is put into requests, so it must not look like a field of one."""
     is_plain = "[[" not in key and all(unicodedata.category(each)[0] != "C" for each in key)
     return is_plain and 0 < len(key) <= MAX_CHARS
-
-
-def _choose_spelling(spellings: Iterable[str]) -> str:
-    """Return the most frequent spelling, with single spaces."""
-    counts = Counter(" ".join(each.split()) for each in spellings)
-    return min(counts, key=lambda each: (-counts[each], each))

@@ -1,17 +1,7 @@
-"""Scorer: a number, right within a tolerance.
+"""Scorer: a number, right within a tolerance. What is read as one number is described in docs/reference/scorers.md.
 
-    NumericScorer(tolerance=0.5)("?", "$1,234.60", "1234.5").value       # 1.0
-    NumericScorer()("?", "about 12", "12").value                         # 0.0: not one number alone
-
-The whole text must be one quantity:
-
-    [sign] [$ € £ ¥] [sign] NUMBER [unit] [.]
-
-NUMBER has digits, plain or in groups of three joined by `,` `'` or a space, a decimal point, and an exponent of up to
-three digits. The unit is `%`, a currency sign, or up to three words (`km/h`, `square metres`, `°C`) of which none
-changes the value (`million`, `k`, `dozen` …) or the sense (`or`, `to`, `not` …). Nothing is converted: 50 % is 50, and
-5 km is not 5000 m. Where both texts have a unit or currency, it must be the same; where one has none, the other's is
-taken for granted.
+NumericScorer(tolerance=0.5)("?", "$1,234.60", "1234.5").value       # 1.0
+NumericScorer()("?", "about 12", "12").value                         # 0.0: not one number alone
 """
 
 import math

@@ -1,10 +1,8 @@
 """Scorer: the share of words that answer and target have in common, as a token F1 from 0 to 1.
 
-    TokenF1Scorer()("?", "The Eiffel Tower, Paris", "Eiffel tower").value      # 0.8: 2 of 3 and 2 of 2 words
+Normalisation and formula are those of SQuAD's official script, evaluate-v2.0.py (https://arxiv.org/abs/1806.03822).
 
-Normalisation and formula are those of SQuAD's official script (P. Rajpurkar et al., "SQuAD: 100,000+ Questions for
-Machine Comprehension of Text", EMNLP 2016; evaluate-v2.0.py): lower case, without ASCII punctuation and the articles a,
-an, the; words in any order, each as often as it occurs in both.
+    TokenF1Scorer()("?", "The Eiffel Tower, Paris", "Eiffel tower").value      # 0.8: 2 of 3 and 2 of 2 words
 """
 
 import re
