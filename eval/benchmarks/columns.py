@@ -1,4 +1,4 @@
-"""Mapping of a dataset's columns: GAIA's names, names of the user, or else the usual names of such columns.
+"""Columns of the user's data: those that are named, GAIA's, or else the usual names of such columns.
 
 ColumnSettings().find_columns(["input", "target"], "x.csv").names["answer"]      # "target"
 ColumnSettings(columns={"answer": "gold"}).find_columns(["input"], "x.csv")      # UserError: x.csv has no column 'gold'
@@ -26,9 +26,6 @@ USUAL = {  # in lower case, with a space for each _
     "level": ("level",),
     "file": ("file name", "filename", "file", "attachment"),
 }
-_WITHOUT = {"id": "to number the rows", "answer": "to run unscored", "level": "to do without", "file": "to do without"}
-
-ON_BAD_ROW = ("refuse", "skip")
 
 Columns = Mapping[str, str | None]  # key of GAIA_COLUMNS → column of the data; None: the data have none
 
@@ -58,7 +55,7 @@ class ColumnSettings:
 
     columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     inputs: Any = None  # [column, …] or {field: column}: named inputs instead of one question; None: the question
-    target_column: str | None = None  # the same as columns.answer
+    target_column: str | None = None  # instead of columns.answer
     labels: list[Any] = field(default_factory=list)  # the targets that there are; empty: any
     tags: list[Any] = field(default_factory=list)  # columns whose values are categories with numbers of their own
     files: str | None = None  # folder of the attachments; None: the one that holds the rows
@@ -71,7 +68,7 @@ class ColumnSettings:
             UserError: they contradict one another, or name something that does not exist.
         """
         check_on_bad_row(self.on_bad_row)
-        self._complete_columns()
+        self._choose_columns()
         parse_labels(self.labels)
         parse_tags(self.tags)
         if self.files is not None and not Path(self.files).is_dir():
@@ -90,17 +87,16 @@ class ColumnSettings:
         Raises:
             UserError: columns that should be there are not, or several might be meant; it lists those that are.
         """
-        tags, inputs, complete = parse_tags(self.tags), parse_inputs(self.inputs), self._complete_columns()
+        inputs, tags, chosen = parse_inputs(self.inputs), parse_tags(self.tags), self._choose_columns()
         listed = f"its columns are: {', '.join(there) or 'none'}."
-        fields = {column: "" if name == column else f" ({name})" for name, column in inputs.items()}
-        for key, columns in (("target_column", filter(None, [self.target_column])), ("tags", tags), ("inputs", fields)):
-            if missing := [f"{each!r}{fields.get(each, '')}" for each in columns if each not in there]:
+        target = [self.target_column] if self.target_column else []
+        for key, columns in {"target_column": target, "tags": tags, "inputs": inputs.values()}.items():
+            if missing := [repr(each) for each in columns if each not in there]:
                 raise UserError(f"{source} has no column {_join(missing)}, which data.{key} names; {listed}")
-        named = {column for key, column in complete.items() if column != GAIA_COLUMNS[key]} | set(inputs.values())
-        found: dict[str, str | None] = {}
-        problems: dict[str, str] = {}
-        for key, column in complete.items():
-            usual = [name for name in there if normalise_column(name) in USUAL[key] and name not in named]
+        taken = {column for key, column in chosen.items() if column != GAIA_COLUMNS[key]} | set(inputs.values())
+        found, problems, notes = dict[str, str | None](), dict[str, str](), list[str]()
+        for key, column in chosen.items():
+            usual = [name for name in there if normalise_column(name) in USUAL[key] and name not in taken]
             if column is None or column in there:
                 found[key] = column
             elif column != GAIA_COLUMNS[key]:
@@ -111,18 +107,22 @@ class ColumnSettings:
                 problems[key] = f"no column for the {key} ({', '.join((column, *USUAL[key][1:]))})"
             else:
                 found[key] = usual[0] if usual else None
+                if usual and normalise_column(usual[0]) != USUAL[key][0]:
+                    notes.append(f"{key} = {usual[0]!r}")
         if problems:
-            options = [
-                f"data.columns.{key}=…{f' (null {_WITHOUT[key]})' if key in _WITHOUT else ''}" for key in problems
-            ]
+            options = [f"data.columns.{key}=…{'' if key == 'question' else ' (null: none)'}" for key in problems]
             raise UserError(
                 f"{source} has {_join(problems.values())}: name what it has with {_join(options)}; {listed}"
             )
-        made = found["id"] is None and complete["id"] is not None
-        notes = _list_notes(complete, found, made)
-        return FoundColumns(found, made, notes, inputs, parse_labels(self.labels), tags)
+        if notes:
+            notes = [f"columns found by their usual names: {', '.join(notes)} (others: data.columns.KEY=NAME)"]
+        if are_made := found["id"] is None and chosen["id"] is not None:
+            notes.append("ids are made from the questions, since there is no column of ids")
+        if found["answer"] is None and chosen["answer"] is not None:
+            notes.append(f"unscored, for there is no column {chosen['answer']!r} (data.columns.answer=NAME)")
+        return FoundColumns(found, are_made, tuple(notes), inputs, parse_labels(self.labels), tags)
 
-    def _complete_columns(self) -> dict[str, str | None]:
+    def _choose_columns(self) -> dict[str, str | None]:
         """Return GAIA's column names, with those given in their place; with inputs, without the question.
 
         Raises:
@@ -131,37 +131,26 @@ class ColumnSettings:
         """
         if unknown := sorted(set(self.columns) - set(GAIA_COLUMNS)):
             raise UserError(f"data.columns has no key {unknown[0]!r}: use some of {', '.join(GAIA_COLUMNS)}.")
-        complete, inputs = GAIA_COLUMNS | dict(self.columns), parse_inputs(self.inputs)
-        if self.target_column is not None:
-            if complete["answer"] not in (GAIA_COLUMNS["answer"], self.target_column):
-                raise UserError(
-                    f"data.target_column={self.target_column} and data.columns.answer={complete['answer']} both name "
-                    "the target: leave one of them out."
-                )
-            complete["answer"] = self.target_column
+        chosen, inputs = GAIA_COLUMNS | dict(self.columns), parse_inputs(self.inputs)
+        chosen["answer"] = self.target_column or chosen["answer"]
         if inputs:
-            if complete["question"] not in (GAIA_COLUMNS["question"], None):
-                raise UserError(
-                    f"data.columns.question={complete['question']} and data.inputs={','.join(inputs)} both name what "
-                    "is asked: leave one of them out."
-                )
-            complete["question"] = None
-        elif not complete["question"]:
+            chosen["question"] = None
+        elif not chosen["question"]:
             raise UserError("data.columns.question is empty: name the column that holds the questions.")
-        read = [(f"data.columns.{key}", column) for key, column in complete.items() if key != "answer" and column]
+        read = [(f"data.columns.{key}", column) for key, column in chosen.items() if key != "answer" and column]
         for name, column in [*read, *(("data.inputs", column) for column in inputs.values())]:
-            if column == complete["answer"]:
+            if column == chosen["answer"]:
                 raise UserError(
                     f"{name} and data.columns.answer are both {column!r}, which would show the gold answers of the "
                     "target column: name another column for one of them."
                 )
-        return complete
+        return chosen
 
 
 def check_on_bad_row(on_bad_row: str) -> None:
     """Raise UserError for a value that does not exist."""
-    if on_bad_row not in ON_BAD_ROW:
-        raise UserError(f"data.on_bad_row={on_bad_row} does not exist: use one of {', '.join(ON_BAD_ROW)}.")
+    if on_bad_row not in ("refuse", "skip"):
+        raise UserError(f"data.on_bad_row={on_bad_row} does not exist: use refuse or skip.")
 
 
 def parse_inputs(inputs: object) -> dict[str, str]:
@@ -172,29 +161,23 @@ def parse_inputs(inputs: object) -> dict[str, str]:
     """
     if inputs is None:
         return {}
-    if isinstance(inputs, str):
-        inputs = [inputs]
-    pairs = list(inputs.items()) if isinstance(inputs, Mapping) else [(each, each) for each in list_names(inputs)]
-    if not pairs or not all(str(name or "").strip() for pair in pairs for name in pair):
+    columns = inputs if isinstance(inputs, Mapping) else {each: each for each in list_names(inputs)}
+    if not columns or not all(str(name or "").strip() for pair in columns.items() for name in pair):
         raise UserError(
             f"data.inputs={inputs} cannot be read; expected a list of columns, such as data.inputs=[title,body], or "
             "'data.inputs={field: column}' where the names differ."
         )
-    return {str(name): str(column) for name, column in pairs}
+    return {str(name): str(column) for name, column in columns.items()}
 
 
 def parse_tags(tags: object) -> tuple[str, ...]:
-    """Return the columns of `data.tags`.
-
-    Raises:
-        UserError: no list of different names.
-    """
-    names = [str(each).strip() for each in list_names(tags)]
-    if tags and (not names or "" in names or len(set(names)) < len(names)):
+    """Return the columns of `data.tags`; raise UserError for no list of names."""
+    names = tuple(str(each).strip() for each in list_names(tags))
+    if tags and not all(names or [""]):
         raise UserError(
-            f"data.tags={tags} cannot be read; expected a list of different columns, such as data.tags=[kind,source]."
+            f"data.tags={tags} cannot be read; expected a list of columns, such as data.tags=[kind,source]."
         )
-    return tuple(names)
+    return names
 
 
 def normalise_column(name: object) -> str:
@@ -205,15 +188,3 @@ def normalise_column(name: object) -> str:
 def _join(words: Iterable[str]) -> str:
     *first, last = words
     return " and ".join(filter(None, [", ".join(first), last]))
-
-
-def _list_notes(complete: Columns, found: Columns, made: bool) -> tuple[str, ...]:
-    notes = []
-    others = {key: name for key, name in found.items() if name and name != complete[key]}
-    if usual := [f"{key} = {name!r}" for key, name in others.items() if normalise_column(name) != USUAL[key][0]]:
-        notes.append(f"columns found by their usual names: {', '.join(usual)} (others: data.columns.KEY=NAME)")
-    if made:
-        notes.append("ids are made from the questions, since there is no column of ids")
-    if found["answer"] is None and (wanted := complete["answer"]) is not None:
-        notes.append(f"unscored, for there is no column {wanted!r} (data.columns.answer=NAME)")
-    return tuple(notes)

@@ -1,6 +1,7 @@
 """Contracts of datasets: a sample, the samples of a split, and the source that they are read from."""
 
 import json
+import re
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -10,23 +11,9 @@ from typing import Protocol, runtime_checkable
 
 from mas.runtime.errors import UserError
 
-EXPECTED = (
-    "expected"  # tag that a scorer reads (`eval.scorers.expected`): JSON, and no category with numbers of its own
-)
-
+EXPECTED = "expected"  # tag that a scorer reads (`eval.scorers.expected`): JSON, and no category with its own numbers
 _LEAST_WORDS = 5  # of a text that is somebody's own; shorter ones are names of tables, methods and the like
-
-
-_KINDS = {
-    "table": ("csv", "tsv", "xls", "xlsx", "xlsm", "xlsb", "ods", "parquet"),
-    "text": ("txt", "md", "pdf", "docx", "pptx", "odt", "epub", "html", "xml", "json", "jsonl", "jsonld", "pdb"),
-    "picture": ("png", "jpg", "jpeg", "gif", "webp", "bmp", "svg", "tif", "tiff"),
-    "sound": ("mp3", "wav", "m4a", "flac", "ogg"),
-    "film": ("mp4", "mov", "avi", "mkv", "webm"),
-    "program": ("py", "js", "ts", "java", "c", "cpp", "sql", "sh", "ipynb"),
-    "archive": ("zip", "tar", "gz", "7z"),
-}
-_KIND_OF = {f".{suffix}": kind for kind, suffixes in _KINDS.items() for suffix in suffixes}
+_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 
 
 @dataclass(frozen=True)
@@ -83,26 +70,13 @@ def list_gold_texts(tag: str, value: str) -> list[str]:
     """Return the texts in a tag's value that may not be quoted: of `expected` its longer ones, such as gold queries."""
     if tag != EXPECTED:
         return [value]
-    try:
-        return [text for text in _list_texts(json.loads(value)) if len(text.split()) >= _LEAST_WORDS]
-    except (ValueError, RecursionError):
-        return [value]
-
-
-def _list_texts(value: object) -> list[str]:
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list):
-        return [text for each in value for text in _list_texts(each)]
-    return [value] if isinstance(value, str) else []
+    texts = (json.loads(text, strict=False) for text in _JSON_TEXT.findall(value))
+    return [text for text in texts if len(text.split()) >= _LEAST_WORDS]
 
 
 def classify_attachment(name: str | None) -> str:
-    """Return the kind of a file by its name: none, table, text, picture, …; an unknown suffix is a kind of its own."""
-    if name is None:
-        return "none"
-    suffix = Path(name).suffix.lower()
-    return _KIND_OF.get(suffix, suffix.lstrip(".") or "other")
+    """Return the ending of a file's name in lower case; `none` without a file."""
+    return Path(name or "").suffix.lower().lstrip(".") or "none"
 
 
 def normalise_question(text: str) -> str:
@@ -116,14 +90,14 @@ def parse_labels(labels: object) -> tuple[str, ...]:
     Raises:
         UserError: no list of at least two different texts or numbers.
     """
-    names = [str(each).strip() for each in list_names(labels) if isinstance(each, str | int | float)]
-    different = {normalise_question(name) for name in names}
-    if labels and (len(names) < 2 or "" in different or len(different) < len(list_names(labels))):
+    names = tuple(str(each).strip() for each in list_names(labels))
+    different = set(map(normalise_question, names))
+    if labels and (len(names) < 2 or "" in different or len(different) < len(names)):
         raise UserError(
             f"data.labels={labels} cannot be read; expected a list of at least two different labels, such as "
             "data.labels=[billing,refund] (case and white space make no difference)."
         )
-    return tuple(names)
+    return names
 
 
 def read_labels(data: object) -> tuple[str, ...]:
@@ -131,6 +105,6 @@ def read_labels(data: object) -> tuple[str, ...]:
     return parse_labels(getattr(data, "labels", ()))
 
 
-def list_names(inputs: object) -> list[object]:
+def list_names(names: object) -> list[object]:
     """Return the names in a setting that should be a list; anything else has none."""
-    return list(inputs) if isinstance(inputs, list | tuple) else []
+    return list(names) if isinstance(names, list | tuple) else []

@@ -1,24 +1,17 @@
 """Datasets of the user: JSON lines, Parquet, CSV, Excel, or the memory of a Python program; one row per sample.
 
-    my_folder/metadata.jsonl     {"task_id": "1", "Question": "What is sold most?", "file_name": "sales.csv", …}
-    my_folder/sales.csv
-
-    JsonlDataset(path="my_folder").load("all").samples[0].file      # …/my_folder/sales.csv
-
-    columns = {"id": "id", "question": "prompt", "answer": "label", "file": "file"}
-    CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id      # "007"
-
-A folder of JSON lines is laid out like GAIA's and like Hugging Face's file folders; a sub-folder is a split.
+JsonlDataset(path="my_folder").load("all").samples[0].file      # my_folder/sales.csv, named in metadata.jsonl there
+columns = {"id": "id", "question": "prompt", "answer": "label", "file": "file"}
+CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id      # "007"
 """
 
 import csv
 import json
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import date, datetime, time
-from io import BytesIO
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,18 +21,15 @@ from eval.benchmarks.rows import Attachments, BadCell, Row, read_rows
 from mas.agents.targets import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
-from mas.tools.files.document import Source
-from mas.tools.files.readers.converted import is_installed, save_as
-from mas.tools.results import ToolError
 
-METADATA = ("metadata.jsonl", "metadata.parquet")
+METADATA = ("metadata.jsonl", "metadata.parquet")  # if both are there, the first
 ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 DELIMITERS = {"semicolon": ";", "tab": "\t", "'|'": "|"}  # by what is typed
 EXCEL = (".xlsx", ".xlsm", ".xls")
 EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
 _ERROR = BadCell("holds an error of Excel, such as #N/A")
-_FORMULA = BadCell("holds a formula without a value: save the workbook in Excel, or install LibreOffice")
+_FORMULA = BadCell("holds a formula without a value: open the workbook in Excel or LibreOffice, and save it there")
 
 Cell = str | BadCell | None
 Line = tuple[int, Sequence[Cell]]  # number in the file, and cells
@@ -53,9 +43,8 @@ class Table:
     source: str  # its name for the user
     columns: Collection[str] | None  # None: no row has any, and the first one says why
     rows: Sequence[Row]
-    attachments: Attachments
+    metadata: Path | None = None  # file of the rows; None: they are in memory
     needs_target: bool = True  # True: there must be a column of targets
-    notes: Sequence[str] = ()  # on how they were read
 
 
 @dataclass(kw_only=True)
@@ -72,16 +61,12 @@ class TableDataset(ColumnSettings, Dataset):
         table, columns = self.open_table(split), AS_GAIA
         if table.columns is not None:
             columns = self.find_columns(table.columns, table.source, table.needs_target)
-        samples = read_rows(table.rows, table.attachments, self.on_bad_row, columns)
-        return replace(samples, notes=(*samples.notes, *table.notes))
+        folder = Path(self.files or (table.metadata.parent if table.metadata else "."))
+        return read_rows(table.rows, Attachments(folder, metadata=table.metadata), self.on_bad_row, columns)
 
     @abstractmethod
     def open_table(self, split: str) -> Table:
         """Return the rows of one split; raises UserError as `load`."""
-
-    def find_folder(self, metadata: Path) -> Attachments:
-        """Return the attachments in the folder of `data.files`; without it, in the one that holds the metadata."""
-        return Attachments(metadata.parent if self.files is None else Path(self.files), metadata=metadata)
 
 
 @dataclass
@@ -105,8 +90,8 @@ class JsonlDataset(TableDataset):
                 f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}."
             )
         rows = list(read_metadata(splits[split]))
-        keys = {str(key): None for row in rows if isinstance(row.content, dict) for key in row.content}
-        return Table(str(splits[split]), keys or None, rows, self.find_folder(splits[split]), needs_target=False)
+        keys = dict.fromkeys(str(key) for row in rows if isinstance(row.content, dict) for key in row.content)
+        return Table(str(splits[split]), keys or None, rows, splits[split], needs_target=False)
 
     def _list_splits(self) -> dict[str, Path]:
         """Return the metadata file of each split.
@@ -114,31 +99,18 @@ class JsonlDataset(TableDataset):
         Raises:
             UserError: nothing that can be read at `path`.
         """
-        path = Path(self.path)
+        path, expected = Path(self.path), f"give a folder with {' or '.join(METADATA)}, or such a file"
+        if not path.exists():
+            raise UserError(f"data.path={path} does not exist under {Path.cwd()}: {expected}.")
         if path.is_file():
-            if path.suffix in (".jsonl", ".parquet"):
-                return {ONLY_SPLIT: path}
-            raise UserError(
-                f"data.path={path} must end in .jsonl or .parquet, or be a folder with {' or '.join(METADATA)}"
-                f"{'; for this file give data=csv' if path.suffix == '.csv' else ''}."
-            )
-        if not path.is_dir():
-            raise UserError(
-                f"data.path={path} does not exist under {Path.cwd()}: give a folder with {' or '.join(METADATA)}."
-            )
+            if path.suffix not in (".jsonl", ".parquet"):
+                raise UserError(f"data.path={path} does not end in .jsonl or .parquet: {expected}, or data=csv.")
+            return {ONLY_SPLIT: path}
         folders = {ONLY_SPLIT: path} | {each.name: each for each in sorted(path.iterdir()) if each.is_dir()}
-        files = [(split, folder / name) for split, folder in folders.items() for name in METADATA]
-        found = [(split, file) for split, file in files if file.is_file()]
-        splits = dict(found)
+        files = {split: [folder / name for name in METADATA] for split, folder in folders.items()}
+        splits = {split: file for split, both in files.items() for file in reversed(both) if file.is_file()}
         if not splits:
-            raise UserError(
-                f"data.path={path} holds no {METADATA[0]} or {METADATA[1]}, nor has a sub-folder with one: add it, or "
-                "give another folder."
-            )
-        if len(splits) < len(found):
-            raise UserError(
-                f"{path} holds both {METADATA[0]} and {METADATA[1]} of a split: remove one, or give data.path=FILE."
-            )
+            raise UserError(f"data.path={path} holds no {METADATA[0]}, nor has a sub-folder with one: {expected}.")
         return splits
 
 
@@ -176,6 +148,11 @@ def _read_parquet(metadata: Path) -> Iterator[Row]:
         yield Row(f"{metadata}, row {number}", content)
 
 
+def _refuse_split(split: str, source: str) -> None:
+    if split != ONLY_SPLIT:
+        raise UserError(f"{source} has no split {split!r}: leave split out, or give split=all.")
+
+
 @dataclass
 class _FileDataset(TableDataset):
     """Base of files whose first line has the columns' names."""
@@ -192,38 +169,25 @@ class _FileDataset(TableDataset):
             raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
 
     def open_table(self, split: str) -> Table:
-        if split != ONLY_SPLIT:
-            raise UserError(
-                f"{self.path} has no split {split!r}: it is one file, so leave split out, or give split=all."
-            )
-        path = Path(self.path)
-        notes = list[str]()
-        lines = self._read_lines(path, notes)
+        _refuse_split(split, self.path)
+        lines = self._read_lines()
         first, header = next(lines, (0, []))
         if bad := next((name for name in header if isinstance(name, BadCell)), None):
-            raise UserError(f"{path}, {self.line_word} {first}: a column's name {bad.problem}.")
+            raise UserError(f"{self.path}, {self.line_word} {first}: a column's name {bad.problem}.")
         names = [str(name) for name in header if name]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise UserError(f"{path} has two columns named {twice[0]!r}: rename one.")
-        self._check_header(names)
-        rows = list(self._build_rows(lines, header))
-        return Table(str(path), names, rows, self.find_folder(path), notes=notes)
-
-    def _build_rows(self, lines: Iterator[Line], header: Sequence[Cell]) -> Iterator[Row]:
+            raise UserError(f"{self.path} has two columns named {twice[0]!r}: rename one.")
+        rows = []
         for number, cells in lines:
-            place = f"{self.path}, {self.line_word} {number}"
+            place, problem = f"{self.path}, {self.line_word} {number}", None
             if len(cells) != len(header):
                 problem = f"the row has {len(cells)} cells, the header {len(header)} (is a comma not in quotes?)"
-                yield Row(place, problem=problem)
-            else:
-                yield Row(place, {name: cell for name, cell in zip(header, cells, strict=True) if name})
-
-    def _check_header(self, names: Sequence[str]) -> None:
-        """Raise UserError if the columns' names show that the file is read in the wrong way."""
+            rows.append(Row(place, {name: cell for name, cell in zip(header, cells, strict=False) if name}, problem))
+        return Table(self.path, names, rows, Path(self.path))
 
     @abstractmethod
-    def _read_lines(self, path: Path, notes: list[str]) -> Iterator[Line]:
-        """Yield the lines that are not empty, the columns' names first; an empty cell is None; adds to `notes`."""
+    def _read_lines(self) -> Iterator[Line]:
+        """Yield the lines that are not empty, the columns' names first; an empty cell is None."""
 
 
 @dataclass
@@ -240,30 +204,28 @@ class CsvDataset(_FileDataset):
         if len(delimiter) != 1 or delimiter in '"\r\n ':
             raise UserError(f"data.delimiter={self.delimiter!r} is not one character; give one, or tab or semicolon.")
 
-    def _check_header(self, names: Sequence[str]) -> None:
-        if len(names) == 1 and (words := [word for word, each in DELIMITERS.items() if each in names[0]]):
-            raise UserError(
-                f"{self.path} has one column, {names[0]!r}: give data.delimiter={words[0]} if that separates its cells."
-            )
-
-    def _read_lines(self, path: Path, notes: list[str]) -> Iterator[Line]:
+    def _read_lines(self) -> Iterator[Line]:
         delimiter = DELIMITERS.get(self.delimiter, self.delimiter)
         csv.field_size_limit(max(MAX_FIELD_CHARS, csv.field_size_limit()))  # of the process; it is only ever raised
         number = 1  # of the line on which a record begins
         try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
+            with Path(self.path).open(encoding="utf-8-sig", newline="") as file:
                 # Strict: a quote that is never closed would else swallow the rest of the file into one cell.
                 reader = csv.reader(file, delimiter=delimiter, strict=True)
                 for cells in reader:
+                    other = [word for word, each in DELIMITERS.items() if len(cells) == 1 and each in cells[0]]
+                    if other and number == 1:
+                        given = f"give data.delimiter={other[0]} if that separates its cells"
+                        raise UserError(f"{self.path} has one column, {cells[0]!r}: {given}.")
                     if cells:
                         yield number, [_ERROR if cell in EXCEL_ERRORS else cell or None for cell in cells]
                     number = reader.line_num + 1
         except csv.Error as error:
-            raise UserError(f"{path}, line {number} cannot be read as CSV ({error}): correct its quotes.") from error
+            raise UserError(
+                f"{self.path}, line {number} cannot be read as CSV ({error}): correct its quotes."
+            ) from error
         except UnicodeDecodeError as error:
-            raise UserError(f"{path} is not UTF-8: save it as UTF-8.") from error
-        except OSError as error:
-            raise UserError(f"{path} cannot be read ({error.strerror}): give a readable file.") from error
+            raise UserError(f"{self.path} is not UTF-8: save it as UTF-8.") from error
 
 
 @dataclass
@@ -281,42 +243,29 @@ class ExcelDataset(_FileDataset):
                 f"data.path={self.path} must end in {', '.join(EXCEL)}: save it as .xlsx, or give data=csv."
             )
 
-    def _read_lines(self, path: Path, notes: list[str]) -> Iterator[Line]:
+    def _read_lines(self) -> Iterator[Line]:
+        import pandas
+
         try:
-            sheet, values = self._read_sheet(path)
-            width = max((at for _, at in values), default=0)
-            formulas = {place for place in _find_formulas(path, sheet) - values.keys() if place[1] <= width}
-            computed = dict[Place, Cell]()
-            if formulas and is_installed():
-                with suppress(ToolError):  # LibreOffice cannot open it: the rows of its formulas are bad
-                    book = save_as(Source(path.name, path.read_bytes()), path.suffix.lower(), ".xlsx")
-                    computed = self._read_sheet(BytesIO(book))[1]
+            with pandas.ExcelFile(self.path) as book:
+                sheets = [str(each) for each in book.sheet_names]
+                sheet = self.sheet or sheets[0]
+                if sheet not in sheets:
+                    names = ", ".join(sheets)
+                    raise UserError(f"{self.path} has no sheet {sheet!r}: give data.sheet with one of: {names}.")
+                frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
+            formulas = _find_formulas(Path(self.path), sheet)
         except UserError:
             raise
         except Exception as error:
             raise UserError(
-                f"{path} cannot be read as Excel ({type(error).__name__}: {error}): save it as .xlsx."
+                f"{self.path} cannot be read as Excel ({type(error).__name__}: {error}): save it as .xlsx."
             ) from error
-        if computed:
-            notes.append(f"LibreOffice computed {len(formulas & computed.keys())} formulas without a value")
-        cells = {place: computed.get(place, _FORMULA) for place in formulas} | values
+        cells: dict[Place, Cell] = {place: _FORMULA for place in formulas if place[1] <= frame.shape[1]}
+        for number, row in enumerate(frame.itertuples(index=False, name=None), start=1):
+            cells |= {(number, at): text for at, cell in enumerate(row, start=1) if (text := _show_cell(cell))}
         for number in sorted({number for number, _ in cells}):
-            yield number, [cells.get((number, at)) for at in range(1, width + 1)]
-
-    def _read_sheet(self, book: Path | BytesIO) -> tuple[str, dict[Place, Cell]]:
-        """Return the sheet's name, and its cells that are not empty."""
-        import pandas
-
-        with pandas.ExcelFile(book) as opened:
-            sheets = [str(each) for each in opened.sheet_names]
-            sheet = self.sheet or sheets[0]
-            if sheet not in sheets:
-                names = ", ".join(sheets)
-                raise UserError(f"{self.path} has no sheet {sheet!r}: give data.sheet with one of: {names}.")
-            frame = opened.parse(sheet, header=None, dtype=object, na_filter=False)
-        rows = enumerate(frame.itertuples(index=False, name=None), start=1)
-        texts = {(number, at): _show_cell(cell) for number, row in rows for at, cell in enumerate(row, start=1)}
-        return sheet, {place: text for place, text in texts.items() if text}
+            yield number, [cells.get((number, at)) for at in range(1, frame.shape[1] + 1)]
 
 
 def _find_formulas(path: Path, sheet: str) -> set[Place]:
@@ -336,10 +285,8 @@ def _show_cell(value: object) -> Cell:
     """Return a cell as text: whole numbers without `.0`, others with the 15 digits of Excel, dates in ISO form."""
     if isinstance(value, bool):
         return str(value).upper()
-    if isinstance(value, int | float):
-        if value != value:  # pandas has no other missing value here: `na_filter` is off
-            return _ERROR
-        return f"{value:.15g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.15g}" if value == value else _ERROR  # pandas has no other missing value: `na_filter` is off
     return _show_date(value) or str(value) or None
 
 
@@ -364,18 +311,16 @@ class InMemoryDataset(TableDataset):
         find_object(self.target)
 
     def open_table(self, split: str) -> Table:
-        if split != ONLY_SPLIT:
-            raise UserError(f"samples given in Python have no split {split!r}: leave split out.")
+        _refuse_split(split, "the list of samples")
         given = find_object(self.target)
         if not isinstance(given, Sequence):
             raise UserError(f"{self.target} is {name_type(given)}; expected a list of dictionaries.")
-        contents = [
-            {str(name): _show_value(value) for name, value in row.items()} if isinstance(row, Mapping) else row
-            for row in given
-        ]
-        rows = [Row(f"sample {number}", content) for number, content in enumerate(contents, start=1)]
-        names = dict.fromkeys(name for row in contents if isinstance(row, Mapping) for name in row)
-        return Table("the list of samples", names or None, rows, Attachments(Path(self.files or ".")))
+        rows = []
+        for number, row in enumerate(given, start=1):
+            plain = {str(name): _show_value(value) for name, value in row.items()} if isinstance(row, Mapping) else row
+            rows.append(Row(f"sample {number}", plain))
+        names = dict.fromkeys(name for row in rows if isinstance(row.content, dict) for name in row.content)
+        return Table("the list of samples", names or None, rows)
 
 
 def _show_value(value: object) -> object:

@@ -1,10 +1,7 @@
-"""Fingerprints of samples: a sample is recognised under another id.
+"""Fingerprints of samples: a sample is recognised under another id. A short question can be guessed and checked.
 
-A fingerprint does not hold the question's text; a short question, or one made from a template, can be guessed and
-checked.
-
-    compute_fingerprint("What is  2 + 3?") == compute_fingerprint("what is 2 + 3?")      # True
-    compute_fingerprint("How many rows are there?", file_sha256="9f86d081…")   # another attachment: another question
+compute_fingerprint("What is  2 + 3?") == compute_fingerprint("what is 2 + 3?")      # True
+compute_fingerprint("How many rows are there?", file_sha256="9f86d081…")   # another attachment: another question
 """
 
 import hashlib
@@ -18,12 +15,7 @@ _CHARS = 16
 
 
 def compute_fingerprint(text: str, file_sha256: str | None = None) -> str:
-    """Return the beginning of a SHA-256 in hexadecimal digits.
-
-    Args:
-        text: of the question.
-        file_sha256: of its attachment's content; None: there is none, or it is ignored.
-    """
+    """Return the beginning of a SHA-256 in hexadecimal digits; `file_sha256`: of the attachment, or None."""
     content = normalise_question(text) + (f"\n{file_sha256}" if file_sha256 else "")
     return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_CHARS]
 

@@ -1,23 +1,18 @@
-"""Check raw rows, in GAIA's columns or the user's, and build samples from them.
+"""Check raw rows, in GAIA's columns or the user's, and build samples from them; other columns are ignored.
 
-Columns as in GAIA (https://huggingface.co/datasets/gaia-benchmark/GAIA). Everything else in a row, such as GAIA's
-annotated solution steps, is ignored.
-
-    rows = [Row("metadata.jsonl, line 1", {"task_id": "7f", "Question": "How many?", "Final answer": "4"})]
-    read_rows(rows, Attachments(Path("my_folder"))).samples[0].target     # "4"
+rows = [Row("metadata.jsonl, line 1", {"task_id": "7f", "Question": "How many?", "Final answer": "4"})]
+read_rows(rows, Attachments(Path("my_folder"))).samples[0].target     # "4"
 """
 
 import hashlib
 import json
-import math
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import Any
 
 from eval.benchmarks.columns import AS_GAIA, FoundColumns, check_on_bad_row
-from eval.benchmarks.dataset import Sample, Split, normalise_question
+from eval.benchmarks.dataset import Sample, Split, classify_attachment, normalise_question
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
@@ -102,15 +97,21 @@ def read_rows(
     for number, row in enumerate(rows, start=1):
         try:
             sample = _build_sample(row, number, attachments, columns)
-            _check_label(sample.target, columns.labels)
-            if sample.id in places:
-                raise BadRowError(_describe_duplicate(sample.id, places[sample.id], columns))
+            if (place := places.get(sample.id)) and columns.ids_from_questions:
+                made = "ids are made from the questions (data.columns.id=null numbers them)"
+                raise BadRowError(f"it asks the same as {place}, and {made}")
+            if place:
+                raise BadRowError(f"the id {sample.id!r} is already that of {place}")
         except BadRowError as error:
             bad.append(f"{row.place}: {error}")
         else:
             samples[sample.id], places[sample.id] = sample, row.place
+    if len(bad) == 1 and on_bad_row == "refuse":
+        raise UserError(f"{bad[0]}; correct the row, or leave bad rows out with data.on_bad_row=skip.")
     if bad and on_bad_row == "refuse":
-        raise UserError(_describe_bad_rows(bad))
+        more = [f"and {len(bad) - MAX_LISTED} more"] if len(bad) > MAX_LISTED else []
+        listed = "\n  ".join(["", *bad[:MAX_LISTED], *more])
+        raise UserError(f"{len(bad)} rows are bad; correct them, or leave them out with data.on_bad_row=skip:{listed}")
     if not samples:
         reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "the metadata is empty"
         raise UserError(
@@ -119,56 +120,33 @@ def read_rows(
     return Split(tuple(samples.values()), tuple(bad), columns.notes)
 
 
-def _check_label(target: str | None, labels: Sequence[str]) -> None:
-    known = set(map(normalise_question, labels))
-    if labels and target is not None and normalise_question(target) not in known:
-        was_read = "true" in known and normalise_question(target) in ("yes", "no", "on", "off")
-        hint = " (a YAML file reads yes as true: put it in quotes there)" if was_read else ""
-        raise BadRowError(f"the target {target!r} is not one of data.labels={','.join(labels)}{hint}")
-
-
-def _describe_bad_rows(bad: Sequence[str]) -> str:
-    if len(bad) == 1:
-        return f"{bad[0]}; correct the row, or leave bad rows out with data.on_bad_row=skip."
-    more = f"\n  and {len(bad) - MAX_LISTED} more" if len(bad) > MAX_LISTED else ""
-    listed = "".join(f"\n  {each}" for each in bad[:MAX_LISTED])
-    return f"{len(bad)} rows are bad; correct them, or leave them out with data.on_bad_row=skip:{listed}{more}"
-
-
-def _describe_duplicate(id_: str, place: str, columns: FoundColumns) -> str:
-    if columns.ids_from_questions:
-        return f"it asks the same as {place}, and ids are made from the questions (data.columns.id=null numbers them)"
-    return f"the id {id_!r} is already that of {place}"
-
-
 def _build_sample(row: Row, number: int, attachments: Attachments, columns: FoundColumns) -> Sample:
     if row.problem is not None:
         raise BadRowError(row.problem)
     if not isinstance(row.content, Mapping):
         raise BadRowError(f"the row is {name_type(row.content)}, not an object with columns")
-    names, content = columns.names, row.content
-    for column in columns.list_used():
-        if isinstance(cell := content.get(column), BadCell):
-            raise BadRowError(f"{column!r} {cell.problem}")
-    for key in ("id", "question"):
-        if names[key] and names[key] not in content:
-            there = ", ".join(map(str, content)) or "nothing"
-            raise BadRowError(f"{names[key]!r} is missing or empty (data.columns.{key}); the row has: {there}")
-    cells = {key: _Cell(column or "", content.get(column) if column else None) for key, column in names.items()}
-    inputs = {field: _Cell(column, content.get(column)).input() for field, column in columns.inputs.items()}
-    name, question = cells["file"].text(required=False), _describe(inputs) if inputs else cells["question"].text()
+    cells, names = _Cells(row.content), columns.names
+    name = cells.read_text(names["file"])
+    inputs = {field: cells.read_input(column) for field, column in columns.inputs.items()}
+    question = _describe(inputs) if inputs else cells.read_text(names["question"])
     sample_id = _make_id(question, name) if columns.ids_from_questions else str(number)
-    if names["id"] and (sample_id := cells["id"].number_or_text() or "") == "":
-        raise BadRowError(f"{names['id']!r} is missing or empty")
+    if names["id"]:
+        sample_id = cells.read_value(names["id"]) or ""
+    for column, text in ((names["question"], question), (names["id"], sample_id)):
+        if column and not text.strip():
+            raise BadRowError(f"{column!r} is missing or empty")
+    target = cells.read_target(names["answer"])
+    if target and columns.labels and normalise_question(target) not in map(normalise_question, columns.labels):
+        raise BadRowError(f"the target {target!r} is not one of data.labels={','.join(columns.labels)}")
     return Sample(
         id=sample_id,
         question=question,
         file=attachments.find(name) if name else None,
-        target=cells["answer"].answer(),
-        level=cells["level"].number_or_text(),
+        target=target,
+        level=cells.read_value(names["level"]),
         tags={
-            "kind": Path(name).suffix.lower().lstrip(".") or "none",
-            **{tag: _Cell(tag, content.get(tag)).number_or_text() or "none" for tag in columns.tags},
+            "kind": classify_attachment(name),
+            **{tag: cells.read_value(tag) or "none" for tag in columns.tags},
         },
         inputs=inputs,
     )
@@ -190,59 +168,53 @@ def _make_id(question: str, file: str) -> str:
     return "q" + hashlib.sha256(f"{plain}\n{file}".encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """One value of a row; its methods raise BadRowError if it cannot be read so."""
+class _Cells:
+    """The values of a row by column; None as a column: there is no such column. All methods raise BadRowError."""
 
-    column: str
-    value: Any
+    def __init__(self, row: Mapping[str, object]) -> None:
+        self._row = row
 
-    def text(self, required: bool = True) -> str:
-        text = "" if self._is_missing() else self.value
-        if not isinstance(text, str):
-            raise self._build_type_error("text")
-        if required and not text.strip():
-            raise BadRowError(f"{self.column!r} is missing or empty")
-        return self._check_encodable(text)
+    def read_text(self, column: str | None) -> str:
+        """Return a text as it is; empty if it is missing."""
+        value = self._find(column)
+        if value is not None and not isinstance(value, str):
+            raise BadRowError(f"{column!r} must be text, and is {name_type(value)}")
+        return value or ""
 
-    def input(self) -> str:
+    def read_input(self, column: str) -> str:
         """Return the text of an input; a number, list or object as JSON, which a typed field of a program reads."""
-        if self._is_missing():
-            return ""
-        if isinstance(self.value, str):
-            return self._check_encodable(self.value)
+        value = self._find(column)
+        if value is None or isinstance(value, str):
+            return value or ""
         try:
-            return json.dumps(self.value, ensure_ascii=False)
+            return json.dumps(value, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise self._build_type_error("text, a number, or a list or object of them") from error
+            expected = "text, a number, or a list or object of them"
+            raise BadRowError(f"{column!r} must be {expected}, and is {name_type(value)}") from error
 
-    def answer(self) -> str | None:
+    def read_target(self, column: str | None) -> str | None:
         """Return the target; true and false are spelt as a program's typed output is."""
-        answer = str(self.value) if isinstance(self.value, bool) else self.number_or_text()
-        return None if answer == NO_GOLD else answer
+        value = self._find(column)
+        target = str(value) if isinstance(value, bool) else self.read_value(column)
+        return None if target == NO_GOLD else target
 
-    def number_or_text(self) -> str | None:
+    def read_value(self, column: str | None) -> str | None:
         """Return text without the ".0" that Parquet's float columns add to whole numbers; blank is None."""
-        value = None if self._is_missing() else self.value
+        value = self._find(column)
         if isinstance(value, float):
             return str(int(value)) if value.is_integer() else str(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if value is not None and not isinstance(value, str):
             hint = " (a list or an object: give it as JSON text)" if isinstance(value, list | dict) else ""
-            raise self._build_type_error(f"text or a number{hint}")
-        return self._check_encodable((value or "").strip()) or None
+            raise BadRowError(f"{column!r} must be text or a number{hint}, and is {name_type(value)}")
+        return (value or "").strip() or None
 
-    def _is_missing(self) -> bool:
-        return self.value is None or (isinstance(self.value, float) and math.isnan(self.value))
-
-    def _build_type_error(self, expected: str) -> BadRowError:
-        return BadRowError(f"{self.column!r} must be {expected}, and is {name_type(self.value)}")
-
-    def _check_encodable(self, text: str) -> str:
-        """Refuse half a character, which JSON can escape and no store or model accepts."""
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise BadRowError(f"{self.column!r} holds half a character (a lone surrogate)") from error
-        return text
+    def _find(self, column: str | None) -> object:
+        """Return a value; None if it is missing, or not a number. No store or model accepts half a character."""
+        value = self._row.get(column) if column else None
+        if isinstance(value, BadCell):
+            raise BadRowError(f"{column!r} {value.problem}")
+        if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
+            raise BadRowError(f"{column!r} holds half a character (a lone surrogate)")
+        return None if isinstance(value, float) and value != value else value

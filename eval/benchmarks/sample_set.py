@@ -43,7 +43,6 @@ class BundledDataset(Dataset):
         return self._files().load("val" if split == "validation" else split)  # GAIA's name for it
 
     def _files(self) -> JsonlDataset:
-        """Return the dataset of the files that are read."""
         return JsonlDataset(path=str(SAMPLE))
 
 
@@ -61,21 +60,15 @@ class BosSampleDataset(BundledDataset):
     current_time: str | None = None
 
     def load(self, split: str) -> Split:
-        """Read `train`, `val` (also `validation`) or `test`, each sample with the fields that its row has.
-
-        Raises:
-            UserError: no such split.
-        """
+        """Read a split; each sample has the fields that its row has, and is asked by its question alone."""
         found = super().load(split)
         return replace(found, samples=tuple(map(_keep_given_fields, found.samples)))
 
     def _files(self) -> JsonlDataset:
-        inputs, tags = list(FIELDS), [*self.tags, EXPECTED]
         columns = {"id": "task_id", "answer": "Final answer", "level": None, "file": None}
-        return JsonlDataset(path=str(SHOP), inputs=inputs, tags=tags, columns=columns)
+        return JsonlDataset(path=str(SHOP), inputs=list(FIELDS), tags=[*self.tags, EXPECTED], columns=columns)
 
 
 def _keep_given_fields(sample: Sample) -> Sample:
-    """Return the sample with the fields that its row has, asked by its question alone."""
     given = {name: text for name, text in sample.inputs.items() if text}
     return replace(sample, question=sample.inputs["question"], inputs=given)

@@ -87,7 +87,7 @@ def test_a_bad_row_is_named_by_table_and_row(root: Path) -> None:
     [("2023_level9", "validation", "2023_level1"), ("2023_level1", "train", "validation")],
 )
 def test_an_unknown_config_or_split_lists_those_there_are(root: Path, config: str, split: str, there_is: str) -> None:
-    with pytest.raises(UserError, match=rf"cannot be read as GAIA's {config}/{split}: .*Available.*'{there_is}'"):
+    with pytest.raises(UserError, match=rf"cannot be read as {config}/{split}: .*Available.*'{there_is}'"):
         GaiaDataset(path=str(root), config=config).load(split)
 
 
@@ -97,7 +97,7 @@ def test_a_damaged_local_copy_is_one_sentence(root: Path, damage: str, content: 
     (root / damage).unlink()
     if content is not None:
         (root / damage).write_bytes(content)
-    with pytest.raises(UserError, match="cannot be read as GAIA's 2023_level1/validation: ") as error:
+    with pytest.raises(UserError, match="cannot be read as 2023_level1/validation: ") as error:
         GaiaDataset(path=str(root)).load("validation")
     assert "\n" not in str(error.value)
 

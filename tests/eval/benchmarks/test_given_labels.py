@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Split
 from eval.benchmarks.files import JsonlDataset
@@ -34,9 +33,3 @@ def test_all_rows_with_another_target_are_listed(tmp_path: Path) -> None:
         assert f"line {line}: the target '{target}' is not one of data.labels=billing,refund" in message
     split = load(tmp_path, "billing", "refnd", "refund", on_bad_row="skip")
     assert len(split.samples) == 2 and len(split.bad_rows) == 1
-
-
-def test_yes_and_no_that_yaml_has_read_as_true_and_false_are_explained(tmp_path: Path) -> None:
-    given = OmegaConf.to_object(OmegaConf.create("labels: [yes, no]"))["labels"]  # type: ignore[index,call-overload]
-    with pytest.raises(UserError, match=r"'yes' is not one of data.labels=True,False \(a YAML file reads yes as true"):
-        load(tmp_path, "yes", labels=given)

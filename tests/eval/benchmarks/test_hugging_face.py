@@ -127,8 +127,9 @@ def test_a_dataset_of_the_hub_is_fetched_with_the_files_that_it_names(root: Path
     with serving(root, COMMIT) as (hub, requested):
         assert load_from(hub, tmp_path / "home") == ["Who? Ann attached", "When? 7 None"]
     # Without a network what was fetched before is used.
-    assert load_from(hub, tmp_path / "home") == ["Who? Ann attached", "When? 7 None"]
-    (refused,) = load_from(hub, tmp_path / "home", "f" * 40)
+    offline = {"HF_HUB_OFFLINE": "1"}
+    assert load_from(hub, tmp_path / "home", **offline) == ["Who? Ann attached", "When? 7 None"]
+    (refused,) = load_from(hub, tmp_path / "home", "f" * 40, **offline)
     assert refused.startswith(f"UserError owner/name at revision {'f' * 40} could not be fetched (")
     assert any(path.endswith("/a.txt") for path in requested)
     assert not any("unused.txt" in path and "/resolve/" in path for path in requested)
