@@ -71,7 +71,7 @@ def sheet_xlsx() -> bytes:
 
 
 def shapes_pptx() -> bytes:
-    from scripts.sample_data.office import pptx_bytes
+    from tests.file_bytes import pptx_bytes
 
     return pptx_bytes([(f"Slide {number}", "text " * 100, "note") for number in range(400)])
 

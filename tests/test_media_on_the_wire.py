@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from mas.agents.media import MAX_BYTES
-from scripts.sample_data.media import picture_bytes, wav_bytes
 from tests.eval.command_line import EvalCommand, Finished, question, write_questions
-from tests.mas.tools.files.every_kind import m4a_bytes
+from tests.file_bytes import m4a_bytes, picture_bytes, wav_bytes
 from tests.servers.chat_request import read_request
 from tests.servers.running import RunningServer
 from tests.servers.seeing_llm import AGAIN, digest, media_in, seeing_llm

@@ -1,6 +1,6 @@
 """Datasets that come with the project: invented facts in small files, and an invented shop with database and API.
 
-The former is written by `scripts/sample_data/make_sample.py`. A system reads where the database and the API are from
+A system reads where the database and the API are from
 the options of the data (`conf/system/bos.yaml`); the samples name neither.
 
     BundledDataset().load("val").samples[0].question     # "In the attached file, how many …"

@@ -17,7 +17,7 @@ from eval.benchmarks.dataset import Split
 from eval.benchmarks.files import CsvDataset, ExcelDataset, InMemoryDataset
 from mas.agents.targets import name_object
 from mas.runtime.errors import UserError
-from scripts.sample_data.office import zip_bytes
+from tests.file_bytes import zip_bytes
 
 HEADER = ["id", "question", "answer"]
 

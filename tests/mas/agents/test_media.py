@@ -22,8 +22,8 @@ from mas.systems.gaia import nodes as signatures
 from mas.tools.attachments import use_attachments
 from mas.tools.read_file import read_file
 from optimize.search.optimizers.prompt_rewriter import PromptRewriter
-from scripts.sample_data.media import mp3_bytes, picture_bytes, wav_bytes
-from tests.mas.tools.files.every_kind import MP3_FRAME, m4a_bytes
+from tests.file_bytes import m4a_bytes, picture_bytes, wav_bytes
+from tests.mas.tools.files.every_kind import MP3_FRAME
 from tests.scripted_model import UNREADABLE, Call, ScriptedModel, answering, in_turn
 
 EVERYTHING = SimpleNamespace(takes_images=True, takes_audio=True)
@@ -56,7 +56,7 @@ def test_a_jpeg_that_is_called_png_goes_as_a_jpeg(tmp_path: Path) -> None:
     ("name", "data", "form"),
     [
         ("a.wav", wav_bytes([440]), "wav"),
-        ("a.mp3", mp3_bytes(9), "mp3"),
+        ("a.mp3", b"ID3\x04\x00\x00\x00\x00\x00\x00" + MP3_FRAME, "mp3"),
         ("a.mp3", MP3_FRAME * 3, "mp3"),
         ("a.dat", wav_bytes([440]), "wav"),
     ],

@@ -10,7 +10,7 @@ from mas.tools.attachments import find_attachment, use_attachments
 from mas.tools.files.document import Source
 from mas.tools.files.zip_package import read_member
 from mas.tools.results import ToolError
-from scripts.sample_data.office import zip_bytes
+from tests.file_bytes import zip_bytes
 
 ELSEWHERE = ["../secret.txt", "secret.txt", "link.txt", "./towns.csv", "TOWNS.csv", "/etc/passwd", "towns.csv\0", ".."]
 

@@ -16,7 +16,7 @@ from mas.tools.files import kinds
 from mas.tools.files.document import AROUND_CHARS, MAX_PAGE_CHARS, MAX_PIECE_CHARS
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
-from scripts.sample_data.office import pdf_bytes
+from tests.file_bytes import pdf_bytes
 
 
 @pytest.fixture

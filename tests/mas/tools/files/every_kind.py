@@ -3,28 +3,25 @@
 EVERY_KIND[".pdf"]      # (b"%PDF-1.4…", "412 lanterns")
 """
 
-import io
-
-import openpyxl
-
-from scripts.sample_data.media import m4a_bytes, picture_bytes, wav_bytes
-from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
-from scripts.sample_data.old_excel import xls_bytes
+from eval.benchmarks.sample_set import SAMPLE
+from tests.file_bytes import (
+    docx_bytes,
+    epub_bytes,
+    m4a_bytes,
+    pdf_bytes,
+    picture_bytes,
+    pptx_bytes,
+    wav_bytes,
+    xlsx_bytes,
+    zip_bytes,
+)
 
 FACT = "412 lanterns"
 TABLE = [["ship", "load"], ["Velmor", FACT]]
+OLD_WORKBOOK = next(SAMPLE.glob("*/*.xls"))  # no library at hand writes one
 MP3_FRAME = b"\xff\xfb\x90\x00" + bytes(413)  # MPEG 1 layer III, 128 kbit/s, 44,100 Hz, two channels
 XML = f"<ships>\n  <ship name='Velmor'>{FACT}</ship>\n</ships>\n".encode()
 PDB = b"REMARK   2 RESOLUTION.    412 LANTERNS\nATOM      1  CA  GLY A   1      37.237  -1.126  33.459\n"
-
-
-def xlsx_bytes() -> bytes:
-    book = openpyxl.Workbook()
-    for row in TABLE:
-        book.worksheets[0].append(row)
-    written = io.BytesIO()
-    book.save(written)
-    return written.getvalue()
 
 
 EVERY_KIND: dict[str, tuple[bytes, str]] = {
@@ -39,8 +36,8 @@ EVERY_KIND: dict[str, tuple[bytes, str]] = {
     ".html": (f"<html><body><p>Velmor has {FACT}.</p></body></html>".encode(), FACT),
     ".py": (f'if True:\n    LOAD = "{FACT}"\n'.encode(), f'if True:\n    LOAD = "{FACT}"'),
     ".pdb": (PDB, "412 LANTERNS\nATOM      1  CA"),
-    ".xlsx": (xlsx_bytes(), f"Velmor | {FACT}"),
-    ".xls": (xls_bytes({"ships": TABLE}, [("ships", 1, 1)]), f"Velmor | {FACT} [fill FFFF0000]"),
+    ".xlsx": (xlsx_bytes({"ships": TABLE}), f"Velmor | {FACT}"),
+    ".xls": (OLD_WORKBOOK.read_bytes(), "Fizeva | 5553"),
     ".docx": (docx_bytes(["Of ships."], TABLE), f"Velmor | {FACT}"),
     ".pptx": (pptx_bytes([("Ships", "Velmor", f"It has {FACT}.")]), f"[speaker note] It has {FACT}."),
     ".pdf": (pdf_bytes([["Ships"], TABLE]), f"Velmor | {FACT}"),

@@ -9,7 +9,7 @@ import pytest
 
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import read_in_process
-from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
+from tests.file_bytes import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
 
 NAMESPACES = (
     'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '

@@ -8,7 +8,7 @@ from openpyxl import Workbook
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import detect_kind, read_document
 from mas.tools.results import ToolError
-from scripts.sample_data.office import zip_bytes
+from tests.file_bytes import zip_bytes
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(30)
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30)

@@ -12,8 +12,7 @@ from mas.tools.files.kinds import read_in_process
 from mas.tools.files.reader_pool import MAX_CPU_SECONDS
 from mas.tools.files.readers import media, pdf
 from mas.tools.results import ToolError
-from scripts.sample_data.media import picture_bytes
-from scripts.sample_data.office import docx_bytes, epub_bytes, pdf_bytes, pptx_bytes, zip_bytes
+from tests.file_bytes import docx_bytes, epub_bytes, pdf_bytes, picture_bytes, pptx_bytes, zip_bytes
 from tests.needs import needs
 
 

@@ -9,7 +9,7 @@ from mas.tools.files import zip_package as package
 from mas.tools.files.document import Source
 from mas.tools.files.kinds import read_in_process
 from mas.tools.results import ToolError
-from scripts.sample_data.office import epub_bytes, zip_bytes
+from tests.file_bytes import epub_bytes, zip_bytes
 
 LAUGHS = "".join(f'<!ENTITY l{n + 1} "{f"&l{n};" * 10}">' for n in range(9))
 BOMB = f'<!DOCTYPE x [<!ENTITY l0 "lol">{LAUGHS}<!ENTITY passwd SYSTEM "file:///etc/passwd">]>'

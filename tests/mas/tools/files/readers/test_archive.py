@@ -14,7 +14,7 @@ from mas.tools.files.kinds import read_in_process
 from mas.tools.files.zip_package import read_archive, read_member
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
-from scripts.sample_data.office import zip_bytes
+from tests.file_bytes import zip_bytes
 
 
 def zipped(*entries: tuple[zipfile.ZipInfo | str, bytes]) -> Source:

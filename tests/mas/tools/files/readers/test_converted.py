@@ -16,7 +16,7 @@ from mas.tools.files.reader_pool import stop_workers
 from mas.tools.files.readers import converted
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
-from scripts.sample_data.office import docx_bytes, pptx_bytes, xlsx_bytes, zip_bytes
+from tests.file_bytes import docx_bytes, pptx_bytes, xlsx_bytes, zip_bytes
 from tests.needs import needs
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30)

@@ -1,26 +1,21 @@
-"""The bytes of small CSV, Excel, Word, PowerPoint, PDF and e-book files and of archives, the same for the same content.
+"""The bytes of small Excel, Word, PowerPoint, PDF and e-book files, archives, pictures and sounds.
 
-csv_bytes([["trader", "May"], ["Velmor", 412]])       # b"trader,May\\nVelmor,412\\n"
 pdf_bytes([["Page one"], [["trader", "May"], ["Velmor", "412"]]])
+picture_bytes("PNG", ["The boat to Velmor", "leaves from pier 412."])
 """
 
-import csv
 import io
-import re
+import math
+import struct
+import wave
 import zipfile
 from collections.abc import Mapping, Sequence
 from html import escape
 
 Rows = Sequence[Sequence[object]]
 Page = Sequence[str | Sequence[object]]  # lines, or the rows of a table
-_DATE = (2020, 1, 1, 0, 0, 0)
-_MOMENT = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-
-
-def csv_bytes(rows: Rows, delimiter: str = ",") -> bytes:
-    text = io.StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
+LETTER_PIXELS, MARGIN_PIXELS = 40, 30  # high; OCR reads such letters without a mistake
+WAV_HZ = 8_000
 
 
 def zip_bytes(members: Mapping[str, bytes], stored: str = "") -> bytes:
@@ -28,18 +23,8 @@ def zip_bytes(members: Mapping[str, bytes], stored: str = "") -> bytes:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
         for name, content in members.items():
-            info = zipfile.ZipInfo(name, _DATE)
-            info.external_attr = 0o644 << 16
-            archive.writestr(info, content, zipfile.ZIP_STORED if name == stored else zipfile.ZIP_DEFLATED)
+            archive.writestr(name, content, zipfile.ZIP_STORED if name == stored else zipfile.ZIP_DEFLATED)
     return written.getvalue()
-
-
-def _read_package(written: io.BytesIO) -> dict[str, bytes]:
-    """Return the members of an office file without the moment of writing."""
-    with zipfile.ZipFile(written) as package:
-        members = {name: package.read(name) for name in package.namelist()}
-    core = "docProps/core.xml"
-    return {**members, core: _MOMENT.sub(b"2020-01-01T00:00:00Z", members[core])}
 
 
 def xlsx_bytes(sheets: Mapping[str, Rows]) -> bytes:
@@ -54,16 +39,7 @@ def xlsx_bytes(sheets: Mapping[str, Rows]) -> bytes:
             sheet.append(list(row))
     written = io.BytesIO()
     book.save(written)
-    return without_times(written)
-
-
-def without_times(written: io.BytesIO) -> bytes:
-    """Return a workbook without the moment of writing, which openpyxl puts into properties and zip entries."""
-    again = io.BytesIO()
-    with zipfile.ZipFile(again, "w") as target:
-        for name, content in _read_package(written).items():
-            target.writestr(zipfile.ZipInfo(name, _DATE), content)
-    return again.getvalue()
+    return written.getvalue()
 
 
 def docx_bytes(paragraphs: Sequence[str], table: Rows = ()) -> bytes:
@@ -79,7 +55,7 @@ def docx_bytes(paragraphs: Sequence[str], table: Rows = ()) -> bytes:
                 grid.cell(row, column).text = str(value)
     written = io.BytesIO()
     document.save(written)
-    return zip_bytes(_read_package(written))
+    return written.getvalue()
 
 
 def pptx_bytes(slides: Sequence[tuple[str, str, str]]) -> bytes:
@@ -94,7 +70,7 @@ def pptx_bytes(slides: Sequence[tuple[str, str, str]]) -> bytes:
         slide.notes_slide.notes_text_frame.text = notes
     written = io.BytesIO()
     presentation.save(written)
-    return zip_bytes(_read_package(written))
+    return written.getvalue()
 
 
 def epub_bytes(title: str, chapters: Sequence[tuple[str, Sequence[str]]]) -> bytes:
@@ -122,7 +98,7 @@ def epub_bytes(title: str, chapters: Sequence[tuple[str, Sequence[str]]]) -> byt
 
 def pdf_bytes(pages: Sequence[Page]) -> bytes:
     """A page is lines of text, or a table with rules around its cells. Letters of latin-1 alone."""
-    contents = [_drawn(page) for page in pages]
+    contents = [_draw_page(page) for page in pages]
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(contents)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -138,7 +114,7 @@ def pdf_bytes(pages: Sequence[Page]) -> bytes:
     return _pdf_file(objects)
 
 
-def _drawn(page: Page) -> bytes:
+def _draw_page(page: Page) -> bytes:
     drawn: list[str] = []
     for row, line in enumerate(page):
         top = 720 - 20 * row
@@ -163,3 +139,37 @@ def _pdf_file(objects: Sequence[bytes]) -> bytes:
         b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
         % (size, table, size, len(written))
     )
+
+
+def picture_bytes(form: str, lines: Sequence[str]) -> bytes:
+    """`form`: PNG, JPEG, GIF or WEBP. Black on white, in the font that is part of Pillow."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    font = ImageFont.load_default(size=LETTER_PIXELS)
+    width = math.ceil(max(font.getlength(line) for line in lines)) + 2 * MARGIN_PIXELS
+    step = round(LETTER_PIXELS * 1.5)
+    image = Image.new("L", (width, step * len(lines) + 2 * MARGIN_PIXELS), 255)
+    draw = ImageDraw.Draw(image)
+    for number, line in enumerate(lines):
+        draw.text((MARGIN_PIXELS, MARGIN_PIXELS + number * step), line, fill=0, font=font)
+    written = io.BytesIO()
+    (image.convert("RGB") if form == "WEBP" else image).save(written, form)
+    return written.getvalue()
+
+
+def wav_bytes(tones_hz: Sequence[float]) -> bytes:
+    """A quarter of a second of each tone, 8 bits a sample."""
+    count = WAV_HZ // 4
+    samples = bytes(
+        round(128 + 100 * math.sin(2 * math.pi * tone * place / WAV_HZ)) for tone in tones_hz for place in range(count)
+    )
+    written = io.BytesIO()
+    with wave.open(written, "wb") as sound:
+        sound.setparams((1, 1, WAV_HZ, count, "NONE", ""))
+        sound.writeframes(samples)
+    return written.getvalue()
+
+
+def m4a_bytes(milliseconds: int) -> bytes:
+    mvhd = struct.pack(">I4sIIIII", 108, b"mvhd", 0, 0, 0, 1000, milliseconds) + bytes(80)
+    return struct.pack(">I4s4sI", 16, b"ftyp", b"M4A ", 0) + struct.pack(">I4s", 116, b"moov") + mvhd
