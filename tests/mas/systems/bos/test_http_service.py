@@ -135,7 +135,7 @@ def test_a_limit_a_timeout_and_a_defect_are_the_last_event(monkeypatch: pytest.M
     async def wait(question: str, context: Any) -> Any:
         await asyncio.sleep(60)
 
-    for behaviour, seconds, kind in ((spend, 60, "limit"), (wait, 3, "timeout")):
+    for behaviour, seconds, kind in ((spend, 60, "limit"), (wait, 1, "timeout")):
         made = Application(monkeypatch, behaviour, request_seconds=seconds)
         events = read_events(made.call("/stream", {"question": "q"}))
         assert [name for name, _ in events] == ["plan", "error"]

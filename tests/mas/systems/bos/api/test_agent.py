@@ -257,6 +257,7 @@ async def test_d16_one_repeat_for_each_kind_of_refusal_so_three_requests_at_most
 @pytest.mark.parametrize(("path", "kind"), [("/broken", "HttpError"), ("/hang", "HttpRequestError")])
 async def test_d17_a_write_is_not_repeated_after_a_failure_or_a_timeout(world: World, path: str, kind: str) -> None:
     world.settings.methods = ["GET", "POST"]
+    world.settings.timeout_seconds = 0.5 if path == "/hang" else 10
     result = await world.ask(plan(path, method="POST", json_body={"total": 3}))
     assert result.error is not None and result.error.type == kind
     assert [(each.method, json.loads(each.body)) for each in world.api.requests] == [("POST", {"total": 3})]

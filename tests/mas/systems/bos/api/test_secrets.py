@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.config.tracking import LocalTracking
-from tests.eval.command_line import EvalCommand, dataset, question, tracked_in
+from tests.eval.command_line import EvalCommand, dataset, question
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, FirebaseServer
 from tests.servers.function_llm import AskedFields, function_llm
 from tests.servers.loopback import running
@@ -25,9 +24,8 @@ def repeat(asked: AskedFields) -> dict[str, object]:
     return dict.fromkeys(asked.outputs, said)
 
 
-@pytest.mark.slow
-def test_d24_no_secret_is_in_the_run_its_logs_mlflow_or_a_prompt(
-    eval_command: EvalCommand, local: LocalTracking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_d24_no_secret_is_in_the_run_its_logs_or_a_prompt(
+    eval_command: EvalCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIREBASE_WEB_API_KEY", API_KEY)
     monkeypatch.setenv("FIREBASE_EMAIL", EMAIL)
@@ -43,13 +41,13 @@ def test_d24_no_secret_is_in_the_run_its_logs_mlflow_or_a_prompt(
         where = (f"system.api.documentation={tmp_path / 'docs.json'}", f"system.api.base_url={api.base_url}")
         monkeypatch.setenv("FIREBASE_AUTH_EMULATOR_HOST", firebase.base_url.removeprefix("http://"))
         data = dataset(tmp_path / "data", question("q1", "What is the balance of the account?", "77"))
-        finished = eval_command("system=bos", *model, *where, *data, *tracked_in(local))
+        finished = eval_command("system=bos", *model, *where, *data)
     assert finished.code == 0, finished.err
     assert [each.headers["authorization"] for each in api.requests] == ["Bearer id-token-number-0001"]
     assert "balance" in json.dumps(finished.records["q1"]), "the model repeated the API's reply"
     secrets = [API_KEY, EMAIL, PASSWORD, "id-token-number-0001", "refresh-token-number-0001"]
-    left = [path for path in (*finished.folder.rglob("*"), *Path(local.folder).rglob("*")) if path.is_file()]
-    assert any(path.name == "mlflow.db" for path in left) and any(path.suffix == ".log" for path in left)
+    left = [path for path in finished.folder.rglob("*") if path.is_file()]
+    assert {"run.db", "multi_agent_system.log"} <= {path.name for path in left}
     found = {(path.name, each) for path in left for each in secrets if each.encode() in path.read_bytes()}
     assert found == set()
     said = finished.out + finished.err + b"".join(llm.bodies).decode()
