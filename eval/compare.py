@@ -5,7 +5,7 @@
     python eval/compare.py baseline level_1_only --intersection        only the questions that both have
 
     python eval/compare.py baseline careful --gate --margin 0.02 --alpha 0.05
-    python eval/compare.py baseline careful --gate --metrics score,cost --margin cost=0.10 --markdown comment.md
+    python eval/compare.py baseline careful --gate --metrics score,accuracy --markdown comment.md
 
 Exit codes: 0 compared, whatever the result; with --gate: no worse than allowed · 1 a mistake of the user, in one
 sentence · 3 a file could not be written · with --gate: 4 worse than allowed · 5 inconclusive.
@@ -21,6 +21,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 import argparse
+from typing import Any
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, exit_now, run_cli
@@ -58,10 +59,8 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     gate = parser.add_argument_group("gate of a build")
     gate.add_argument("--gate", action="store_true", help="exit with 4 if RUN_B is worse than RUN_A, 5 if undecided")
-    gate.add_argument("--metrics", metavar="NAMES", help="score (default), accuracy, cost, latency; commas between")
-    gate.add_argument(
-        "--margin", action="append", metavar="SHARE", help="loss that is allowed: 0.02 is 2 points; cost=0.10 is 10 %%"
-    )
+    gate.add_argument("--metrics", metavar="NAMES", help="score (default), accuracy, or both with a comma between")
+    gate.add_argument("--margin", type=float, metavar="SHARE", help="loss that is allowed; 0.02, which is 2 points")
     gate.add_argument("--alpha", type=float, metavar="SHARE", help="probability of a wrong verdict, one-sided; 0.05")
     gate.add_argument("--markdown", type=Path, metavar="FILE", help="write the verdict for a pull request's comment")
     given = parser.parse_intermixed_args(arguments)
@@ -82,19 +81,28 @@ def _check_options(given: argparse.Namespace) -> None:
         raise UserError(f"{twice.name} is to hold two outputs; give each a file of its own.")
 
 
+def _read_settings(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of the gate that were given."""
+    metrics = [each.strip() for each in given.metrics.split(",")] if given.metrics is not None else None
+    settings = {"metrics": metrics, "margin": given.margin, "alpha": given.alpha}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     folders = [find_run(run) for run in given.runs]
 
     from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
-    from eval.analysis.comparison.regression_gate import judge_runs, read_gate_settings
+    from eval.analysis.comparison.regression_gate import GateSettings, judge_runs
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_table import print_comparison, print_gate, write_gate_files
     from eval.reports.run_comparison.page import write_comparison
     from eval.runs.folder import write_lines
     from eval.runs.own_runs import refuse_unreadable
 
-    settings = read_gate_settings(given.metrics, given.margin or (), given.alpha) if given.gate else None
+    settings = GateSettings(**_read_settings(given)) if given.gate else None
+    if settings:
+        settings.check()
     with refuse_unreadable(*folders):
         runs = read_runs(folders)
         gate = judge_runs(runs[0], runs[1], settings) if settings else None

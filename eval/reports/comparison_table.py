@@ -17,7 +17,7 @@ from rich.text import Text
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.analysis.comparison.comparison import Side
-from eval.analysis.comparison.regression_gate import COST, FAIL, INCONCLUSIVE, PASS, GateResult, JudgedMetric
+from eval.analysis.comparison.regression_gate import FAIL, INCONCLUSIVE, PASS, GateResult, JudgedMetric
 from eval.analysis.statistics.paired_tests import MeanDifference
 from eval.analysis.summary.measures import Answer
 from eval.execution.console import Console
@@ -56,7 +56,6 @@ _SENTENCES = {
     FAIL: "gate failed: {} worse than allowed",
     INCONCLUSIVE: "gate inconclusive: these answers neither show nor rule out a loss in {}",
 }
-_DECIDES = "would pass in 80 of 100 comparisons (an estimate from the spread of the differences seen)"
 
 Format = Callable[[float], str]
 
@@ -181,7 +180,7 @@ def _describe_answer(answer: Answer | None) -> tuple[str, str]:
 
 
 def print_gate(result: GateResult, console: Console) -> None:
-    """Print the table, what would decide, and the verdict as the last line."""
+    """Print the table, what the verdict rests on, and the verdict as the last line."""
     console.print(_build_gate_table(result).build("gate: B, the new run, compared with A, its base", whole=2))
     for line in _list_remarks(result):
         console.print(Text(line), soft_wrap=True)
@@ -227,8 +226,10 @@ def describe_gate(result: GateResult) -> str:
 
 
 def _list_remarks(result: GateResult) -> Iterator[str]:
-    """Yield what would decide each metric that is not decided, and what the verdict rests on."""
-    yield from (f"{each.name}: {_explain(each)}" for each in result.metrics if each.verdict == INCONCLUSIVE)
+    """Yield why a metric is not decided, and what the verdict rests on."""
+    for each in result.metrics:
+        if each.verdict == INCONCLUSIVE:
+            yield f"{each.name}: {_explain(each, result.margin)}"
     questions = format_count(result.n_questions, "question")
     yield f"{questions}: score worse on {len(result.worse)}, better on {len(result.better)}"
     if result.n_left_out:
@@ -240,15 +241,12 @@ def _list_remarks(result: GateResult) -> Iterator[str]:
     yield f"alpha {result.alpha:g}, one-sided{several}"
 
 
-def _explain(judged: JudgedMetric) -> str:
-    needed, n = judged.questions_needed, judged.n_questions
-    if needed is None:
-        return "with a margin of 0 only a gain can pass; allow a loss with --margin"
-    why = "the change is too close to the limit" if needed <= n else "too few answers to decide"
+def _explain(judged: JudgedMetric, margin: float) -> str:
     if judged.by_chance:
-        why = "worse than allowed, but equal programs might well differ so much"
-    unit: int = 10 ** max(len(str(needed)) - 2, 0)  # two digits count
-    return f"{why}; if nothing has changed, about {-(-needed // unit) * unit:,} questions (now {n:,}) {_DECIDES}"
+        return "worse than allowed, but equal programs might well differ so much"
+    if not margin:
+        return "with a margin of 0 only a gain can pass; allow a loss with --margin"
+    return "too few questions to decide, or a change that is too close to the limit"
 
 
 def _describe_gated_run(run: Mapping[str, object]) -> str:
@@ -257,22 +255,14 @@ def _describe_gated_run(run: Mapping[str, object]) -> str:
 
 
 def _build_gate_table(result: GateResult) -> Table:
-    interval = f"{100 * result.confidence:.3g}% interval"
+    interval = f"{100 * (1 - 2 * result.level):.3g}% interval"
     headings = ("verdict", "metric", "base", "new", "change", interval, "allowed")
-    return Table(headings, list(map(_list_cells, result.metrics)), left=("metric",))
-
-
-def _list_cells(judged: JudgedMetric) -> list[str]:
-    """Return verdict, name, both values, change, its interval, and the change that is allowed."""
-    form: Callable[[float], str] = format_percent
-    if judged.relative:
-        form = "${:,.5f}".format if judged.metric == COST else "{:,.2f} s".format
-        change, low, high = (f"{each:+.1%}" for each in (judged.difference, judged.lower, judged.upper))
-        allowed = f"up to {judged.margin:+.1%}"
-    else:
-        change, low, high = map(format_points, (judged.difference, judged.lower, judged.upper))
-        change, allowed = f"{change} points", f"down to {format_points(-judged.margin)}"
-    return [judged.verdict, judged.name, form(judged.base), form(judged.new), change, f"{low} to {high}", allowed]
+    rows = []
+    for each in result.metrics:
+        change, low, high, allowed = map(format_points, (each.difference, each.lower, each.upper, -result.margin))
+        shares = (format_percent(each.base), format_percent(each.new), f"{change} points")
+        rows.append((each.verdict, each.name, *shares, f"{low} to {high}", f"down to {allowed}"))
+    return Table(headings, rows, left=("metric",))
 
 
 def _format_code(text: str) -> str:

@@ -217,7 +217,7 @@ def check_regression(
     new: RunName,
     *,
     metrics: Sequence[str] = ("score",),
-    margins: Mapping[str, float] | None = None,
+    margin: float = 0.02,
     alpha: float = 0.05,
 ) -> "GateResult":
     """Judge a run against its baseline, as `eval/compare.py --gate` does.
@@ -225,18 +225,18 @@ def check_regression(
     Args:
         base: the baseline.
         new: the other run.
-        metrics: what decides: score, accuracy, cost, latency.
-        margins: the loss that is allowed in a metric: {"score": 0.02, "cost": 0.10}.
+        metrics: what decides: score, accuracy.
+        margin: the loss that is allowed in each, as a share.
         alpha: probability of a wrong verdict, one-sided, of all metrics together.
 
     Raises:
-        UserError: there is no such run, the two cannot be compared, or a margin is not valid.
+        UserError: there is no such run, the two cannot be compared, or a setting is not valid.
     """
     from eval.analysis.comparison.compare_runs import read_runs
-    from eval.analysis.comparison.regression_gate import judge_runs, read_gate_settings
+    from eval.analysis.comparison.regression_gate import GateSettings, judge_runs
 
-    given = [f"{name}={margin}" for name, margin in (margins or {}).items()]
-    settings = read_gate_settings(",".join(metrics), given, alpha)
+    settings = GateSettings(metrics, margin, alpha)
+    settings.check()
     folders = find_folders([base, new])
     with refuse_unreadable(*folders):
         first, second = read_runs(folders)

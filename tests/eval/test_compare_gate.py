@@ -59,7 +59,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(folder / "same", 25)
     run(folder / "worse", 5)
     run(folder / "better", 30)
-    run(folder / "costly", 25, usage=Usage(2, cost_usd=0.8))
     return folder
 
 
@@ -71,20 +70,32 @@ def test_the_exit_code_is_the_verdict(runs: Path, capsys: pytest.CaptureFixture[
     assert compare(runs / "base", runs / "same", "--gate") == INCONCLUSIVE == 5
     out = capsys.readouterr().out
     assert out.endswith("gate inconclusive: these answers neither show nor rule out a loss in accuracy\n")
-    assert "about 270 questions (now 30) would pass in 80 of 100 comparisons" in out, "it says what would decide"
+    assert "accuracy: too few questions to decide" in out, "it says why"
     assert compare(runs / "base", runs / "worse") == FINISHED, "without --gate nothing fails"
 
 
-def test_one_metric_that_fails_is_enough_and_all_share_alpha(runs: Path, tmp_path: Path) -> None:
+def test_one_metric_that_fails_is_enough_and_all_share_alpha(tmp_path: Path) -> None:
+    scores = {"base": 1.0, "new": 0.9}  # of each answer: little is lost, and none is fully right any more
+    base, new = (
+        stored_run(tmp_path / name, [answered(f"q{place}", "17", score=score) for place in range(N)])
+        for name, score in scores.items()
+    )
     file = tmp_path / "gate.json"
-    options = ["--gate", "--metrics", "score,cost", "--margin", "0.5,cost=0.10", "--json", file]
-    assert compare(runs / "base", runs / "costly", *options) == REGRESSION
+    options = ["--gate", "--metrics", "score,accuracy", "--margin", "0.3", "--json", file]
+    assert compare(base, new, *options) == REGRESSION
     made = json.loads(file.read_text())
-    assert {each["metric"]: each["verdict"] for each in made["metrics"]} == {"score": "pass", "cost": "fail"}
+    assert {each["metric"]: each["verdict"] for each in made["metrics"]} == {"score": "pass", "accuracy": "fail"}
     assert made["level"] == pytest.approx(made["alpha"] / 2)
-    assert made["metrics"][1]["difference"] == pytest.approx(0.6)
-    assert compare(runs / "base", runs / "costly", *options, "--margin", "score=0.4") == REGRESSION
-    assert json.loads(file.read_text())["metrics"][0]["margin"] == 0.4, "a metric's own margin counts"
+
+
+def test_a_score_that_is_the_accuracy_decides_once(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--gate", "--metrics", "score,accuracy", "--json", tmp_path / "gate.json"]
+    assert compare(runs / "base", runs / "worse", *options) == REGRESSION
+    assert capsys.readouterr().out.endswith("gate failed: accuracy worse than allowed\n")
+    made = json.loads((tmp_path / "gate.json").read_text())
+    assert (len(made["metrics"]), made["level"]) == (1, made["alpha"])
 
 
 def test_failures_stay_in_the_denominator(runs: Path, tmp_path: Path) -> None:
@@ -115,7 +126,7 @@ def test_files_hold_the_verdict_and_what_comes_from_runs_is_data(tmp_path: Path)
     base = run(tmp_path / "base", 25, first_id=HOSTILE, model="m|`</code>` @octocat", gold="GOLD-17")
     new = run(tmp_path / "new", 0, first_id=HOSTILE, gold="GOLD-17")
     markdown, file = tmp_path / "comment.md", tmp_path / "gate.json"
-    options = ["--gate", "--metrics", "score,latency", "--markdown", markdown, "--json", file]
+    options = ["--gate", "--metrics", "score,accuracy", "--markdown", markdown, "--json", file]
     assert compare(base, new, *options) == REGRESSION
 
     made = json.loads(file.read_text("ascii"))
@@ -153,25 +164,9 @@ MISTAKES: dict[str, tuple[Other, Sequence[str], str]] = {
     "a margin in points": (BASE, ["--margin", "2"], "2 points are 0.02"),
     "a negative margin": (BASE, ["--margin=-0.02"], "is not from 0 to below 1"),
     "no margin at all": (BASE, ["--margin", "nan"], "is not from 0 to below 1"),
-    "a margin in words": (BASE, ["--margin", "small"], "'small' is no number"),
-    "a margin of what does not decide": (BASE, ["--margin", "cost=0.1"], "'cost' does not decide"),
-    "a share for an amount": (BASE, ["--metrics", "cost", "--margin", "0.1"], "name the metric, such as cost=0.10"),
+    "a margin in words": (BASE, ["--margin", "small"], "small"),
     "an alpha that is no level": (BASE, ["--alpha", "5"], "--alpha is 5; expected a probability"),
-    "an unknown metric": (
-        BASE,
-        ["--metrics", "speed"],
-        "--metrics has 'speed'; expected one or more of score, accuracy",
-    ),
-    "an unknown cost": (
-        lambda folder: run(folder / "o", 5, usage=Usage(2)),
-        ["--metrics", "cost"],
-        "that of 30 answers of B (o) is unknown",
-    ),
-    "no cost": (
-        lambda folder: run(folder / "o", 5, usage=Usage(2, cost_usd=0.0)),
-        ["--metrics", "cost"],
-        "cost cannot be compared: it is 0",
-    ),
+    "an unknown metric": (BASE, ["--metrics", "speed"], "--metrics has 'speed'; expected score, accuracy, or both"),
     "a part of the questions": (BASE, ["--intersection"], "leave --intersection out"),
     "two outputs in one file": (BASE, ["--json", "x", "--markdown", "x"], "x is to hold two outputs"),
 }
@@ -215,7 +210,7 @@ def test_one_question_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_python_gives_the_same_verdict(runs: Path) -> None:
-    found = mas_harness.check_regression(runs / "base", runs / "costly", metrics=["cost"], margins={"cost": 0.1})
-    assert (found.verdict, found.metrics[0].margin) == ("fail", 0.1)
+    found = mas_harness.check_regression(runs / "base", runs / "worse", metrics=["accuracy"], margin=0.1)
+    assert (found.verdict, found.margin, found.metrics[0].metric) == ("fail", 0.1, "accuracy")
     with pytest.raises(UserError, match="expected a share"):
-        mas_harness.check_regression(runs / "base", runs / "costly", margins={"score": 2})
+        mas_harness.check_regression(runs / "base", runs / "same", margin=2)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from eval.analysis.comparison.regression_gate import Effect, Judgement, judge_effect, measure_ratio, measure_shares
-from eval.analysis.statistics.paired_tests import Pair
+from eval.analysis.comparison.regression_gate import Verdict, judge_difference
+from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 
 MARGIN, LEVEL = 0.02, 0.05
 
@@ -25,61 +26,36 @@ def drawn(n: int, epochs: int, loss: float, random: Any, share: float = 0.8, icc
 
 def count(n: int, epochs: int, loss: float, comparisons: int, share: float = 0.8, icc: float = 0.5) -> Counter[str]:
     random = np.random.default_rng([n, epochs, round(1000 * loss), round(10 * share), round(10 * icc)])
-    made = (measure_shares(drawn(n, epochs, loss, random, share, icc)) for _ in range(comparisons))
-    return Counter(judge_effect(each, MARGIN, LEVEL).verdict for each in made)
+    made = (run_paired_test(drawn(n, epochs, loss, random, share, icc)) for _ in range(comparisons))
+    return Counter(judge_difference(each, MARGIN, LEVEL)[0] for each in made)
 
 
-def shares(wins: int, losses: int, n: int) -> Effect:
-    return measure_shares(
-        [Pair((0,), (1,))] * wins + [Pair((1,), (0,))] * losses + [Pair((1,), (1,))] * (n - wins - losses)
-    )
-
-
-def judged(wins: int, losses: int, n: int, margin: float = MARGIN) -> Judgement:
-    return judge_effect(shares(wins, losses, n), margin, LEVEL)
+def judged(wins: int, losses: int, n: int, margin: float = MARGIN, **options: float) -> tuple[Verdict, Interval, bool]:
+    pairs = [Pair((0,), (1,))] * wins + [Pair((1,), (0,))] * losses + [Pair((1,), (1,))] * (n - wins - losses)
+    return judge_difference(run_paired_test(pairs), margin, LEVEL, **options)
 
 
 def test_the_bounds_decide() -> None:
-    passed, failed, open_ = judged(5, 5, 4000), judged(10, 60, 200), judged(5, 5, 100)
-    assert (passed.verdict, failed.verdict, open_.verdict) == ("pass", "fail", "inconclusive")
-    assert passed.bounds[0] > -MARGIN
-    assert failed.bounds[1] < -MARGIN
-    assert open_.bounds[0] < -MARGIN < open_.bounds[1]
-    assert judged(30, 2, 200, margin=0).verdict == "pass", "a gain"
-    assert judged(0, 0, 4000, margin=0).verdict == "inconclusive"
+    (passed, above, _), (failed, below, _) = judged(5, 5, 4000), judged(10, 60, 200)
+    open_, around, _ = judged(5, 5, 100)
+    assert (passed, failed, open_) == ("pass", "fail", "inconclusive")
+    assert above[0] > -MARGIN
+    assert below[1] < -MARGIN
+    assert around[0] < -MARGIN < around[1]
+    assert judged(30, 2, 200, margin=0)[0] == "pass", "a gain"
+    assert judged(0, 0, 4000, margin=0)[0] == "inconclusive"
 
 
 def test_few_questions_that_all_end_the_same_do_not_pass() -> None:
-    assert judged(0, 0, 100).verdict == "inconclusive"
-    needed = judged(0, 0, 100).questions_needed
-    assert needed and judged(0, 0, needed).verdict == "pass"
-    assert judged(0, 0, needed - 5).verdict == "inconclusive"
+    assert judged(0, 0, 100)[0] == "inconclusive"
+    assert judged(0, 0, 140)[0] == "pass"
 
 
 def test_a_difference_that_equal_programs_might_well_show_does_not_fail() -> None:
-    found = judged(1, 8, 30)
-    assert found.bounds[1] < -MARGIN
-    assert (found.verdict, found.by_chance) == ("inconclusive", True)
-    assert judge_effect(shares(1, 8, 30), MARGIN, LEVEL, same_program=LEVEL).verdict == "fail"
-
-
-def test_amounts_are_compared_by_the_ratio_of_their_means() -> None:
-    pairs = [Pair((1.0 + n % 3, 1.0), (2.2 + 2 * (n % 3), 2.2)) for n in range(30)]
-    effect = measure_ratio(pairs)
-    assert math.exp(-effect.gain) == pytest.approx(effect.second / effect.first)
-    assert effect.second == pytest.approx(2 * effect.first + 0.2)
-    assert judge_effect(effect, math.log1p(0.1), LEVEL).verdict == "fail"
-    halved = measure_ratio([Pair(pair.second, pair.first) for pair in pairs])
-    assert halved.gain == pytest.approx(-effect.gain)
-    assert judge_effect(halved, math.log1p(0.1), LEVEL).verdict == "pass", "less is better"
-    same = measure_ratio([Pair((0.5,), (0.5,))] * 9)
-    assert judge_effect(same, math.log1p(0.1), LEVEL).verdict == "pass"
-
-
-@pytest.mark.parametrize("pairs", [[Pair((0.0,), (1.0,))] * 3, [Pair((1.0,), (1.0,)), Pair((0.0,), (0.0,))]])
-def test_amounts_without_a_ratio_are_refused(pairs: list[Pair]) -> None:
-    with pytest.raises(ValueError, match=r"positive amounts|domain"):
-        measure_ratio(pairs)
+    verdict, bounds, by_chance = judged(1, 8, 30)
+    assert bounds[1] < -MARGIN
+    assert (verdict, by_chance) == ("inconclusive", True)
+    assert judged(1, 8, 30, same_program=LEVEL)[0] == "fail"
 
 
 def test_a_program_is_not_failed_by_itself_and_a_real_loss_is_caught() -> None:
@@ -96,16 +72,3 @@ def test_verdicts_are_as_often_right_as_the_docs_say() -> None:
         assert found[0.01]["fail"] <= 400 * LEVEL + 5, (n, epochs, "a loss within the margin")
         assert found[MARGIN]["pass"] <= 400 * LEVEL + 16, (n, epochs, "a loss of the margin; 3.6 standard errors")
     assert count(165, 5, 0.10, 400, share, icc)["fail"] >= 360
-
-
-# The numbers of an effect, and its verdict at the edges.
-
-SPLIT = [Pair((1.0, 0.0), (1.0, 1.0)), Pair((0.0, 0.0), (0.0, 1.0)), Pair((1.0, 1.0, 0.5), (0.0, 1.0))]
-
-
-def test_shares_have_the_means_and_the_interval_of_their_paired_test() -> None:
-    effect = measure_shares(SPLIT)
-    assert (effect.first, effect.second) == (pytest.approx((0.5 + 0 + 5 / 6) / 3), pytest.approx(2 / 3))
-    assert effect.paired is not None and effect.gain == effect.paired.difference
-    assert effect.compute_bounds(0.1) == effect.paired.compute_interval(0.2)
-    assert effect.variance == pytest.approx((effect.paired.standard_error or 0.0) ** 2 * 3)
