@@ -18,7 +18,6 @@ from typing import Literal
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, is_own_program
-from eval.analysis.attribution.predictor_attribution import RightAnswers
 from eval.analysis.attribution.target_matcher import NUMBER_WORDS, LabelMatcher, Remark, TargetMatcher, split_elements
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
@@ -205,12 +204,10 @@ def _spell(number: int) -> str:
     return NUMBER_WORDS[number] if number < len(NUMBER_WORDS) else str(number)
 
 
-def build_feedback(
-    agent: str, record: Record, expectation: Expectation, right_answers: RightAnswers | None = None
-) -> str:
+def build_feedback(agent: str, record: Record, expectation: Expectation) -> str:
     """Return the feedback for an agent, by the name of its predictor."""
     agent_steps = AgentSteps.of(record)
-    attribution = attribute_failure(record, agent_steps, expectation.matcher, right_answers)
+    attribution = attribute_failure(record, agent_steps, expectation.matcher)
     part = _Part(agent, record, expectation, agent_steps, attribution)
     return join_unquoted(part.list_remarks(), expectation.matcher)
 

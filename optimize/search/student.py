@@ -24,8 +24,7 @@ from contextvars import copy_context
 import dspy
 
 from eval.analysis.attribution.agent_attribution import attribute_failure
-from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
-from eval.analysis.attribution.predictor_attribution import RightAnswers
+from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample, list_gold_texts
 from eval.execution.scoring import SCORER, describe_answered
@@ -177,7 +176,6 @@ class Objective:
         self.val_ids = [sample.id for sample in val]
         self.samples = {sample.id: sample for sample in (*train, *val)}
         self._tags = Counter(tag for sample in self.samples.values() for tag in sample.tags.items())
-        self._right_answers = RightAnswers()
         self._lock = threading.Lock()
         self.calls = 0
         self.errors = 0
@@ -200,11 +198,6 @@ class Objective:
         try:
             trial: Trial = pred.trial
             score, error = _score(trial)
-            record = trial.record
-            if trial.completed and record.correct and record.target is not None and is_own_program(record):
-                # what right answers of a user's program look like shows the fault in wrong ones
-                matcher = Expectation.of(record.target, record.question, self.labels).matcher
-                self._right_answers.add(record, AgentSteps.of(record), matcher)
             if pred_name is not None:
                 feedback = self._feedback(gold.sample_id, pred_name, trial, trace, pred_trace)
         except Exception as raised:  # noqa: BLE001  the boundary of one answer: counted, and reported by the run
@@ -226,7 +219,7 @@ class Objective:
         if not trial.completed or sample.target is None:
             return None
         matcher = Expectation.of(sample.target, sample.question, self.labels).matcher
-        return attribute_failure(trial.record, AgentSteps.of(trial.record), matcher, self._right_answers).agent
+        return attribute_failure(trial.record, AgentSteps.of(trial.record), matcher).agent
 
     def _feedback(self, sample_id: str, agent: str, trial: Trial, trace: object, own_trace: object) -> str:
         if not trial.completed:
@@ -236,13 +229,13 @@ class Objective:
             raise ValueError(f"question {sample_id} has no target")
         expectation = Expectation.of(sample.target, sample.question, self.labels)
         if self._scorer is None:
-            return build_feedback(agent, trial.record, expectation, self._right_answers)
+            return build_feedback(agent, trial.record, expectation)
         own = None
         if trial.record.error is None:
             answered = describe_answered(trial.record, sample.tags)
             own = self._scorer.give_feedback(answered, agent, trace, own_trace)
         allowed = remove_quotes(own, expectation.matcher) if own else ""
-        text = allowed or build_feedback(agent, trial.record, expectation, self._right_answers)
+        text = allowed or build_feedback(agent, trial.record, expectation)
         # The user's metric reads values that no other sample has, and they may be part of the target; what a program is
         # asked is no secret.
         for name, value in sample.tags.items():

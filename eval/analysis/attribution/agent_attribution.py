@@ -12,7 +12,6 @@ quote anybody, so that an optimizer may read them.
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from eval.analysis.attribution.agent_steps import (
     REASONED_WRONGLY,
@@ -24,9 +23,6 @@ from eval.analysis.attribution.agent_steps import (
 )
 from eval.analysis.attribution.target_matcher import TargetMatcher, extract_numbers
 from eval.runs.record import Record
-
-if TYPE_CHECKING:
-    from eval.analysis.attribution.predictor_attribution import RightAnswers
 
 RETRY_LIMIT = "retry_limit:"
 _MIN_TELLING_NUMBER = 100  # smaller whole numbers are counts, ranks and the like, and may come from anywhere
@@ -42,12 +38,10 @@ _FAILURES = {  # error class → what happened to the agent; of others, prompts 
 }
 
 
-def attribute_failure(
-    record: Record, agent_steps: AgentSteps, matcher: TargetMatcher, right_answers: "RightAnswers | None" = None
-) -> Attribution:
+def attribute_failure(record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> Attribution:
     """Return the agent responsible for a wrong or failed answer; no agent for a right one.
 
-    `matcher`: of the record's target; `right_answers`: of the same program, if it is the user's own.
+    `matcher`: of the record's target.
     """
     if record.correct:
         return Attribution(None)
@@ -55,7 +49,7 @@ def attribute_failure(
     if found is None and is_own_program(record):
         from eval.analysis.attribution.predictor_attribution import attribute_to_predictor
 
-        found = attribute_to_predictor(record, agent_steps, matcher, right_answers)
+        found = attribute_to_predictor(record, agent_steps, matcher)
     elif found is None and record.error is None:
         found = next(_list_faults(record, agent_steps, matcher), None)
     return found or Attribution(None)

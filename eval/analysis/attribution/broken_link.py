@@ -10,16 +10,13 @@ record, and even the target: a contract in pyproject.toml keeps `optimize` from 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, ToolUse
 from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher
 from eval.runs.record import NOT_RUN, Record
 from eval.scorers.labels import LabelSet
-
-if TYPE_CHECKING:
-    from eval.analysis.attribution.predictor_attribution import RightAnswers
 
 Kind = Literal["agent", "tool", "limit", "format", "error"]
 
@@ -49,18 +46,15 @@ class BrokenLink:
     pair: tuple[str, ...] = ()  # an agent and its critic, of which nothing says which was wrong; `name` has both
 
 
-def find_broken_link(
-    record: Record, right_answers: "RightAnswers | None" = None, labels: LabelSet | None = None
-) -> BrokenLink | None:
+def find_broken_link(record: Record, labels: LabelSet | None = None) -> BrokenLink | None:
     """Return the first broken link of an answer that lost points or failed; None for any other.
 
-    The record needs its trajectory and state. Right answers of the same program help among the predictors of a user's
-    own; `labels`: that the targets of the run are, if they are.
+    The record needs its trajectory and state. `labels`: that the targets of the run are, if they are.
     """
     if record.error is None and (not record.scored or record.correct):
         return None
     steps, matcher = AgentSteps.of(record), build_matcher(record.target or "", labels)
-    found = attribute_failure(record, steps, matcher, right_answers)
+    found = attribute_failure(record, steps, matcher)
     if record.error is not None:
         return _explain_error(record, steps, found)
     if record.limit and not record.limit.startswith(RETRY_LIMIT):

@@ -4,14 +4,12 @@
     found.links["q17", 1].name                      # "researcher"
     found.critics["critic_expert"].n_reviews
 
-Records are read one at a time. Of a run without critics only the answers that lost points are parsed; of a user's own
-program also right ones, which show what its predictors usually do.
+Records are read one at a time; of a run without critics only the answers that lost points are parsed.
 """
 
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from eval.analysis.attribution import CriticNumbers
@@ -21,9 +19,6 @@ from eval.scorers.labels import LabelSet
 
 if TYPE_CHECKING:
     from eval.analysis.attribution.broken_link import BrokenLink
-    from eval.analysis.attribution.predictor_attribution import RightAnswers
-
-MAX_RIGHT_ANSWERS = 1_000  # of a user's own program, from which the habits of its predictors are read
 
 Key = tuple[str, int]  # sample id, epoch
 
@@ -38,26 +33,24 @@ class RunAttribution:
 
 def attribute_run(store: RunStore) -> RunAttribution:
     """Return the links and reviews of a run's last attempts; raise StoreError if the store cannot be read."""
-    info = store.read_info()
+    info, tally = store.read_info(), None
     labels = LabelSet(tuple(info.task.labels))
-    right, lost = set[Key](), set[Key]()
-    for each in store.final_records():
-        loses = each.error is not None or (each.scored and not each.correct)
-        (lost if loses else right).add((each.sample_id, each.epoch))
-    has_critics = info.critics != []
-    if not lost and not has_critics:
-        return RunAttribution({})
-    from eval.analysis.attribution.broken_link import find_broken_link
-
-    tally = None
-    if has_critics:
+    lost = {
+        (each.sample_id, each.epoch)
+        for each in store.final_records()
+        if each.error is not None or (each.scored and not each.correct)
+    }
+    if info.critics != []:
         from eval.analysis.attribution.critics import CriticTally
 
         tally = CriticTally(info.critics, labels)
+    elif not lost:
+        return RunAttribution({})
+    from eval.analysis.attribution.broken_link import find_broken_link
+
     found = RunAttribution({}, tally.numbers if tally else {})
-    right_answers = _read_right_answers(store, right, labels) if lost else None
-    for record in read_with_steps(store, (lost | right if has_critics else lost).__contains__):
-        if (link := find_broken_link(record, right_answers, labels)) is not None:
+    for record in read_with_steps(store, lambda key: tally is not None or key in lost):
+        if (link := find_broken_link(record, labels)) is not None:
             found.links[record.sample_id, record.epoch] = link
         if tally:
             tally.add(record)
@@ -71,21 +64,3 @@ def read_with_steps(store: RunStore, wants: Callable[[Key], bool]) -> Iterator[R
         key = (ids["task_id"], ids["epoch"])
         if last.get(key, (0, None))[0] == ids["attempt"] and wants(key):
             yield Record.from_dict(json.loads(line))
-
-
-def _read_right_answers(store: RunStore, right: set[Key], labels: LabelSet) -> "RightAnswers | None":
-    """Return what the predictors of a user's own program do in right answers; None for other systems."""
-    from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
-    from eval.analysis.attribution.broken_link import build_matcher
-
-    records = islice(read_with_steps(store, right.__contains__), MAX_RIGHT_ANSWERS)
-    first = next(records, None)
-    if first is None or not is_own_program(first):
-        return None
-    from eval.analysis.attribution.predictor_attribution import RightAnswers
-
-    found = RightAnswers()
-    for record in chain([first], records):
-        if record.scored:
-            found.add(record, AgentSteps.of(record), build_matcher(record.target or "", labels))
-    return found

@@ -20,10 +20,7 @@ from unittest.mock import patch
 from dspy.lm15 import Request, Response, TextPart, ToolCallPart
 from hydra import compose, initialize_config_dir
 
-from eval.analysis.attribution.agent_steps import AgentSteps, is_own_program
 from eval.analysis.attribution.broken_link import PAIR, find_broken_link
-from eval.analysis.attribution.predictor_attribution import RightAnswers
-from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.analysis.statistics.intervals import compute_share_interval
 from eval.benchmarks.dataset import Sample
 from eval.cli.paths import PROJECT_ROOT
@@ -138,12 +135,7 @@ class Bench:
             self.config: EvalConfig = read_config(compose("eval", overrides))
         self.samples = [each for split in splits for each in self.config.data.load(split).samples]
         self.agents = agent_names(self.config.system)
-        records = [each for each in self.run() if each.correct]
-        right = {each.sample_id for each in records}
-        self.right_answers = RightAnswers()
-        for record in records:
-            if is_own_program(record):
-                self.right_answers.add(record, AgentSteps.of(record), TargetMatcher(record.target or ""))
+        right = {each.sample_id for each in self.run() if each.correct}
         self.samples = [each for each in self.samples if each.id in right]
 
     def run(
@@ -168,7 +160,7 @@ class Bench:
 
     def measure(self, place: str, planted: str, faulty: str | None = None) -> Fault:
         """Count the links that are named for a fault: of an agent, or of what is patched while this is called."""
-        links = [link for each in self.run(faulty) if (link := find_broken_link(each, self.right_answers))]
+        links = [link for each in self.run(faulty) if (link := find_broken_link(each))]
         return Fault(self.name, place, len(links), Counter(link.name for link in links), planted)
 
     def plant_in_agents(self) -> Iterator[Fault]:

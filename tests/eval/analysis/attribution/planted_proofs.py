@@ -30,7 +30,7 @@ class ProofBench(Bench):
         wrong: dict[str, Record] = {}
         blamed: dict[str, str] = {}
         for record in self.run(faulty):
-            if link := find_broken_link(record, self.right_answers):
+            if link := find_broken_link(record):
                 wrong[record.sample_id], blamed[record.sample_id] = record, link.name
         self.by_record.append(Fault(self.name, place, len(wrong), Counter(blamed.values()), planted))
         named = self._prove(faulty, list(wrong.values()), blamed) if wrong else {}

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from dspy.lm15 import Request
 
 from eval.analysis.attribution.agent_attribution import attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps
-from eval.analysis.attribution.predictor_attribution import RightAnswers, attribute_to_predictor
+from eval.analysis.attribution.predictor_attribution import attribute_to_predictor
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner
@@ -56,19 +55,7 @@ class PlantedModel(AnyonesModel):
     def _answer(request: Request, reply: Reply, faulty: str, wrong: range) -> dict[str, Any]:
         inputs = dict(_SECTION.findall(said(request)[-1][1]))
         number = int(re.findall(r"case (\d+)", str(inputs))[0])
-        wanted = ("fact", "answer", "summary", "label", "expression", "result", "topic", "urgency")
-        return {name: reply(number, name, inputs, name == faulty and number in wrong) for name in wanted}
-
-
-@dataclass(frozen=True)
-class Design:
-    """A program of two predictors, its questions, and what right and wrong replies of it are."""
-
-    signatures: tuple[str, str]
-    code: str
-    sample: Callable[[int], Sample]
-    reply: Reply
-    faulty: tuple[str, str]  # output fields
+        return {name: reply(number, name, inputs, name == faulty and number in wrong) for name in FAULTY}
 
 
 TOWNS = [f"{a}{b}" for a in ("Pavel", "Figol", "Bovel", "Korth", "Munda", "Selva", "Tarro") for b in
@@ -86,113 +73,45 @@ def extracting(number: int, name: str, inputs: Fields, faulty: bool) -> str:
     return found[1] if found else "unknown"
 
 
-def classifying(number: int, name: str, inputs: Fields, faulty: bool) -> str:
-    labels = ["billing", "delivery", "account"]
-    right = (number + faulty) % 3
-    texts = ["an invoice that is too high", "a parcel that is late", "a password that is lost"]
-    if name == "summary":
-        return f"In case {number} the customer writes of {texts[right]}, number {number * 7}."
-    shown = next((at for at, text in enumerate(texts) if text in inputs.get("summary", "")), 0)
-    return labels[(shown + faulty) % 3]
+def make_sample(number: int) -> Sample:
+    context = f"{TOWNS[number - 7]} is large. case {number} stands in {TOWNS[number]}."
+    question = f"Where does case {number} stand?"
+    inputs = {"context": context, "question": question}
+    return Sample(f"q{number}", f"case {number}", target=TOWNS[number], inputs=inputs)
 
 
-def calculating(number: int, name: str, inputs: Fields, faulty: bool) -> str:
-    if name == "expression":
-        return f"{number + 11} * {number + 3} {'+' if faulty else '-'} 5"
-    found = re.search(r"(\d+) \* (\d+) ([-+]) 5", inputs.get("expression", ""))
-    if found is None:
-        return ""
-    value = int(found[1]) * int(found[2]) + (5 if found[3] == "+" else -5)
-    return str(value + 10 * faulty)
-
-
-def routing(number: int, name: str, inputs: Fields, faulty: bool) -> str:
-    if name == "topic":
-        return ("fire", "question")[(number + faulty) % 2]
-    high = "fire" in inputs.get("topic", "")
-    return ("low", "high")[high ^ faulty]
-
-
-DESIGNS = {
-    "unique answers": Design(
-        ("context, question -> fact", "fact, question -> answer"),
-        "fact = self.first(context=context, question=question).fact\n"
-        "        return self.second(fact=fact, question=question)",
-        lambda number: Sample(
-            f"q{number}", f"case {number}", target=TOWNS[number],
-            inputs={
-                "context": f"{TOWNS[number - 7]} is large. case {number} stands in {TOWNS[number]}.",
-                "question": f"Where does case {number} stand?",
-            },
-        ),
-        extracting,
-        ("fact", "answer"),
-    ),
-    "labels by a summary": Design(
-        ("context, question -> summary", "summary, question -> label"),
-        "summary = self.first(context=context, question=question).summary\n"
-        "        return self.second(summary=summary, question=question)",
-        lambda number: Sample(
-            f"q{number}", f"case {number}", target=["billing", "delivery", "account"][number % 3],
-            inputs={"context": f"case {number}", "question": f"Whose is case {number}?"},
-        ),
-        classifying,
-        ("summary", "label"),
-    ),
-    "numbers by an expression": Design(
-        ("context, question -> expression", "expression, question -> result"),
-        "expression = self.first(context=context, question=question).expression\n"
-        "        return self.second(expression=expression, question=question)",
-        lambda number: Sample(
-            f"q{number}", f"case {number}", target=str((number + 11) * (number + 3) - 5),
-            inputs={"context": f"case {number}", "question": f"How many in case {number}?"},
-        ),
-        calculating,
-        ("expression", "result"),
-    ),
-    "decisions by a topic": Design(
-        ("context, question -> topic", "topic, question -> urgency"),
-        "topic = self.first(context=context, question=question).topic\n"
-        "        return self.second(topic=topic, question=question)",
-        lambda number: Sample(
-            f"q{number}", f"case {number}", target=("high", "low")[number % 2],
-            inputs={"context": f"case {number}", "question": f"How urgent is case {number}?"},
-        ),
-        routing,
-        ("topic", "urgency"),
-    ),
-}  # fmt: skip
 SOURCE = """
 import dspy
 class Program(dspy.Module):
     def __init__(self):
         super().__init__()
-        self.first = dspy.{kind}("{0}")
-        self.second = dspy.{kind}("{1}")
+        self.first = dspy.{kind}("context, question -> fact")
+        self.second = dspy.{kind}("fact, question -> answer")
     def forward(self, context, question):
-        {code}
+        fact = self.first(context=context, question=question).fact
+        return self.second(fact=fact, question=question)
 """
+FAULTY = ("fact", "answer")  # output fields
 
 
-def run(design: Design, faulty: int, folder: Path, kind: str = "Predict") -> tuple[list[Sample], list[Record]]:
-    samples = [design.sample(number) for number in range(N_WRONG + N_RIGHT)]
-    target = f"{module(folder, SOURCE.format(*design.signatures, code=design.code, kind=kind))}:Program"
-    system = DspySystem(target, data_inputs=["context", "question"], answer_field=design.faulty[1])
+def run(faulty: int, folder: Path, kind: str = "Predict") -> tuple[list[Sample], list[Record]]:
+    samples = [make_sample(number) for number in range(N_WRONG + N_RIGHT)]
+    target = f"{module(folder, SOURCE.format(kind=kind))}:Program"
+    system = DspySystem(target, data_inputs=["context", "question"], answer_field="answer")
     system.check()
-    model = PlantedModel(design.reply, design.faulty[faulty], range(N_WRONG))
+    model = PlantedModel(extracting, FAULTY[faulty], range(N_WRONG))
     program = system.build(model, None, Resources())  # type: ignore[arg-type]
     runner = SampleRunner("r", program, WithAdvice(), deadline_seconds=60, redact=str)
     return samples, [run_blocking(runner.run_sample(each, SampleKey(each.id))) for each in samples]
 
 
 @pytest.mark.parametrize("faulty", [0, 1], ids=["first", "second"])
-@pytest.mark.parametrize("name", DESIGNS)
 def test_a_planted_fault_is_attributed_to_its_predictor(
-    name: str, faulty: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    faulty: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     kind = ("Predict", "ChainOfThought")[faulty]
-    samples, records = run(DESIGNS[name], faulty, tmp_path, kind)
+    samples, records = run(faulty, tmp_path, kind)
     agents = [f"{each}{'.predict' if kind == 'ChainOfThought' else ''}" for each in ("first", "second")]
     wrong = [record for record in records if record.score == 0.0]
     assert len(wrong) == N_WRONG and sum(record.correct for record in records) == N_RIGHT
@@ -224,7 +143,7 @@ def test_the_feedback_has_the_scorers_explanation_unless_it_quotes_a_unique_targ
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _, records = run(DESIGNS["unique answers"], 1, tmp_path)
+    _, records = run(1, tmp_path)
     record = records[0]
     expectation = Expectation.of(record.target or "", record.question)
     assert "The scorer explains" not in build_feedback("first", record, expectation)
@@ -247,9 +166,9 @@ def own(target: str, answer: str, **steps: dict[str, Any]) -> Record:
                   state=OWN)  # fmt: skip
 
 
-def blamed(record: Record, known: RightAnswers | None = None) -> str | None:
+def blamed(record: Record) -> str | None:
     steps, matcher = AgentSteps.of(record), Expectation.of(record.target or "", record.question).matcher
-    return attribute_failure(record, steps, matcher, known).agent
+    return attribute_failure(record, steps, matcher).agent
 
 
 def test_a_failure_belongs_to_the_predictor_in_which_or_after_which_it_happened() -> None:
@@ -263,7 +182,7 @@ def test_a_failure_belongs_to_the_predictor_in_which_or_after_which_it_happened(
     assert blamed(failed("infrastructure", "system")) is None
 
 
-def test_without_right_answers_a_repeated_result_tells() -> None:
+def test_a_repeated_result_tells() -> None:
     record = own("delivery", "I think it is Bovelck", read={"place": "Bovelck"}, say={"y": "I think it is Bovelck"})
     assert blamed(record) == "read"
 
