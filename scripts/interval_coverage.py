@@ -30,8 +30,8 @@ from eval.analysis.statistics.intervals import (
     compute_metric_interval,
 )
 from eval.analysis.statistics.paired_tests import Pair, compare_means, compute_paired_interval, sum_pairs
-from eval.analysis.summary.epochs import estimate_pass_at, estimate_pass_hat
-from eval.analysis.summary.label_metrics import compute_macro_interval, summarise_label
+from eval.analysis.summary.label_metrics import summarise_label
+from eval.analysis.summary.rare_numbers import estimate_pass_at, estimate_pass_hat
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "intervals.md"
 SIZES, EPOCHS, CORRELATIONS, EFFECTS = (20, 53, 165), (1, 5), (0.0, 0.5, 1.0), (0.0, 0.02, 0.10)
@@ -148,11 +148,6 @@ def draw_label(random: Random, cell: Cell) -> Drawn:
     return summarise_label("0", pairs, incomplete=False).f1.ci95, true_f1[0]
 
 
-def draw_macro(random: Random, cell: Cell) -> Drawn:
-    pairs, true_f1 = draw_labels(random, cell)
-    return compute_macro_interval(pairs, ("0", "1", "2")), float(np.mean(true_f1))
-
-
 def compare(sides: tuple[Array, Array], truth: float) -> Drawn:
     """Without the extension to 0 where p is above the level: the shown interval contains the truth as often or more."""
     sums = sum_pairs([Pair(a, b) for a, b in zip(sides[0].tolist(), sides[1].tolist(), strict=True)])
@@ -172,7 +167,6 @@ INTERVALS: dict[str, Draw] = {
     "pass@2": lambda random, cell: draw_pass(random, cell, any_right=True),
     "pass^2": lambda random, cell: draw_pass(random, cell, any_right=False),
     "F1 of a label": draw_label,
-    "macro F1": draw_macro,
     "difference in accuracy": lambda random, cell: compare(draw_right(random, cell), cell.effect),
     "difference in graded score": lambda random, cell: compare(draw_graded(random, cell), cell.effect),
     "difference in cost or time": lambda random, cell: draw_amount(random, cell, _SPREAD, 1 + cell.effect),

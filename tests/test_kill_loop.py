@@ -51,7 +51,7 @@ def numbers(summary: dict[str, Any]) -> dict[str, Any]:
     """What a reader takes from a run: all that its course must not change."""
     keys = ("n", "n_scored", "n_correct", "n_wrong", "accuracy", "accuracy_ci95", "n_error", "errors_by_class")
     usage = {key: value for key, value in summary["usage"].items() if key not in ("replayed_calls", *PAID)}
-    return {**{key: summary[key] for key in (*keys, "by_epochs", "stopped", "retried")}, **usage}
+    return {**{key: summary[key] for key in (*keys, "by_epochs", "stopped", "n_retried")}, **usage}
 
 
 def kill_loop(folder: Path, planned: list[Moment], filler: int, endings: int, *more: str) -> tuple[int, KilledRun]:

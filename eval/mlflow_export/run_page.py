@@ -26,7 +26,16 @@ PER_CALL = 100  # MLflow's limit for params and tags; metrics have a higher one
 CHANGED_TAG = "harness.config_changed"
 _PLAIN = (  # fields of the summary that are metrics under their own names
     *("accuracy", "accuracy_ci95", "n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored"),
-    *("n_questions", "n_error", "epochs", "format_loss", "waited_seconds", "wall_seconds", "peak_memory_mb"),
+    *(
+        "n_questions",
+        "n_error",
+        "n_retried",
+        "epochs",
+        "format_loss",
+        "waited_seconds",
+        "wall_seconds",
+        "peak_memory_mb",
+    ),
 )
 _MAY_VANISH = ("errors/", "limits/", "lost/")  # when a run is resumed
 
@@ -205,7 +214,6 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
         },
         "labels/": {**by_label, **labels, "confusion": None},
         "epochs/": found["by_epochs"] or {},
-        "retried/": found["retried"],
         "judge/": found["scorer_usage"] if summary.scorer_usage.lm_calls else {},
         "leaks/": {**describe_overlap(found["leaks"]), "blocked_pages": sum(summary.blocked_pages.values())},
         "tuned_on/": describe_overlap(found["used_to_tune"]) if found["used_to_tune"] else {},

@@ -1,6 +1,6 @@
 """Notes and tables that few runs have: critics, epochs, labels, leaks, what people said; loaded where there are such.
 
-describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% (60.1% to 80.3%) over 4 labels; lowest: …"
+describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% over 4 labels; lowest: …"
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,19 +67,16 @@ def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     yield from _list_leaks(summary)
     if summary.epochs > 1:
         repeats, found = f"{summary.epochs} of each of {summary.n_questions} questions", summary.by_epochs
-        later = "; pass@k, pass^k and the majority vote need all answers" if summary.incomplete else ""
+        later = "; pass@k and pass^k need all answers" if summary.incomplete else ""
         clustered = f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else later
         yield "epochs", f"{repeats}{clustered}"
-        if found:
-            yield "majority vote", format_estimate(found.majority)
 
 
 def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: str = ACCURACY) -> str:
     """Return how many samples the prompts were tuned on, and the metric without them."""
     n, unknown = overlap.n_questions, overlap.describe_unknown()
-    gold = " with a gold answer" if overlap.n_unscored else ""
     verb = "were" if n and n > 1 else "was"
-    use = f"{n or 'none'} of {format_count(overlap.n_all, 'question')}{gold} {verb} used to tune {overlap.prompts}"
+    use = f"{n or 'none'} of {format_count(overlap.n_all, 'question')} {verb} used to tune {overlap.prompts}"
     if not n:
         return unknown or use
     roles = f" ({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
@@ -125,12 +122,12 @@ def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
     While answers are missing, the macro F1 is no bound: wrong answers that still come make it fall.
     """
     targets = {name: each for name, each in labels.by_label.items() if each.recall.n}
-    if labels.macro_f1.value is None or not targets:
+    if labels.macro_f1 is None or not targets:
         return "no answer has one of the labels as its target"
     name, lowest = min(targets.items(), key=lambda item: item[1].f1.value or 0.0)
+    so_far = " so far" if incomplete else ""
     parts = [
-        f"macro F1 {format_estimate(labels.macro_f1)}{' so far' if incomplete else ''} over "
-        f"{format_count(len(targets), 'label')}",
+        f"macro F1 {format_percent(labels.macro_f1)}{so_far} over {format_count(len(targets), 'label')}",
         f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1.value)} "
         f"(precision {format_percent(lowest.precision.value)}, recall {format_percent(lowest.recall.value)})",
     ]

@@ -190,8 +190,8 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "infrastructure errors", f"{summary.n_infrastructure} (of the wrong answers; {again})"
     if summary.limits:
         yield "ended by a limit", _format_tally(summary.limits)
-    if (retried := summary.retried).n:
-        yield "retried", f"{retried.n} after an error, {retried.recovered} of them without one now"
+    if summary.n_retried:
+        yield "retried", f"{format_count(summary.n_retried, 'answer')} after an error (run.retry_errors)"
 
 
 def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:

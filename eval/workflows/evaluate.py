@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eval.analysis.summary.summarise import WITHOUT_RECORD, measure_overlap
+from eval.analysis.summary.summarise import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.dataset import Sample, read_labels
 from eval.benchmarks.selection import select_samples
@@ -175,10 +175,10 @@ class _Evaluation:
             estimate = format_estimate(config, n_pending)
             self.output.print(f"{estimate}; the first question shows it" if self.begin_alone(n_pending) else estimate)
         if use := self.session.store.read_info().tuning_use:
-            from eval.reports.rare_notes import describe_tuned_on  # for prompts that were tuned
+            from eval.analysis.summary.rare_numbers import measure_overlap  # for prompts that were tuned
+            from eval.reports.rare_notes import describe_tuned_on
 
-            scored = {each.id for each in self.samples.values() if each.target is not None}
-            overlap = measure_overlap(use, scored, len(self.samples) - len(scored))
+            overlap = measure_overlap(use, {each.id for each in self.samples.values() if each.target is not None})
             if overlap.n_questions or overlap.edited:
                 self.output.print(f"warning: {describe_tuned_on(overlap)}")
 

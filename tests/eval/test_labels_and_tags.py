@@ -38,12 +38,11 @@ def test_they_are_in_the_table_the_summary_the_report_and_mlflow(eval_command: E
     assert sum(row["(no answer)"] for row in labels["confusion"].values()) == labels["n_no_answer"] == 6
     assert labels["n_other"] == 6
     assert sum(each["recall"]["n"] for each in labels["by_label"].values()) == 60, "failures stay in the denominator"
-    macro_f1, bounds = labels["macro_f1"]["value"], labels["macro_f1"]["ci95"]
-    assert bounds[0] < macro_f1 < bounds[1]
+    macro_f1 = labels["macro_f1"]
     assert {value: counts["n"] for value, counts in tags["source"].items()} == {"mail": 30, "web": 30}
     assert tags["source"]["web"]["score_ci95"] and list(tags) == ["source", "title"]
     out = " ".join(finished.out.split())
-    assert f"labels: macro F1 {macro_f1:.1%} (" in out and "lowest: " in out
+    assert f"labels: macro F1 {macro_f1:.1%} over" in out and "lowest: " in out
     assert "6 samples without a scored answer, counted as missed" in out
     assert "source mail" in out and "source web" in out
     assert "by title: the 30 values with the most questions are shown" in out

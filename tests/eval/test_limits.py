@@ -132,7 +132,7 @@ def test_a_quota_stops_the_run_and_its_questions_are_run_again(eval_command: Eva
         assert len(server.requests()) == 3 * 4 - 1, "q1 has its first reply already"
     assert again.code == 0
     summary = json.loads((finished.folder / "summary.json").read_text())
-    assert (summary["n"], summary["accuracy"], summary["n_error"], summary["retried"]["n"]) == (5, 1.0, 0, 0)
+    assert (summary["n"], summary["accuracy"], summary["n_error"], summary["n_retried"]) == (5, 1.0, 0, 0)
 
 
 def test_a_budget_with_an_unknown_price_is_refused(eval_command: EvalCommand, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from eval.analysis.comparison.comparison import (
     read_answers,
 )
 from eval.analysis.statistics.paired_tests import adjust_p_values
-from eval.analysis.summary.summarise import measure_overlap
+from eval.analysis.summary.rare_numbers import measure_overlap
 from eval.config.measured import find_changes
 from eval.runs.folder import format_path, format_resume_hint, read_kept_prompts
 from eval.runs.run_info import RunInfo, TuningUse

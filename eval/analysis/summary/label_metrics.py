@@ -6,22 +6,17 @@ no answer: it stays in the denominator of the recall, and in the matrix it has a
 Precision and recall are shares of answers and have Wilson's interval, clustered by sample
 (`eval.analysis.statistics.intervals`). So is J, the right answers among all whose target or answer is the label, and F1
 is 2J/(1+J), so that J's bounds give those of F1. The macro F1 is the mean over all labels that are a target.
-Its interval is Wilson's for the number of right-or-wrong answers that would vary as much; its variance is that of the
-linearised mean over samples (K. Takahashi et al., "Confidence interval for micro-averaged F1 and macro-averaged F1
-scores", Applied Intelligence 52, 2022), with half an answer added, less one sample for each label.
 
     summarise_labels(records, LabelSet(("billing", "refund")), incomplete=False).by_label["refund"].f1
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
-from eval.analysis.statistics.intervals import Interval, compute_clustered_interval, compute_share_interval
-from eval.analysis.summary.measures import Answer, group_by_sample, measure_share
+from eval.analysis.summary.measures import Answer, group_by_sample, measure_values
 from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET, Estimate, LabelNumbers, LabelSummary
 from eval.scorers.labels import LabelSet
-
-_EXTRA_ANSWERS = 0.5
 
 _Cell = tuple[str, str]  # target and answer
 _Samples = Sequence[Sequence[_Cell]]  # the answers to each sample
@@ -43,9 +38,8 @@ def summarise_labels(final: Sequence[Answer], labels: LabelSet, incomplete: bool
     }
     by_label = {name: summarise_label(name, samples, incomplete) for name in labels.names}
     found = [each.f1.value or 0.0 for each in by_label.values() if each.recall.n]
-    bounds = None if incomplete or not found else compute_macro_interval(samples, labels.names)
     return LabelSummary(
-        macro_f1=Estimate(sum(found) / len(found) if found else None, bounds),
+        macro_f1=fmean(found) if found else None,
         n_other=sum(row.get(OTHER, 0) for row in confusion.values()),
         n_no_answer=sum(row.get(NO_ANSWER, 0) for row in confusion.values()),
         by_label=by_label,
@@ -64,8 +58,8 @@ def _read_cell(given: Answer, labels: LabelSet) -> _Cell:
 def summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
     def measure(is_counted: Callable[[_Cell], bool]) -> Estimate:
         """Return the share of right answers among those that count."""
-        counted = [[cell for cell in sample if is_counted(cell)] for sample in samples]
-        return measure_share([(cells.count((name, name)), len(cells)) for cells in counted], incomplete)
+        rights = [[float(cell == (name, name)) for cell in sample if is_counted(cell)] for sample in samples]
+        return measure_values(rights, incomplete)
 
     overlap = measure(lambda cell: name in cell)
     f1 = None if overlap.value is None else _convert_to_f1(overlap.value)
@@ -76,25 +70,3 @@ def summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumb
 
 def _convert_to_f1(overlap: float) -> float:
     return 2 * overlap / (1 + overlap)
-
-
-def compute_macro_interval(samples: Sequence[Sequence[_Cell]], names: Sequence[str]) -> Interval | None:
-    """Return the bounds of the macro F1 over those of the labels, at least one, that are a target."""
-    import numpy as np
-
-    n, targets = len(samples), {target for sample in samples for target, _ in sample}
-    shown = [name for name in names if name in targets]
-    # Of each sample and label: how often it is right, and how often it is the answer or the target.
-    right = np.array([[sample.count((name, name)) for name in shown] for sample in samples], dtype=float)
-    named = np.array([[sum(cell.count(name) for cell in sample) for name in shown] for sample in samples], dtype=float)
-    rights, all_named = right.sum(0), named.sum(0)
-    found = float((2 * rights / all_named).mean())
-    if n <= len(shown):
-        tallies = [(sum(target == answer for target, answer in sample), len(sample)) for sample in samples]
-        return compute_clustered_interval(tallies)
-    if found in (0, 1):
-        return compute_share_interval(found, n - len(shown), n)
-    slopes = 2 * (right * all_named - rights * named) / all_named**2
-    variance = float((slopes.mean(1) ** 2).sum()) * n / (n - 1) + _EXTRA_ANSWERS / n**2
-    effective = min(found * (1 - found) / variance, sum(map(len, samples)))
-    return compute_share_interval(found, effective * (n - len(shown)) / n, n)

@@ -4,18 +4,16 @@ kept = [Answer.of(record) for record in store.records(without_trajectory=True)]
 measure(kept, incomplete=False).ci95        # of the metric
 """
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
-from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_metric_interval
+from eval.analysis.statistics.intervals import compute_metric_interval
 from eval.analysis.summary.summary import Estimate
 from eval.runs.record import ExtraScore, HumanVerdict, Record, Usage
-from eval.scorers.score import normalise_answer, read_value
+from eval.scorers.score import read_value
 
 MAX_ERROR_CHARS, MAX_ANSWER_CHARS = 300, 200
-_CUT = "… (SHA-256 "  # between the beginning of a long answer and its digest
 Key = tuple[str, int]  # sample id and epoch
 
 
@@ -46,23 +44,15 @@ class Answer:
         failed = record.error is not None
         return cls(
             **{name: getattr(record, name) for name in _COPIED},
-            answer=None if failed or record.answer is None else _shorten_answer(str(record.answer)),
-            error=_cut(record.error),
+            answer=None if failed or record.answer is None else str(record.answer)[:MAX_ANSWER_CHARS],
+            error=record.error and record.error[:MAX_ERROR_CHARS],
             error_class=(record.error_class or "unknown") if failed else None,
-            extra_scores={
-                name: replace(each, explanation="", error=_cut(each.error))
-                for name, each in record.extra_scores.items()
-            },
+            extra_scores={name: replace(each, explanation="") for name, each in record.extra_scores.items()},
         )
 
     @property
     def key(self) -> Key:
         return self.sample_id, self.epoch
-
-    @property
-    def vote(self) -> str:
-        """Equal for equal answers, also if they are cut; empty: in error, or no answer."""
-        return normalise_answer((self.answer or "").rpartition(_CUT)[2])
 
     @property
     def value(self) -> float:
@@ -78,18 +68,6 @@ class Answer:
 
 
 _COPIED = [each.name for each in fields(Answer)][:-4]  # as the record has them: all but those that `of` shortens
-
-
-def _cut(error: str | None) -> str | None:
-    return error and error[:MAX_ERROR_CHARS]
-
-
-def _shorten_answer(text: str) -> str:
-    """Return a text that is as long as it may be, and still another for another answer: equal ones are counted."""
-    if len(text) <= MAX_ANSWER_CHARS:
-        return text
-    digest = hashlib.sha256(normalise_answer(text).encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:MAX_ANSWER_CHARS]}{_CUT}{digest[:12]})"
 
 
 def group_by_sample(answers: Iterable[Answer]) -> list[list[Answer]]:
@@ -109,18 +87,14 @@ def measure(
         incomplete: True if answers are missing: there is no interval then.
         read: returns the value of an answer, 0 to 1.
     """
-    values = [[read(each) for each in sample] for sample in group_by_sample(answers)]
+    return measure_values([[read(each) for each in sample] for sample in group_by_sample(answers)], incomplete)
+
+
+def measure_values(values: Sequence[Sequence[float]], incomplete: bool) -> Estimate:
+    """Return the same of the values of each sample's answers."""
     n = sum(map(len, values))
     ci95 = None if incomplete else compute_metric_interval(values)
     return Estimate(sum(map(sum, values)) / n if n else None, ci95, n)
-
-
-def measure_share(tallies: Iterable[Tally], incomplete: bool) -> Estimate:
-    """Return the share of hits over each sample's (hits, all), and its interval, clustered by sample."""
-    counted = [each for each in tallies if each[1]]
-    n = sum(size for _, size in counted)
-    share = sum(hits for hits, _ in counted) / n if n else None
-    return Estimate(share, None if incomplete else compute_clustered_interval(counted), n)
 
 
 def measure_without(final: Sequence[Answer], left_out: Collection[str], incomplete: bool) -> Estimate:
@@ -144,12 +118,12 @@ def add_usage(total: Usage, usage: Usage) -> Usage:
 
 
 class Spending:
-    """Usage of every attempt, since all of them were paid for."""
+    """Sums over every attempt, since all of them were paid for."""
 
     def __init__(self) -> None:
         self.usage, self.scorer_usage = Usage(), Usage()
         self.waited_seconds = 0.0
-        self.calls_by_tool, self.tool_errors = Counter[str](), Counter[str]()
+        self.calls_by_tool, self.tool_errors, self.blocked_pages = Counter[str](), Counter[str](), Counter[str]()
         self.first_tool_errors: dict[str, str] = {}
         self.seconds_by_agent: defaultdict[str, float] = defaultdict(float)
 
@@ -159,6 +133,7 @@ class Spending:
         self.waited_seconds += record.waited_seconds
         self.calls_by_tool.update(record.calls_by_tool)
         self.tool_errors.update(record.tool_errors)
+        self.blocked_pages.update(record.blocked_pages)
         self.first_tool_errors = {**record.first_tool_errors, **self.first_tool_errors}
         for agent, seconds in record.seconds_by_agent.items():
             self.seconds_by_agent[agent] += seconds

@@ -13,25 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.measures import Answer, Key, Spending, measure, measure_without
-from eval.analysis.summary.summary import (
-    Counts,
-    Estimate,
-    ExtraNumbers,
-    LeakedResult,
-    Leaks,
-    LostPoints,
-    Retried,
-    Summary,
-    TuningOverlap,
-)
+from eval.analysis.summary.measures import Answer, Key, Spending, measure
+from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.folder import is_in_use
 from eval.runs.record import NOT_RUN, PlannedQuestion, Record, Usage, build_missing_record
-from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo, TuningUse
+from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo
 from eval.runs.store import UNFINISHED, RunStore
-from eval.scorers.labels import LabelSet
-from eval.scorers.score import name_metric, read_scorer_name, read_value
+from eval.scorers.score import name_metric, read_scorer_name
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
@@ -41,10 +30,8 @@ if TYPE_CHECKING:
 GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"
 MAX_TAG_VALUES = 30  # of one tag: those with the most questions
-MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
 INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
 MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming runs, or runs again
-_REMARKS = ("format_loss", "safety")  # parts that are no shares of the score
 
 
 def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None) -> Summary:
@@ -77,18 +64,16 @@ def summarise(
         plan: its questions.
         attribution: of its answers; None: not computed.
     """
-    spending, tries, last, n_outside = Spending(), Counter[Key](), dict[Key, Answer](), 0
-    blocked_pages, ids, config = Counter[str](), {each.id for each in plan}, info.config
+    spending, last, n_outside = Spending(), dict[Key, Answer](), 0
+    ids, config = {each.id for each in plan}, info.config
     for record in records:
         spending.add(record)
+        key = (record.sample_id, record.epoch)
         if not is_planned(record, info.epochs, ids):
             n_outside += 1
-            continue
-        blocked_pages.update(record.blocked_pages)
-        tries[key := (record.sample_id, record.epoch)] += 1
-        if key not in last or record.attempt > last[key].attempt:
+        elif key not in last or record.attempt > last[key].attempt:
             last[key] = Answer.of(record)
-    final, again = list(last.values()), [each for key, each in last.items() if tries[key] > 1]
+    final = list(last.values())
     scored = [each for each in final if each.scored]
     errors = _tally(each.error_class for each in final)
     incomplete = any(name in MISSING for name in errors)
@@ -129,15 +114,9 @@ def summarise(
             if name != NOT_RUN  # nothing was met there
         },
         limits=_tally(each.limit for each in final),
-        retried=Retried(n=len(again), recovered=sum(each.error_class is None for each in again)),
+        n_retried=sum(each.attempt > 1 for each in final),
         format_loss=sum(each.parts.get("format_loss", 0.0) > 0 for each in final),
-        extra_scorers={
-            name: _summarise_extra(name, read_scorer_name(node), scored, incomplete)
-            for name, node in info.part("extra_scorers").items()
-        },
-        parts=_summarise_parts(scored, incomplete),
-        leaks=_summarise_leaks(final, incomplete),
-        blocked_pages=dict(blocked_pages.most_common()),
+        blocked_pages=dict(spending.blocked_pages.most_common()),
         usage=spending.usage,
         scorer_usage=spending.scorer_usage,
         by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
@@ -154,24 +133,12 @@ def summarise(
 
 def _summarise_rest(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
     """Return what few runs have; it is loaded where a run has it."""
-    found: dict[str, Any] = {}
-    if info.task.labels:
-        from eval.analysis.summary.label_metrics import summarise_labels
+    of_answers = any(each.parts or each.leaks or each.human for each in final)
+    if not (of_answers or info.task.labels or info.epochs > 1 or info.tuning_use or info.part("extra_scorers")):
+        return {}
+    from eval.analysis.summary.rare_numbers import summarise_rare
 
-        found["labels"] = summarise_labels(final, LabelSet(tuple(info.task.labels)), incomplete)
-    if info.epochs > 1 and not incomplete:
-        from eval.analysis.summary.epochs import summarise_epochs
-
-        found["by_epochs"] = summarise_epochs(final, info.epochs)
-    if any(each.human for each in final):
-        from eval.analysis.summary.human_review import summarise_review
-
-        found["human_review"] = summarise_review(final, incomplete)
-    ids = {each.sample_id for each in final if each.scored}
-    if info.tuning_use and ids:
-        overlap = measure_overlap(info.tuning_use, ids, len({each.sample_id for each in final} - ids))
-        found["used_to_tune"] = replace(overlap, without=measure_without(final, info.tuning_use.ids & ids, incomplete))
-    return found
+    return summarise_rare(final, info, incomplete)
 
 
 def is_planned(attempt: Record, epochs: int, sample_ids: Collection[str]) -> bool:
@@ -224,35 +191,6 @@ def _tally(names: Iterable[str | None]) -> dict[str, int]:
     return dict(Counter(name for name in names if name is not None).most_common())
 
 
-def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Answer], incomplete: bool) -> ExtraNumbers:
-    """Return an extra scorer's mean over all answers with a target; what has no value from it counts as 0."""
-
-    def read(answer: Answer) -> float:
-        return read_value(answer.extra_scores[name].value) if name in answer.extra_scores else 0.0
-
-    errors = [each.extra_scores[name].error for each in scored if name in each.extra_scores]
-    failed = list(filter(None, errors))
-    return ExtraNumbers(
-        metric=name_metric(scorer, map(read, scored)),
-        score=measure(scored, incomplete, read),
-        n_failed=len(failed),
-        first_error=failed[0] if failed else None,
-    )
-
-
-def _summarise_parts(scored: Sequence[Answer], incomplete: bool) -> dict[str, Estimate]:
-    """Return the mean of each part; none if the score has one or very many, or parts that are no shares."""
-    names = dict.fromkeys(name for each in scored for name in each.parts if name not in _REMARKS)
-    values = [each.parts.get(name, 0.0) for each in scored for name in names]
-    if not MIN_PARTS <= len(names) <= MAX_PARTS or any(not 0 <= value <= 1 for value in values):
-        return {}
-    having = {name: [each for each in scored if each.error_class or name in each.parts] for name in names}
-    return {
-        name: measure(answers, incomplete, lambda answer: answer.parts.get(name, 0.0))  # noqa: B023
-        for name, answers in having.items()
-    }
-
-
 def _count_lost_points(
     scored: Sequence[Answer], links: "Mapping[Key, BrokenLink]", incomplete: bool
 ) -> list[LostPoints]:
@@ -267,31 +205,6 @@ def _count_lost_points(
         points = measure(scored, incomplete, lambda answer: 1.0 - answer.value if answer.key in keys else 0.0)  # noqa: B023
         found.append(LostPoints(kind=kind, name=name, points=replace(points, n=len(keys))))
     return sorted(found, key=lambda each: (-(each.points.value or 0.0), each.kind, each.name))
-
-
-def _summarise_leaks(final: Sequence[Answer], incomplete: bool) -> Leaks:
-    results = [
-        LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=result["tool"], source=result["source"])
-        for each in final
-        for result in each.leaks
-    ]
-    ids = {each.sample_id for each in results}
-    return Leaks(n_questions=len(ids), results=tuple(results), without=measure_without(final, ids, incomplete))
-
-
-def measure_overlap(use: TuningUse, sample_ids: Collection[str], n_unscored: int = 0) -> TuningOverlap:
-    """Return how many samples with a target the prompts were tuned on: no other sample is in the accuracy."""
-    used, learnt_from = use.ids & set(sample_ids), set(use.learnt_from) & set(sample_ids)
-    edited = tuple(dict.fromkeys(use.edited.values()))
-    return TuningOverlap(
-        prompts=use.prompts,
-        n_questions=len(used) or (None if edited else 0),
-        n_all=len(sample_ids),
-        n_unscored=n_unscored,
-        edited=edited,
-        n_learnt_from=len(learnt_from),
-        n_picked_by=len(used - learnt_from),
-    )
 
 
 def read_missing(store: RunStore) -> Iterator[Record]:

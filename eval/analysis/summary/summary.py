@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 OTHER, NO_ANSWER, OTHER_TARGET = "(another answer)", "(no answer)", "(another target)"  # keys of the confusion
-SUMMARY_VERSION = 4  # increased whenever a field changes its name or its meaning
+SUMMARY_VERSION = 5  # increased whenever a field changes its name or its meaning
 
 T = TypeVar("T")
 
@@ -58,21 +58,12 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochNumbers:
-    """Numbers that need several epochs; see `eval.analysis.summary.epochs`."""
+    """Numbers that need several epochs; see `eval.analysis.summary.rare_numbers`."""
 
     n_questions: int
     icc: float
     pass_at: dict[str, Estimate]  # k → share
     pass_hat: dict[str, Estimate]
-    majority: Estimate
-
-
-@dataclass(frozen=True, kw_only=True)
-class Retried:
-    """Effect of running samples in error again."""
-
-    n: int
-    recovered: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +89,7 @@ class LabelNumbers:
 class LabelSummary:
     """Numbers of a run whose targets are labels."""
 
-    macro_f1: Estimate  # mean over the labels that are a target
+    macro_f1: float | None  # mean over the labels that are a target
     n_other: int  # answers that are no label
     n_no_answer: int  # in error, not run, or empty
     by_label: dict[str, LabelNumbers]
@@ -112,7 +103,6 @@ class TuningOverlap:
     prompts: str
     n_questions: int | None  # None: unknown
     n_all: int
-    n_unscored: int  # samples without a target, in no other number
     edited: tuple[str, ...]  # prompt sets whose tuned_on.json was edited or removed
     n_learnt_from: int
     n_picked_by: int
@@ -148,6 +138,9 @@ class Leaks:
     n_questions: int
     results: tuple[LeakedResult, ...]
     without: Estimate  # the metric without these samples; without a value if there are none, or no others
+
+
+NO_LEAKS = Leaks(n_questions=0, results=(), without=Estimate(None, None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,9 +209,9 @@ class Summary(Counts):
     errors_by_class: dict[str, int]
     first_errors: dict[str, str]  # class → message of the first error of that class
     limits: dict[str, int]
-    retried: Retried
+    n_retried: int  # answers that were asked again after an error
     format_loss: int
-    leaks: Leaks
+    leaks: Leaks = NO_LEAKS
     blocked_pages: dict[str, int]  # host → pages that the tools refused to open, over all attempts
     usage: Usage
     scorer_usage: Usage

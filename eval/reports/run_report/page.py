@@ -19,9 +19,9 @@ from eval.execution.projection import format_duration
 from eval.reports.files import write_files
 from eval.reports.formats import (
     Table,
-    format_estimate,
     format_floor,
     format_interval,
+    format_percent,
     format_seconds,
     format_usd,
     shorten_number,
@@ -187,7 +187,7 @@ def _build_page(
         "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
     if (labels := summary.labels) is not None:
-        page["macro_f1"] = format_estimate(labels.macro_f1, summary.incomplete)
+        page["macro_f1"] = format_percent(labels.macro_f1) + (" so far" if summary.incomplete else "")
         page |= {"labels": build_labels(summary, labels), "confusion": build_confusion(labels)}
     return page
 

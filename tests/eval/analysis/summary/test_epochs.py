@@ -4,19 +4,13 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from eval.analysis.statistics.intervals import compute_share_interval
-from eval.analysis.summary.epochs import (
-    estimate_pass_at,
-    estimate_pass_hat,
-    score_majority,
-    summarise_epochs,
-)
 from eval.analysis.summary.measures import Answer
+from eval.analysis.summary.rare_numbers import estimate_pass_at, estimate_pass_hat, summarise_epochs
 from eval.analysis.summary.summary import EpochNumbers
 from eval.runs.record import Record
 from eval.scorers.score import normalise_answer
 
 Make = Callable[..., Record]
-FAILED = {"answer": None, "score": None, "error": "it broke", "error_class": "infrastructure"}
 
 
 @pytest.mark.parametrize(("n", "correct", "k"), itertools.product((1, 4, 5), range(6), range(1, 6)))
@@ -26,36 +20,6 @@ def test_estimators_are_the_shares_of_all_draws_of_k(n: int, correct: int, k: in
     draws = list(itertools.combinations([True] * correct + [False] * (n - correct), k))
     assert estimate_pass_at(correct, n, k) == pytest.approx(sum(map(any, draws)) / len(draws))
     assert estimate_pass_hat(correct, n, k) == pytest.approx(sum(map(all, draws)) / len(draws))
-
-
-def answers(record: Make, *given: tuple[str | None, float]) -> list[Answer]:
-    return [
-        Answer.of(record("q", epoch=epoch, answer=text, score=score)) for epoch, (text, score) in enumerate(given, 1)
-    ]
-
-
-def test_the_most_frequent_answer_decides_however_it_is_written(record: Make) -> None:
-    assert score_majority(answers(record, ("Paris", 1.0), (" paris ", 1.0), ("Rome", 0.0))) == 1.0
-    assert score_majority(answers(record, ("1,234", 0.0), ("$1234.0", 0.0), ("17", 1.0))) == 0.0
-
-
-def test_long_answers_are_equal_as_a_whole(record: Make) -> None:
-    long = "A word " * 100
-    same = [(long + "end", 1.0), (long.lower().replace(" ", "  ") + "END", 1.0), (long + "another end", 0.0)]
-    assert score_majority(answers(record, *same)) == 1.0
-    assert score_majority(answers(record, *same[1:], (long + "another END", 0.0))) == 0.0
-
-
-def test_tied_answers_share_the_question(record: Make) -> None:
-    assert score_majority(answers(record, ("a", 1.0), ("b", 0.0))) == 0.5
-    assert score_majority(answers(record, ("a", 1.0), ("b", 0.0), ("c", 0.0))) == pytest.approx(1 / 3)
-
-
-def test_errors_and_missing_answers_vote_for_nothing(record: Make) -> None:
-    failed = [Answer.of(record("q", epoch=epoch, **FAILED)) for epoch in (2, 3, 4)]
-    assert score_majority([*answers(record, ("a", 1.0)), *failed]) == 1.0
-    assert score_majority(answers(record, (None, 0.0), ("  ", 0.0), ("a", 1.0))) == 1.0
-    assert score_majority(failed) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -95,7 +59,6 @@ def test_each_number_stands_with_its_interval(record: Make) -> None:
     numbers = found(record, "111", "100", "000", "110")
     assert [numbers.pass_at[k].value for k in "123"] == pytest.approx([0.5, (1 + 2 / 3 + 0 + 1) / 4, 0.75])
     assert [numbers.pass_hat[k].value for k in "123"] == pytest.approx([0.5, (1 + 0 + 0 + 1 / 3) / 4, 0.25])
-    assert numbers.majority.value == 0.5
     assert numbers.pass_at["3"].ci95 == pytest.approx(compute_share_interval(3 / 4, 4, 4))
     assert numbers.pass_hat["3"].ci95 == pytest.approx(compute_share_interval(1 / 4, 4, 4))
     assert numbers.pass_at["1"] == numbers.pass_hat["1"]

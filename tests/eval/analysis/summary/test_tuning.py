@@ -28,7 +28,7 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
     assert summary.used_to_tune is not None
     assert asdict(summary.used_to_tune) == {
         "prompts": "mine", "n_questions": 2, "n_all": 4, "n_learnt_from": 1, "n_picked_by": 1,
-        "n_unscored": 0, "edited": (),
+        "edited": (),
         "without": {"value": 0.5, "n": 4, "ci95": (pytest.approx(0.003, abs=1e-3), pytest.approx(0.997, abs=1e-3))},
     }  # fmt: skip
     name, line = next(list_notes(summary))
@@ -50,11 +50,11 @@ def test_where_all_were_used_nothing_is_left_to_count(record: Make) -> None:
 def test_only_questions_with_a_gold_answer_count(record: Make) -> None:
     summary = summary_of(record("a", target=None), record("b", score=1.0), record("c"), learnt_from="ab")
     assert dict(list_notes(summary))["tuned on"].startswith(
-        "1 of 2 questions with a gold answer was used to tune mine (1 for training, 0 for validation), so the "
+        "1 of 2 questions was used to tune mine (1 for training, 0 for validation), so the "
         "accuracy is inflated; accuracy without it: 0.0% of 1"
     )
     clean = summary_of(record("a", target=None), record("b"), learnt_from="a")
-    assert dict(list_notes(clean))["tuned on"] == "none of 1 question with a gold answer was used to tune mine"
+    assert dict(list_notes(clean))["tuned on"] == "none of 1 question was used to tune mine"
     assert summary_of(record("a", target=None), learnt_from="a").used_to_tune is None
 
 

@@ -1,0 +1,169 @@
+"""Numbers that few runs have: repeats, parts and further scorers, leaks, labels of people, questions tuned on.
+
+Sources: pass@k, M. Chen et al., "Evaluating Large Language Models Trained on Code" (2021), and pass^k, S. Yao et al.,
+"τ-bench" (2024): unbiased estimators, the share of all draws of k of a sample's answers that hold a right one, or only
+right ones.
+
+    summarise_rare(final, info, incomplete=False)      # the fields of a `Summary` that the run has
+    estimate_pass_at(1, 4, 2)      # 0.5: 1 of 4 answers is right; 3 of the 6 pairs hold it
+    estimate_pass_hat(3, 4, 2)     # 0.5: 3 of the 6 pairs are right twice
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from eval.analysis.human_review.labels import OF_QUESTIONS, RIGHT, WRONG
+from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_icc, compute_mean_interval
+from eval.analysis.summary.measures import Answer, group_by_sample, measure, measure_without
+from eval.analysis.summary.summary import (
+    EpochNumbers,
+    Estimate,
+    ExtraNumbers,
+    HumanReview,
+    LeakedResult,
+    Leaks,
+    TuningOverlap,
+)
+from eval.runs.run_info import RunInfo, TuningUse
+from eval.scorers.labels import LabelSet
+from eval.scorers.score import name_metric, read_scorer_name, read_value
+
+MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
+REMARKS = {"format_loss", "safety"}  # parts that are no shares of the score
+
+
+def summarise_rare(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
+    """Return the fields of a summary that few runs have; those of this run."""
+    scored = [each for each in final if each.scored]
+    found: dict[str, Any] = {
+        "parts": _summarise_parts(scored, incomplete),
+        "leaks": _summarise_leaks(final, incomplete),
+        "extra_scorers": {
+            name: _summarise_extra(name, read_scorer_name(node), scored, incomplete)
+            for name, node in info.part("extra_scorers").items()
+        },
+    }
+    if info.task.labels:
+        from eval.analysis.summary.label_metrics import summarise_labels
+
+        found["labels"] = summarise_labels(final, LabelSet(tuple(info.task.labels)), incomplete)
+    if info.epochs > 1 and not incomplete:
+        found["by_epochs"] = summarise_epochs(final, info.epochs)
+    if any(each.human for each in final):
+        found["human_review"] = _summarise_review(final, incomplete)
+    ids = {each.sample_id for each in scored}
+    if info.tuning_use and ids:
+        without = measure_without(final, info.tuning_use.ids & ids, incomplete)
+        found["used_to_tune"] = replace(measure_overlap(info.tuning_use, ids), without=without)
+    return found
+
+
+def _summarise_parts(scored: Sequence[Answer], incomplete: bool) -> dict[str, Estimate]:
+    """Return the mean of each part; none if the score has one or very many, or parts that are no shares."""
+    names = dict.fromkeys(name for each in scored for name in each.parts if name not in REMARKS)
+    values = [each.parts.get(name, 0.0) for each in scored for name in names]
+    if not MIN_PARTS <= len(names) <= MAX_PARTS or any(not 0 <= value <= 1 for value in values):
+        return {}
+    having = {name: [each for each in scored if each.error_class or name in each.parts] for name in names}
+    return {
+        name: measure(answers, incomplete, lambda answer: answer.parts.get(name, 0.0))  # noqa: B023
+        for name, answers in having.items()
+    }
+
+
+def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Answer], incomplete: bool) -> ExtraNumbers:
+    """Return an extra scorer's mean over all answers with a target; what has no value from it counts as 0."""
+
+    def read(answer: Answer) -> float:
+        return read_value(answer.extra_scores[name].value) if name in answer.extra_scores else 0.0
+
+    errors = [each.extra_scores[name].error for each in scored if name in each.extra_scores]
+    failed = list(filter(None, errors))
+    metric, score = name_metric(scorer, map(read, scored)), measure(scored, incomplete, read)
+    return ExtraNumbers(metric=metric, score=score, n_failed=len(failed), first_error=failed[0] if failed else None)
+
+
+def _summarise_leaks(final: Sequence[Answer], incomplete: bool) -> Leaks:
+    results = [
+        LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=result["tool"], source=result["source"])
+        for each in final
+        for result in each.leaks
+    ]
+    ids = {each.sample_id for each in results}
+    return Leaks(n_questions=len(ids), results=tuple(results), without=measure_without(final, ids, incomplete))
+
+
+def summarise_epochs(final: Iterable[Answer], epochs: int) -> EpochNumbers | None:
+    """Return the numbers for each k; None for one epoch, or without any target. Missing epochs count as wrong."""
+    samples = [answers for answers in group_by_sample(final) if answers[0].scored]
+    if epochs < 2 or not samples:
+        return None
+    tallies = [(sum(each.correct for each in answers), max(epochs, len(answers))) for answers in samples]
+    return EpochNumbers(
+        n_questions=len(samples),
+        icc=round(compute_icc(tallies), 4),
+        pass_at={str(k): _estimate(k, tallies, estimate_pass_at) for k in range(1, epochs + 1)},
+        pass_hat={str(k): _estimate(k, tallies, estimate_pass_hat) for k in range(1, epochs + 1)},
+    )
+
+
+def estimate_pass_at(correct: int, n: int, k: int) -> float:
+    """Return the share of the draws of k of the n answers with at least one right answer."""
+    return 1 - math.comb(n - correct, k) / math.comb(n, k)
+
+
+def estimate_pass_hat(correct: int, n: int, k: int) -> float:
+    """Return the share of the draws of k of the n answers with right answers only."""
+    return math.comb(correct, k) / math.comb(n, k)
+
+
+def _estimate(k: int, tallies: Sequence[Tally], estimator: Callable[[int, int, int], float]) -> Estimate:
+    values = [estimator(correct, n, k) for correct, n in tallies]
+    if k == 1:  # the accuracy itself
+        return Estimate(fmean(values), compute_clustered_interval(tallies))
+    return Estimate(fmean(values), compute_mean_interval(values, max_n=sum(n for _, n in tallies) / k))
+
+
+def _summarise_review(final: Sequence[Answer], incomplete: bool) -> HumanReview:
+    """Return what people have said of the last attempts: corrected targets and overruled verdicts."""
+    reviewed = [each for each in final if each.human]
+    applied = [each for each in reviewed if any(verdict.is_applied for verdict in each.human)]
+    before = [_read_original_value(each) for each in final if each.scored]
+
+    def select(label: str) -> list[Answer]:
+        return [each for each in applied if any(verdict.label == label for verdict in each.human)]
+
+    corrected, ambiguous, bad = ({each.sample_id for each in select(name)} for name in OF_QUESTIONS)
+    return HumanReview(
+        n_corrected=len(corrected),
+        n_accepted=sum(each.correct and _read_original_value(each) < 1 for each in select(RIGHT)),
+        n_rejected=sum(_read_original_value(each) == 1 and not each.correct for each in select(WRONG)),
+        n_ambiguous=len(ambiguous),
+        n_bad_questions=len(bad),
+        n_pending=len(reviewed) - len(applied),
+        score_before=sum(before) / len(before) if before and applied else None,
+        without=measure_without(final, ambiguous | bad, incomplete),
+    )
+
+
+def _read_original_value(answer: Answer) -> float:
+    """Return what the scorer gave for an answer, before a person's label; 0 without a target."""
+    applied = next((each for each in answer.human if each.is_applied), None)
+    return answer.value if applied is None else read_value(applied.score_before)
+
+
+def measure_overlap(use: TuningUse, sample_ids: Collection[str]) -> TuningOverlap:
+    """Return how many samples with a target the prompts were tuned on: no other sample is in the accuracy."""
+    used, learnt_from = use.ids & set(sample_ids), set(use.learnt_from) & set(sample_ids)
+    edited = tuple(dict.fromkeys(use.edited.values()))
+    return TuningOverlap(
+        prompts=use.prompts,
+        n_questions=len(used) or (None if edited else 0),
+        n_all=len(sample_ids),
+        edited=edited,
+        n_learnt_from=len(learnt_from),
+        n_picked_by=len(used - learnt_from),
+    )
