@@ -81,8 +81,11 @@ def simulate(situation: Situation, gates: int, seed: int = 1) -> Outcome:
 def build_comparison(score: PairedResult) -> Comparison:
     """Return a comparison in which nothing differs but the score."""
     none = MeanDifference(score.n_questions, 0.0, 0.0, 0.0, (0.0, 0.0))
-    side = Side(0.0, None, 0, 0, {}, 0, None, 0, 0.0, None)
-    return Comparison("accuracy", score, side, side, None, None, None, none, none, [])
+    side = Side(accuracy=0.0, ci95=None, score=0.0, score_ci95=None, errors_by_class={}, tokens=0, cost_usd=None)
+    return Comparison(
+        metric="accuracy", score=score, first=side, second=side, cost_usd=None, seconds=None, tokens=None,
+        unreadable=none, flips=[],
+    )  # fmt: skip
 
 
 def list_situations() -> list[Situation]:

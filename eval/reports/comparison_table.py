@@ -31,7 +31,6 @@ from eval.reports.formats import (
     format_usd,
 )
 from eval.runs.folder import write_lines
-from eval.runs.record import NOT_RUN
 from eval.scorers.score import ACCURACY
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import shorten_line
@@ -115,7 +114,7 @@ def build_numbers(pair: RunComparison) -> Table:
     add_sides(_SIDES_INTERVAL, lambda side: format_interval(side.score_ci95))
     if comparison.metric != ACCURACY:
         add_sides("fully right", lambda side: format_percent(side.accuracy))
-    add_means("lost by format", comparison.format_losses, format_percent, format_points, " points")
+    add_means("unreadable", comparison.unreadable, format_percent, format_points, " points")
     cost = comparison.cost_usd
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing
         add_means("cost/answer", cost, "${:,.5f}".format, "{:+,.5f}".format)
@@ -146,15 +145,10 @@ def describe_verdict(pair: RunComparison, n_comparisons: int) -> Iterator[str]:
 
 def list_differences(pair: RunComparison) -> Iterator[str]:
     """Yield every option, prompt and tool in which the two runs differ."""
-    differs = pair.differs
-    kinds = {"prompt": differs.prompts, "tools of": differs.tools, "option": differs.options}
-    found = [
-        f"{kind} {name}: {shorten_line(change, MAX_CHARS)}"
-        for kind, changed in kinds.items()
-        for name, change in changed.items()
-    ]
-    yield from found or [_NOTHING]
-    if differs.prompts:
+    yield from (f"{name}: {shorten_line(change, MAX_CHARS)}" for name, change in pair.differs.items())
+    if not pair.differs:
+        yield _NOTHING
+    if any(name.startswith("prompt ") for name in pair.differs):
         yield "the texts of prompts: python optimize/diff.py SET SET"
 
 
@@ -173,9 +167,9 @@ def _build_flips(pair: RunComparison) -> Table:
     return Table(headings, rows, left=headings)
 
 
-def _describe_answer(answer: Answer | None) -> tuple[str, str]:
-    if answer is None or answer.error_class:
-        return "!", answer.error_class or "" if answer else NOT_RUN
+def _describe_answer(answer: Answer) -> tuple[str, str]:
+    if answer.error_class:
+        return "!", answer.error_class
     return "✓" if answer.correct else "✗" if answer.value == 0 else "◐", answer.answer or ""
 
 

@@ -104,7 +104,7 @@ def test_different_rules_are_told_even_where_they_were_asked_for(
     assert "their scorers differ" in capsys.readouterr().err
     assert compare(tmp_path / "a", other, "--intersection") == FINISHED
     out = capsys.readouterr().out
-    assert "scored by different rules" in out
+    assert "were scored by different rules" in out
     assert "B holds the answers of a, scored again" in out
 
 

@@ -7,8 +7,8 @@ result.comparisons[0].p_holm, result.comparisons[0].notes
 import hashlib
 import json
 import string
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval.analysis.comparison.comparison import (
@@ -34,7 +34,7 @@ LABELS = string.ascii_uppercase
 MAX_RUNS = len(LABELS)
 _DIGEST_CHARS = 12
 _NOTHING = "none"
-_ASK = "--intersection compares the questions that both have in common and have answered"
+_ASK = "add --intersection (it compares the questions that both have in common and have answered), or "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class ReadRun:
 
     def to_dict(self) -> dict[str, object]:
         """Return what the result says of it."""
-        info, answers = self.info, self.answers
+        info = self.info
         return {
             "label": self.label,
             "name": self.name,
@@ -67,22 +67,9 @@ class ReadRun:
             "system": info.system or str(info.part("system").get("name", "")),
             "model": info.model or str(info.part("model").get("name", "")),
             "prompts": self.prompt_sets[-1].name if self.prompt_sets else None,
-            "tools": info.tools or {},
-            "epochs": answers.epochs,
-            "n_missing": answers.n_missing,
-            "task_version": answers.task_version,
+            "epochs": self.answers.epochs,
             "simulated": info.simulated,
-            "rescored_from": info.rescored_from or None,
         }
-
-
-@dataclass(frozen=True)
-class Differences:
-    """Options, prompts and tools that differ: name → "of the first → of the second"."""
-
-    options: dict[str, str]
-    prompts: dict[str, str]
-    tools: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -95,13 +82,13 @@ class RunComparison:
     n_left_out: int  # samples that are not compared
     n_tuned_on: int  # samples that prompts were tuned on; left out, unless all were
     is_optimistic: bool  # all were: the difference says nothing of other samples
-    differs: Differences
+    differs: dict[str, str]  # prompt, tools of an agent, or option → "of the first → of the second"
     notes: tuple[str, ...]  # facts without which the numbers cannot be read
     p_holm: float = 1.0  # p, adjusted for the number of comparisons
 
     def to_dict(self) -> dict[str, object]:
         own = {name: value for name, value in vars(self).items() if name != "comparison"}
-        return {**own, **self.comparison.to_dict(), "differs": asdict(self.differs)}
+        return {**own, **self.comparison.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -119,7 +106,6 @@ class ComparisonResult:
         return {
             "runs": [run.to_dict() for run in self.runs],
             "comparisons": [each.to_dict() for each in self.comparisons],
-            "simulated": self.notice is not None,
             "notice": self.notice,
         }
 
@@ -161,42 +147,71 @@ def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> Comparison
 
 
 def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunComparison:
-    common = None
+    questions, is_part = list(first.answers.questions), False
     if reason := find_obstacle(first.answers, second.answers):
         if not intersection:
             raise UserError(explain_refusal(first, second, reason))
-        common = find_common(first.answers, second.answers)
-        if not common:
+        questions, is_part = find_common(first.answers, second.answers), True
+        if not questions:
             raise UserError(
                 f"{first} and {second} have no question in common that both have answered; nothing can be compared."
             )
-    questions = list(first.answers.questions) if common is None else common
     ids = list_untouched(first, second, questions)
-    # of all questions, missing answers count as wrong
-    chosen = ids if ids and len(ids) < len(questions) else common
-    comparison = compare_answers(first.answers, second.answers, chosen)
-    prompts, tools = (_compare_values(read(first), read(second)) for read in (_digest_prompts, _join_tools))
+    comparison = compare_answers(first.answers, second.answers, ids or questions)
     return RunComparison(
         run=second.label,
         against=first.label,
         comparison=comparison,
-        n_left_out=len({**first.answers.questions, **second.answers.questions}) - len(comparison.pairs),
+        n_left_out=_count_all(first, second) - len(comparison.pairs),
         n_tuned_on=len(questions) - len(ids),
         is_optimistic=not ids,
-        differs=Differences(find_changes(first.info.config, second.info.config), prompts, tools),
+        differs=_compare_values(_describe_differing(first), _describe_differing(second))
+        | {f"option {name}": change for name, change in find_changes(first.info.config, second.info.config).items()},
         notes=(
             *_list_tuning_notes(first, second, questions, ids),
-            *_list_pair_notes(first, second, common),
-            *_list_price_notes(comparison),
+            *(_list_part_notes(first, second, questions) if is_part else ()),
+            *_list_pair_notes(first, second, comparison),
             *(note for run in (first, second) for note in _list_run_notes(run, questions)),
         ),
     )
+
+
+def _count_all(first: ReadRun, second: ReadRun) -> int:
+    return len({**first.answers.questions, **second.answers.questions})
 
 
 def list_untouched(first: ReadRun, second: ReadRun, ids: Sequence[str]) -> list[str]:
     """Return the samples that the prompts of neither run were tuned on, as far as that is known."""
     known = set[str]().union(*(run.used.ids for run in (first, second) if run.used))
     return [each for each in ids if each not in known]
+
+
+def _describe_differing(run: ReadRun) -> dict[str, str]:
+    """Return the digest of each agent's text and demos, of the prompts used last, and its tools."""
+    found = {}
+    if run.prompt_sets:
+        texts, demos = run.prompt_sets[-1].texts, run.prompt_sets[-1].demos
+        for agent, text in texts.items():
+            content = json.dumps([text, demos.get(agent, [])]).encode("ascii")
+            found[f"prompt {agent}"] = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARS]
+    tools = (run.info.tools or {}).items()
+    return found | {f"tools of {agent}": ", ".join(names) or _NOTHING for agent, names in tools}
+
+
+def _compare_values(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
+    pairs = {key: (before.get(key, _NOTHING), now.get(key, _NOTHING)) for key in {**before, **now}}
+    return {key: f"{old} → {new}" for key, (old, new) in pairs.items() if old != new}
+
+
+def explain_refusal(first: ReadRun, second: ReadRun, reason: str, ask: str = _ASK) -> str:
+    """Return the sentence that two runs cannot be compared for a reason of `find_obstacle`, and what to do.
+
+    `ask`: what else can be done; empty where a part of the questions is not enough.
+    """
+    unfinished = [run for run in (first, second) if run.answers.n_missing]
+    if unfinished and reason.endswith("missing"):
+        return f"{first} and {second} cannot be compared yet: {reason}; {ask}{format_resume_hint(unfinished[0].path)}."
+    return f"{first} and {second} had different tasks: {reason}; {ask}choose other runs."
 
 
 def _list_tuning_notes(
@@ -212,54 +227,20 @@ def _list_tuning_notes(
         yield f"{n_tuned_on} of the {n} questions were used to tune the prompts {sets}; these are left out here"
 
 
-def _compare_values(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    pairs = {key: (before.get(key, _NOTHING), now.get(key, _NOTHING)) for key in {**before, **now}}
-    return {key: f"{old} → {new}" for key, (old, new) in pairs.items() if old != new}
+def _list_part_notes(first: ReadRun, second: ReadRun, common: Sequence[str]) -> Iterator[str]:
+    n_left_out = _count_all(first, second) - len(common)
+    have = f"only what {first.label} and {second.label} have in common"
+    yield f"{have}: {format_count(len(common), 'question')}; {n_left_out} left out"
+    if n_missing := first.answers.n_missing + second.answers.n_missing:
+        yield f"{format_count(n_missing, 'answer')} still missing; here left out, not counted as wrong"
+    if first.answers.scorer != second.answers.scorer:
+        yield "the runs were scored by different rules: a difference may be that of the rules"
 
 
-def _digest_prompts(run: ReadRun) -> dict[str, str]:
-    """Return agent → digest of its text and its demos, of the prompts used last."""
-    if not run.prompt_sets:
-        return {}
-    texts, demos = run.prompt_sets[-1].texts, run.prompt_sets[-1].demos
-    contents = {agent: json.dumps([text, demos.get(agent, [])]).encode("ascii") for agent, text in texts.items()}
-    return {agent: hashlib.sha256(each).hexdigest()[:_DIGEST_CHARS] for agent, each in contents.items()}
-
-
-def _join_tools(run: ReadRun) -> dict[str, str]:
-    return {agent: ", ".join(names) or _NOTHING for agent, names in (run.info.tools or {}).items()}
-
-
-def explain_refusal(first: ReadRun, second: ReadRun, reason: str, intersection_hint: bool = True) -> str:
-    """Return the sentence that two runs cannot be compared for a reason of `find_obstacle`, and what to do.
-
-    `intersection_hint`: False where a part of the questions is not enough.
-    """
-    ask, choose = (
-        (f", or add --intersection ({_ASK})", f"add --intersection ({_ASK}), or ") if intersection_hint else ("", "")
-    )
-    unfinished = [run for run in (first, second) if run.answers.n_missing]
-    if unfinished and reason.endswith("missing"):
-        hint = format_resume_hint(unfinished[0].path)
-        return f"{first} and {second} cannot be compared yet: {reason}; {hint}{ask}."
-    return f"{first} and {second} had different tasks: {reason}; {choose}choose other runs."
-
-
-def _list_pair_notes(first: ReadRun, second: ReadRun, common: Sequence[str] | None) -> Iterator[str]:
-    both, answers = f"{first.label} and {second.label}", (first.answers, second.answers)
-    if common is not None:
-        n_left_out = len({**answers[0].questions, **answers[1].questions}) - len(common)
-        yield f"only what {both} have in common: {format_count(len(common), 'question')}; {n_left_out} left out"
-        if n_missing := answers[0].n_missing + answers[1].n_missing:
-            yield f"{format_count(n_missing, 'answer')} still missing; here left out, not counted as wrong"
-    if answers[0].scorer != answers[1].scorer:
-        yield f"{both} were scored by different rules: a difference may be that of the rules"
-    if answers[0].epochs != answers[1].epochs:
-        times = f"{answers[0].epochs} and {answers[1].epochs}"
+def _list_pair_notes(first: ReadRun, second: ReadRun, comparison: Comparison) -> Iterator[str]:
+    if first.answers.epochs != second.answers.epochs:
+        times = f"{first.answers.epochs} and {second.answers.epochs}"
         yield f"each question was answered {times} times; the means of each question are compared"
-
-
-def _list_price_notes(comparison: Comparison) -> Iterator[str]:
     known, n = comparison.cost_usd.n_questions if comparison.cost_usd else 0, comparison.score.n_questions
     if known < n:
         yield f"the cost of {n - known} of {n} questions is unknown to one of them; they are not in its difference"
@@ -269,8 +250,8 @@ def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
     if run.used and (unknown := measure_overlap(run.used, ids).describe_unknown()):
         yield f"warning: {run.label}: {unknown}"
     if n_leaked := sum(any(each.leaks for each in run.answers.list_given(id)) for id in ids):
-        met = "question met a page that gives it" if n_leaked == 1 else "questions met pages that give them"
-        yield f"{run.label}: {n_leaked} {met} away (its report lists them); right answers to these prove little"
+        met = f"{format_count(n_leaked, 'question')} met pages that give the answer away (its report lists them)"
+        yield f"{run.label}: {met}; right answers to these prove little"
     if run.info.rescored_from:
         yield f"{run.label} holds the answers of {run.info.rescored_from}, scored again"
     if len(run.prompt_sets) > 1:

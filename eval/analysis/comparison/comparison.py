@@ -1,10 +1,10 @@
-"""One run compared with another, sample by sample: the metric, cost, time, tokens, format, and which answers flipped.
+"""One run compared with another, sample by sample: the metric, cost, time, tokens, and which answers flipped.
 
     first, second = read_answers(store), read_answers(other)
     find_obstacle(first, second)                                   # None, or "their scorers differ"
     made = compare_answers(first, second)
     compare_answers(first, second, find_common(first, second))     # if there is one: the samples that both answered
-    made.metric, made.score.difference, made.cost_usd.ci95, made.format_losses.difference
+    made.metric, made.score.difference, made.cost_usd.ci95, made.unreadable.difference
     compare_answers(*map(build_answers, (parent_records, winner_records)))      # records without their store
 
 Differences are the second's minus the first's. Cost, time and tokens are per answer, all attempts included.
@@ -18,8 +18,8 @@ from statistics import fmean
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, compare_means, run_paired_test
 from eval.analysis.summary.measures import Answer, add_usage
-from eval.runs.record import NOT_RUN, PlannedQuestion, Record
-from eval.runs.run_info import digest_questions, digest_task
+from eval.runs.record import PlannedQuestion, Record
+from eval.runs.run_info import digest_questions
 from eval.runs.store import RunStore
 from eval.scorers.score import join_metrics, name_metric, read_scorer_name
 from mas.runtime.text import format_count
@@ -28,8 +28,7 @@ from mas.runtime.text import format_count
 UNREADABLE = ("malformed", "truncated")
 # Sample id → epoch, from 1 → its last attempt, with the usage and the seconds of all: all were paid for.
 Given = dict[str, dict[int, Answer]]
-_Epochs = Sequence[Answer | None]  # None: missing
-_Asked = Sequence[tuple[_Epochs, _Epochs]]  # both sides' answers to each question
+_Asked = Sequence[tuple[Sequence[Answer], Sequence[Answer]]]  # both sides' answers to each question
 
 
 @dataclass(frozen=True)
@@ -44,23 +43,14 @@ class Answers:
     questions_sha256: str = ""  # in any order
     n_missing: int = 0  # answers that the run has not come to
 
-    @property
-    def task_version(self) -> str:
-        return digest_task(self.questions_sha256, self.scorer)
-
-    def list_epochs(self, sample_id: str) -> list[Answer | None]:
-        """Return the answers to a sample by epoch; missing ones are None."""
-        given = self.given.get(sample_id, {})
-        return [given.get(epoch) for epoch in range(1, self.epochs + 1)]
-
     def list_given(self, sample_id: str) -> list[Answer]:
-        """Return the answers to a sample that there are."""
-        return [each for each in self.list_epochs(sample_id) if each is not None]
+        """Return the answers to a sample that there are, by epoch."""
+        given = self.given.get(sample_id, {})
+        return [given[epoch] for epoch in range(1, self.epochs + 1) if epoch in given]
 
-    def list_scores(self, sample_id: str, with_missing: bool = True) -> tuple[float, ...]:
-        """Return the value of each epoch's answer, 0 to 1; in error or missing it is 0."""
-        given = self.list_epochs(sample_id) if with_missing else self.list_given(sample_id)
-        return tuple(0.0 if each is None else each.value for each in given)
+    def list_scores(self, sample_id: str) -> tuple[float, ...]:
+        """Return the value of each of these, 0 to 1; in error it is 0."""
+        return tuple(each.value for each in self.list_given(sample_id))
 
 
 def read_answers(store: RunStore) -> Answers:
@@ -129,20 +119,9 @@ def find_common(first: Answers, second: Answers) -> list[str]:
     return [id for id in first.questions if (task := describe(first, id)) and task == describe(second, id)]
 
 
-def pair_scores(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> list[Pair]:
-    """Return the scores of two runs without an obstacle (None: all samples), or of samples that they have in common."""
-    whole = ids is None
-    chosen = first.questions if ids is None else ids
-    return [Pair(first.list_scores(each, whole), second.list_scores(each, whole)) for each in chosen]
-
-
-def is_unreadable(answer: Answer) -> bool:
-    return answer.error_class in UNREADABLE
-
-
-def is_lost_by_format(answer: Answer) -> bool:
-    """Return whether it could not be read, or is wrong in its format alone."""
-    return is_unreadable(answer) or answer.parts.get("format_loss", 0.0) > 0
+def pair_scores(first: Answers, second: Answers, ids: Iterable[str]) -> list[Pair]:
+    """Return the scores of two runs on samples that both have answered."""
+    return [Pair(first.list_scores(each), second.list_scores(each)) for each in ids]
 
 
 def read_cost(answer: Answer) -> float | None:
@@ -159,19 +138,17 @@ def count_tokens(answer: Answer) -> int:
     return answer.usage.input_tokens + answer.usage.output_tokens
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Side:
     """One of the two runs, on the samples that are compared."""
 
     accuracy: float  # share of right answers, mean over samples
     ci95: Interval | None
-    n_answers: int
-    n_correct: int
+    score: float  # mean value of the answers, mean over samples; where all are right or wrong, the accuracy
+    score_ci95: Interval | None
     errors_by_class: dict[str, int]
     tokens: int
     cost_usd: float | None  # None: unknown for some answer
-    score: float  # mean value of the answers, mean over samples; where all are right or wrong, the accuracy
-    score_ci95: Interval | None
 
 
 @dataclass(frozen=True)
@@ -183,29 +160,18 @@ class Flip:
     question: str
     target: str
     difference: float
-    first: _Epochs
-    second: _Epochs
+    first: Sequence[Answer]
+    second: Sequence[Answer]
 
     def to_dict(self) -> dict[str, object]:
         return {**vars(self), "first": list(map(_describe, self.first)), "second": list(map(_describe, self.second))}
 
 
-def _describe(answer: Answer | None) -> dict[str, object] | None:
-    if answer is None:
-        return None
-    return {
-        "attempt": answer.attempt,
-        "value": answer.value,
-        "text": answer.answer or "",
-        "error_class": answer.error_class,
-        "format_lost": is_lost_by_format(answer),
-        "seconds": measure_seconds(answer),
-        "tokens": count_tokens(answer),
-        "cost_usd": read_cost(answer),
-    }
+def _describe(answer: Answer) -> dict[str, object]:
+    return {"value": answer.value, "text": answer.answer or "", "error_class": answer.error_class}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The second run compared with the first."""
 
@@ -216,13 +182,12 @@ class Comparison:
     cost_usd: MeanDifference | None  # over the samples whose cost is known on both sides; None: there are none
     seconds: MeanDifference | None
     tokens: MeanDifference | None
-    format_losses: MeanDifference  # share of answers that could not be read, or were wrong in their format alone
     unreadable: MeanDifference  # share of answers that could not be read
     flips: list[Flip]  # the largest difference first
     pairs: Mapping[str, Pair] = field(default_factory=dict)  # id of each sample → its scores
 
     def to_dict(self) -> dict[str, object]:
-        means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "format_losses", "unreadable")}
+        means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "unreadable")}
         return {
             "metric": self.metric,
             **self.score.to_dict(),
@@ -236,15 +201,12 @@ class Comparison:
 def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> Comparison:
     """Return the differences of the second run, which is comparable (see `find_obstacle`), against the first.
 
-    `ids`: the samples to compare; None: all with a gold answer, and missing answers count as wrong. Raise ValueError if
-    there are none.
+    `ids`: the samples to compare; None: all with a gold answer. Raise ValueError if there are none.
     """
-    scores = pair_scores(first, second, ids)
     chosen = [first.questions[each] for each in (first.questions if ids is None else ids)]
-    list_answers: Callable[[Answers, str], _Epochs] = Answers.list_epochs if ids is None else Answers.list_given
-    asked = [(list_answers(first, each.id), list_answers(second, each.id)) for each in chosen]
-    sides = [[pair[place] for pair in scores] for place in (0, 1)]
-    values = [value for side in sides for epochs in side for value in epochs]
+    asked = [(first.list_given(each.id), second.list_given(each.id)) for each in chosen]
+    scores = pair_scores(first, second, [each.id for each in chosen])
+    values = [value for pair in scores for side in pair for value in side]
     flips = [
         Flip(each.id, each.level, each.question, each.target or "", pair.difference, *answers)
         for each, pair, answers in zip(chosen, scores, asked, strict=True)
@@ -253,59 +215,56 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     return Comparison(
         metric=join_metrics(name_metric(read_scorer_name(each.scorer), values) for each in (first, second)),
         score=run_paired_test(scores),
-        first=_side(sides[0], [given for given, _ in asked]),
-        second=_side(sides[1], [given for _, given in asked]),
+        first=_measure_side([given for given, _ in asked]),
+        second=_measure_side([given for _, given in asked]),
         cost_usd=_compare_amounts(asked, read_cost),
         seconds=_compare_amounts(asked, measure_seconds),
         tokens=_compare_amounts(asked, count_tokens),
-        format_losses=_compare_shares(asked, is_lost_by_format),
-        unreadable=_compare_shares(asked, is_unreadable),
+        unreadable=_compare_unreadable(asked),
         flips=sorted(flips, key=lambda each: -abs(each.difference)),
         pairs={each.id: pair for each, pair in zip(chosen, scores, strict=True)},
     )
 
 
-def _average(scores: Sequence[Sequence[float]]) -> float:
-    """Return the mean over samples of each sample's mean."""
-    return sum(sum(each) / len(each) for each in scores) / len(scores) if scores else 0.0
-
-
-def _side(scores: Sequence[Sequence[float]], given: Sequence[_Epochs]) -> Side:
+def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
     answers = [each for epochs in given for each in epochs]
-    there = [each for each in answers if each is not None]
-    costs = [cost for each in there if (cost := read_cost(each)) is not None]
-    right = [[float(value == 1) for value in values] for values in scores]
-    errors = Counter(NOT_RUN if each is None else each.error_class for each in answers)
+    costs = [cost for each in answers if (cost := read_cost(each)) is not None]
+    right, scores = ([[read(each) for each in epochs] for epochs in given] for read in (_is_right, _read_value))
+    errors = Counter(each.error_class for each in answers if each.error_class is not None)
     return Side(
-        accuracy=_average(right),
+        accuracy=fmean(map(fmean, right)),
         ci95=compute_metric_interval(right),
-        score=_average(scores),
+        score=fmean(map(fmean, scores)),
         score_ci95=compute_metric_interval(scores),
-        n_answers=len(answers),
-        n_correct=sum(each.correct for each in there),
-        errors_by_class={name: count for name, count in errors.most_common() if name is not None},
-        tokens=sum(map(count_tokens, there)),
-        cost_usd=sum(costs) if len(costs) == len(there) else None,
+        errors_by_class=dict(errors.most_common()),
+        tokens=sum(map(count_tokens, answers)),
+        cost_usd=sum(costs) if len(costs) == len(answers) else None,
     )
 
 
+def _is_right(answer: Answer) -> float:
+    return float(answer.correct)
+
+
+def _read_value(answer: Answer) -> float:
+    return answer.value
+
+
 def _compare_amounts(asked: _Asked, read: Callable[[Answer], float | None]) -> MeanDifference | None:
-    """Compare over the samples that both sides have answered in part at least, and whose amounts are all known.
+    """Compare over the samples whose amounts are all known.
 
     A caller that decides by it must look at `n_questions`: the other samples may be those that took most.
     """
     pairs = []
     for sides in asked:
-        amounts = [[read(each) for each in epochs if each is not None] for epochs in sides]
-        known = [[each for each in side if each is not None] for side in amounts]
-        if all(known) and known == amounts:
-            pairs.append((fmean(known[0]), fmean(known[1])))
+        first, second = ([amount for each in side if (amount := read(each)) is not None] for side in sides)
+        if (len(first), len(second)) == (len(sides[0]), len(sides[1])):
+            pairs.append((fmean(first), fmean(second)))
     return compare_means(pairs)
 
 
-def _compare_shares(asked: _Asked, is_lost: Callable[[Answer], bool]) -> MeanDifference:
-    lost = [
-        Pair(*([float(each is not None and is_lost(each)) for each in epochs] for epochs in sides)) for sides in asked
-    ]
-    tested, (first, second) = run_paired_test(lost), (_average([pair[place] for pair in lost]) for place in (0, 1))
+def _compare_unreadable(asked: _Asked) -> MeanDifference:
+    lost = [Pair(*([float(each.error_class in UNREADABLE) for each in side] for side in sides)) for sides in asked]
+    tested = run_paired_test(lost)
+    first, second = (fmean(fmean(pair[side]) for pair in lost) for side in (0, 1))
     return MeanDifference(len(lost), first, second, tested.difference, tested.ci95)

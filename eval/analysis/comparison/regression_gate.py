@@ -99,7 +99,7 @@ def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResul
     Raise UserError if the two cannot be compared.
     """
     if reason := find_obstacle(base.answers, new.answers):
-        raise UserError(explain_refusal(base, new, reason, intersection_hint=False))
+        raise UserError(explain_refusal(base, new, reason, ask=""))
     ids = list_untouched(base, new, list(base.answers.questions))
     n_left_out = len(base.answers.questions) - len(ids)
     if len(ids) < MIN_QUESTIONS:

@@ -93,13 +93,12 @@ def describe_result(pair: RunComparison, n_comparisons: int) -> str:
 
 
 def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]:
-    n = len(pair.differs.options) + len(pair.differs.prompts) + len(pair.differs.tools)
     return {
         "pair": pair,
         "numbers": build_numbers(pair),
         "lines": [*describe_verdict(pair, n_comparisons), *pair.notes],
         "differing": list(list_differences(pair)),
-        "differ": format_count(n, "setting"),
+        "differ": format_count(len(pair.differs), "setting"),
     }
 
 
@@ -172,7 +171,7 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
     Raises:
         UserError: a store cannot be read.
     """
-    scores = {each: [run.answers.list_scores(each, with_missing=False) for run in runs] for each in ids}
+    scores = {each: [run.answers.list_scores(each) for run in runs] for each in ids}
     means = {id: [fmean(each) if each else 0.0 for each in sides] for id, sides in scores.items()}
     # stable: else in the dataset's order; losses before gains
     ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))[:max_questions]

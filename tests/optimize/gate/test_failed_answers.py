@@ -69,7 +69,7 @@ def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
     costs = [each.usage.cost_usd for each in (*counted.parent, *counted.winner) if each.answer != "17"]
     assert costs == [None] * 5, "a failure makes no prompts look cheaper"
     found = made(counted)
-    assert (found.first.n_correct, found.second.n_correct) == (2, 4)
+    assert (found.first.accuracy, found.second.accuracy) == (pytest.approx(2 / 9), pytest.approx(4 / 9))
     assert (found.first.errors_by_class, found.second.errors_by_class) == ({"infrastructure": 1}, {"infrastructure": 2})
 
 

@@ -200,7 +200,7 @@ def simulate_attempts(levels: list[float], n_worlds: int, seed: int = 7) -> tupl
 
 def _passes(result: PairedResult, level: float) -> bool:
     none = MeanDifference(N_QUESTIONS, 0.0, 0.0, 0.0, (0.0, 0.0))
-    found = SimpleNamespace(score=result, metric="accuracy", unreadable=none, format_losses=none)
+    found = SimpleNamespace(score=result, metric="accuracy", unreadable=none)
     return judge(GateSettings(), found, Look.only(level))["published"]  # type: ignore[arg-type]
 
 

@@ -3,15 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from eval.analysis.comparison.comparison import (
     Answers,
     collect_answers,
     count_tokens,
     find_common,
     find_obstacle,
-    is_lost_by_format,
     measure_seconds,
     pair_scores,
     read_answers,
@@ -42,7 +39,6 @@ def test_other_questions_rules_and_gold_answers_are_told_apart(tmp_path: Path) -
     assert find_obstacle(first, fewer) == "their questions differ: 1 of 2 are in both"
     assert find_obstacle(first, ruled) == "their scorers differ"
     assert find_obstacle(first, gold) == "their questions, gold answers or attached files differ"
-    assert len({each.task_version for each in (first, fewer, ruled, gold)}) == 4
 
 
 def test_the_content_of_attached_files_counts(tmp_path: Path) -> None:
@@ -84,9 +80,3 @@ def test_the_last_attempt_decides_and_all_are_paid_for() -> None:
         assert (measure_seconds(given), count_tokens(given), read_cost(given)) == (3.0, 30, 1.0)
     unknown = collect_answers([early, answered("q1", "17", attempt=2, usage=Usage(1))])["q1"][1]
     assert read_cost(unknown) is None, "a part of the cost would look like the whole"
-
-
-@pytest.mark.parametrize("changes", [{"error": "x", "error_class": "malformed"}, {"parts": {"format_loss": 1.0}}])
-def test_unreadable_replies_and_wrong_formats_are_lost_by_format(changes: dict[str, Any]) -> None:
-    assert is_lost_by_format(collect_answers([answered("q1", "18", **changes)])["q1"][1])
-    assert not is_lost_by_format(collect_answers([answered("q1", "18", error="x", error_class="tool")])["q1"][1])
