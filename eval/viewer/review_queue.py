@@ -89,7 +89,7 @@ class ReviewQueue:
                 "row": row,
                 "id": record.sample_id,
                 "mark": mark_answer(record),
-                "lost": f"{link.kind} {link.name}: {link.evidence.for_people}" if link else "",
+                "lost": f"{link.kind} {link.name}: {link.evidence}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
                 "steps": [each.to_dict() for each in build_steps(record.trajectory)],
                 "labels": _list_labels(record, info, LabelIndex(read_labels(self.gold))),

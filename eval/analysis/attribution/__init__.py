@@ -1,13 +1,12 @@
 """Attribution of a wrong answer to the first broken link of its run; its modules are loaded where answers are read."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass
 class CriticNumbers:
     """A critic as a classifier, over the last attempts: positive is a rejection."""
 
-    judges: list[str] = field(default_factory=list)  # agents whose work it reviewed
     n_reviews: int = 0
     approved_right: int = 0
     misses: int = 0  # wrong work that it approved

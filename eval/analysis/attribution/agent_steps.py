@@ -48,13 +48,12 @@ class Step:
     span: int = field(default=-1, compare=False)  # its id in the trajectory
 
     @property
-    def decision(self) -> str | None:
-        found = self.outputs.get(DECISION)
-        return None if found is None else str(found)
+    def is_review(self) -> bool:
+        return self.outputs.get(DECISION) is not None
 
     @property
     def rejects(self) -> bool:
-        return self.decision is not None and "reject" in self.decision.lower()
+        return "reject" in str(self.outputs.get(DECISION)).lower()
 
     @cached_property
     def said(self) -> str:
@@ -123,7 +122,7 @@ class AgentSteps:
     @cached_property
     def work(self) -> tuple[Step, ...]:
         """The steps with outputs of all agents but the critics."""
-        return tuple(step for step in self.steps if step.decision is None and step.outputs)
+        return tuple(step for step in self.steps if step.outputs and not step.is_review)
 
     @cached_property
     def finish(self) -> Step | None:
@@ -136,11 +135,11 @@ class AgentSteps:
         source = [step for step in before if not step.is_list] or ([self.finish] if self.finish else [])
         return tuple(step for step in source if step.agent == source[-1].agent)
 
-    @cached_property
+    @property
     def draft(self) -> Step | None:
         return self.drafts[-1] if self.drafts else None
 
-    @cached_property
+    @property
     def plan(self) -> Step | None:
         """The last plan: an output of the first agent, if it gives only lists and others work after it."""
         plans = [step for step in self.work if step.agent == self.work[0].agent and step.is_list]
@@ -150,7 +149,7 @@ class AgentSteps:
         """Yield each critic's step with the step it judges."""
         judged: Step | None = None
         for step in self.steps:
-            if step.decision is None:
+            if not step.is_review:
                 judged = step if step.outputs else judged
             elif judged is not None and critic in (None, step.agent):
                 yield step, judged
@@ -176,20 +175,15 @@ def is_reasoning(name: str) -> bool:
 
 
 def _read_step(span: Span, below: Sequence[Span]) -> Step:
-    tools = tuple(
-        ToolUse(
-            str(each.get("name")),
-            _text(each.get("inputs") or {}),
-            _text(each.get("outputs") or {}),
-            each.get("error"),
-            each["id"],
-        )
-        for each in below
-        if each.get("kind") == "tool"
-    )
+    tools = tuple(_read_tool(each) for each in below if each.get("kind") == "tool")
     has_tools = any((each.get("inputs") or {}).get("tools") for each in below if each.get("kind") == "lm")
     outputs, offered = dict(span.get("outputs") or {}), bool(tools) or has_tools
     return Step(str(span.get("name")), _text(span.get("inputs") or {}), outputs, tools, offered, span["id"])
+
+
+def _read_tool(span: Span) -> ToolUse:
+    asked, seen = (_text(span.get(name) or {}) for name in ("inputs", "outputs"))
+    return ToolUse(str(span.get("name")), asked, seen, span.get("error"), span["id"])
 
 
 def _find_owner(span: Span, spans: dict[int, Span]) -> int | None:

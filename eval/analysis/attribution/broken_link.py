@@ -2,7 +2,7 @@
 
     link = find_broken_link(record)                  # None: no point was lost
     link.kind, link.name                             # "tool", "read_file"
-    link.evidence.for_people                         # 'Every tool call … read_file failed: "ToolError: damaged".'
+    link.evidence                                    # 'Every tool call … read_file failed: "ToolError: damaged".'
     link.step                                        # id of the span that shows it, to jump to
 
 The agent comes from the rules that also make an optimizer's feedback, whose reasons quote nobody. Evidence quotes the
@@ -14,7 +14,7 @@ from typing import Literal
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, ToolUse
-from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher
+from eval.analysis.attribution.target_matcher import build_matcher
 from eval.runs.record import NOT_RUN, Record
 from eval.scorers.labels import LabelSet
 
@@ -24,15 +24,7 @@ PROGRAM = "program"  # name of the link where a program shows no steps
 PAIR = " or "  # between an agent and the critic that rejected its work, where nothing says which was wrong
 MAX_QUOTED_CHARS = 200
 _ERROR = "error"  # output of an agent that reports a failure to the agents after it
-_UNREADABLE = "malformed"  # error class
 _LENGTH_LIMITS = {"truncated": "max_tokens", "context_overflow": "context_window"}  # error class → limit
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A text for people that may quote the target: neither a `str` nor a `Remark`, so that no prompt takes it."""
-
-    for_people: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +33,7 @@ class BrokenLink:
 
     kind: Kind
     name: str  # of the agent (or two, see `PAIR`), tool or limit; of a format the agent; of an error its class
-    evidence: Evidence
+    evidence: str  # for people: it may quote the target
     step: int | None = None  # id of the span in the record's trajectory; None: the record has no such step
     pair: tuple[str, ...] = ()  # an agent and its critic, of which nothing says which was wrong; `name` has both
 
@@ -53,12 +45,12 @@ def find_broken_link(record: Record, labels: LabelSet | None = None) -> BrokenLi
     """
     if record.error is None and (not record.scored or record.correct):
         return None
-    steps, matcher = AgentSteps.of(record), build_matcher(record.target or "", labels)
-    found = attribute_failure(record, steps, matcher)
-    if record.error is not None:
-        return _explain_error(record, steps, found)
-    if record.limit and not record.limit.startswith(RETRY_LIMIT):
-        return _explain_limit(record, steps, record.limit, found)
+    if record.error_class == NOT_RUN:
+        return BrokenLink("error", NOT_RUN, "The run stopped before this question was answered.")
+    steps = AgentSteps.of(record)
+    found = attribute_failure(record, steps, build_matcher(record.target or "", labels))
+    if record.error is not None or (record.limit and not record.limit.startswith(RETRY_LIMIT)):
+        return _explain_end(record, steps, found)
     if found.tool is not None:
         return _explain_tool(found.tool, found.reason)
     calls = [tool for step in steps.steps for tool in step.tools]
@@ -67,59 +59,47 @@ def find_broken_link(record: Record, labels: LabelSet | None = None) -> BrokenLi
         return _explain_tool(failed, f"Every call of the tool {failed.name} failed, and the answer was wrong.")
     if (reported := next((step for step in steps.steps if step.outputs.get(_ERROR)), None)) is not None:
         text = f"{reported.agent} reported a failure: {_quote(str(reported.outputs[_ERROR]))}. {_differ(record)}"
-        return BrokenLink("agent", reported.agent, Evidence(text), reported.span)
+        return BrokenLink("agent", reported.agent, text, reported.span)
     if found.agent and (unread := _find_unread(record, steps, found.agent)) is not None:
         text = f"Replies of {found.agent} could not be read until its retries ran out: {_quote(unread)}."
-        return BrokenLink("format", found.agent, Evidence(text), _last_span(steps, found.agent))
+        return BrokenLink("format", found.agent, text, _find_span(steps, found, found.agent))
     if record.parts.get("format_loss", 0.0) > 0:
-        given, expected = _quote(record.answer), _quote(record.target)
-        text = f"Right in content, wrong in form: {given} in place of {expected}."
-        return BrokenLink("format", found.agent or PROGRAM, Evidence(text), found.step.span if found.step else None)
+        text = f"Right in content, wrong in form: {_quote(record.answer)} in place of {_quote(record.target)}."
+        return BrokenLink("format", found.agent or PROGRAM, text, found.step.span if found.step else None)
     return _explain_agent(record, steps, found)
 
 
-def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
-    """Return what finds a target in texts; a label is found as a label."""
-    label = labels.find(target) if labels is not None else None
-    return TargetMatcher(target) if labels is None or label is None else LabelMatcher(label, labels)
-
-
-def _explain_error(record: Record, steps: AgentSteps, found: Attribution) -> BrokenLink:
-    error_class, message = record.error_class or "unknown", _quote(record.error)
-    running = found.agent or (record.error_details.agent if record.error_details else None)
-    span = found.step.span if found.step else _last_span(steps, running)
-    evidence = Evidence(f"{_name_running(running)}{message}.")
-    if error_class == NOT_RUN:
-        return BrokenLink("error", NOT_RUN, Evidence("The run stopped before this question was answered."))
-    if error_class == "limit":
-        return _explain_limit(record, steps, record.limit or "limit", found)
+def _explain_end(record: Record, steps: AgentSteps, found: Attribution) -> BrokenLink:
+    """Return the link of an answer that ended in an error, or at a limit."""
+    error_class = record.error_class or "unknown"
+    agent = (record.error_details.agent if record.error_details else None) or found.agent
+    span, message = _find_span(steps, found, agent), _quote(record.error)
+    where = f"While {agent} was running, " if agent else ""
+    if record.error is None or error_class == "limit":
+        limit = record.limit or "limit"
+        text = (
+            f"{where}the limit {limit} was reached{f': {message}' if record.error else ', and the answer was wrong'}."
+        )
+        return BrokenLink("limit", limit, text[0].upper() + text[1:], span)
     if error_class in _LENGTH_LIMITS:
-        return BrokenLink("limit", _LENGTH_LIMITS[error_class], evidence, span)
+        return BrokenLink("limit", _LENGTH_LIMITS[error_class], f"{where}{message}.", span)
     if error_class == "tool":
         name = found.tool.name if found.tool else record.error_component or "tool"
-        span = found.tool.span if found.tool else span
-        return BrokenLink("tool", name, Evidence(f"The tool {name} failed: {message}."), span)
-    if error_class == _UNREADABLE and running is not None:
-        return BrokenLink("format", running, Evidence(f"A reply of {running} could not be read: {message}."), span)
-    return BrokenLink("error", error_class, evidence, span)
-
-
-def _explain_limit(record: Record, steps: AgentSteps, limit: str, found: Attribution) -> BrokenLink:
-    running = (record.error_details.agent if record.error_details else None) or found.agent
-    message = f": {_quote(record.error)}" if record.error else ", and the answer was wrong"
-    text = f"{_name_running(running)}the limit {limit} was reached{message}."
-    return BrokenLink("limit", limit, Evidence(text[0].upper() + text[1:]), _last_span(steps, running))
+        return BrokenLink("tool", name, f"The tool {name} failed: {message}.", found.tool.span if found.tool else span)
+    if error_class == "malformed" and agent:
+        return BrokenLink("format", agent, f"A reply of {agent} could not be read: {message}.", span)
+    return BrokenLink("error", error_class, f"{where}{message}.", span)
 
 
 def _explain_tool(tool: ToolUse, reason: str) -> BrokenLink:
     result = f"failed: {_quote(tool.error)}" if tool.error else f"returned {_quote(tool.seen)}"
-    return BrokenLink("tool", tool.name, Evidence(f"{reason} {tool.name} {result}."), tool.span)
+    return BrokenLink("tool", tool.name, f"{reason} {tool.name} {result}.", tool.span)
 
 
 def _explain_agent(record: Record, steps: AgentSteps, found: Attribution) -> BrokenLink:
     if found.agent is None or (step := found.step) is None:
         text = f"{_differ(record)} The program shows no steps, so that no part of it can be named."
-        return BrokenLink("agent", found.agent or PROGRAM, Evidence(text))
+        return BrokenLink("agent", found.agent or PROGRAM, text)
     pair = () if found.critic is None else (step.agent, found.critic)
     parts = [found.reason, f"{step.agent} said {_quote(step.answer or step.said)}."]
     reviews = list(steps.pair_reviews())
@@ -132,8 +112,7 @@ def _explain_agent(record: Record, steps: AgentSteps, found: Attribution) -> Bro
         parts.append(f"{approvals[-1].agent} approved it.")
     if pair:
         parts.append("Nothing in the record says which of the two was wrong.")
-    evidence = Evidence(" ".join([*parts, _differ(record)]))
-    return BrokenLink("agent", PAIR.join(pair) or step.agent, evidence, step.span, pair)
+    return BrokenLink("agent", PAIR.join(pair) or step.agent, " ".join([*parts, _differ(record)]), step.span, pair)
 
 
 def _find_unread(record: Record, steps: AgentSteps, agent: str) -> str | None:
@@ -143,17 +122,15 @@ def _find_unread(record: Record, steps: AgentSteps, agent: str) -> str | None:
     return unread[0] if record.limit == f"{RETRY_LIMIT}{agent}" and len(unread) > n_rejected else None
 
 
+def _find_span(steps: AgentSteps, found: Attribution, agent: str | None) -> int | None:
+    """Return the id of the step that was found to be wrong, or else of an agent's last one."""
+    step = found.step or next((each for each in reversed(steps.steps) if each.agent == agent), None)
+    return step.span if step else None
+
+
 def _differ(record: Record) -> str:
     answer = _quote(record.answer) if record.answer else "nothing"
     return f"The answer was {answer}; expected was {_quote(record.target)}."
-
-
-def _last_span(steps: AgentSteps, agent: str | None) -> int | None:
-    return next((step.span for step in reversed(steps.steps) if step.agent == agent), None)
-
-
-def _name_running(agent: str | None) -> str:
-    return f"While {agent} was running, " if agent else ""
 
 
 def _quote(text: str | None) -> str:

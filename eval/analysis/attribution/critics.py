@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from eval.analysis.attribution import CriticNumbers
 from eval.analysis.attribution.agent_steps import AgentSteps, Step, is_own_program
-from eval.analysis.attribution.broken_link import build_matcher
+from eval.analysis.attribution.target_matcher import build_matcher
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 
@@ -46,7 +46,6 @@ class CriticTally:
             is_draft = judged in steps.drafts
             right = self._is_right(record, judged, is_draft, judged is last[judged.agent])
             numbers.n_reviews += 1
-            numbers.judges = sorted({*numbers.judges, judged.agent})
             numbers.approved_right += right is True and not critic.rejects
             numbers.misses += right is False and not critic.rejects
             numbers.false_alarms += right is True and critic.rejects

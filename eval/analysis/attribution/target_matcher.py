@@ -136,6 +136,12 @@ class LabelMatcher(TargetMatcher):
         }
 
 
+def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
+    """Return what finds a target in texts; a label is found as a label."""
+    label = labels.find(target) if labels is not None else None
+    return TargetMatcher(target) if labels is None or label is None else LabelMatcher(label, labels)
+
+
 def split_elements(text: str) -> list[str]:
     """Return the elements of a list with any separators; a text that is no list is its only element."""
     if parse_quantity(text) is not None:  # with thousands separators

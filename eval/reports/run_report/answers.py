@@ -125,7 +125,7 @@ def _list_details(record: Record, answer: Row, link: BrokenLink | None) -> dict[
         "failed in": "; ".join(map(str, filter(None, place))),
         "stack": failure.stack if failure else "",
         "ended by": record.limit,
-        "evidence": link.evidence.for_people if link else "",
+        "evidence": link.evidence if link else "",
         "reasoning": record.reasoning_trace,
         "spent": "" if answer["mark"] == "not run" else ", ".join(spent),
         "thread id": record.thread_id,

@@ -41,7 +41,7 @@ def test_the_agent_is_named_with_its_step_its_words_and_the_critic_that_approved
 
     assert (link.kind, link.name, link.step) == ("agent", "expert", 1)
     for part in ('expert said "18"', "critic_expert approved it", 'expected was "17"'):
-        assert part in link.evidence.for_people
+        assert part in link.evidence
 
 
 def test_an_agent_whose_retries_ran_out_shows_the_rejection() -> None:
@@ -50,7 +50,7 @@ def test_an_agent_whose_retries_ran_out_shows_the_rejection() -> None:
     link = find(made)
 
     assert (link.kind, link.name) == ("agent", "expert")
-    assert 'critic_expert rejected it: "Count again."' in link.evidence.for_people
+    assert 'critic_expert rejected it: "Count again."' in link.evidence
 
 
 def test_a_plan_that_was_rejected_until_the_end_blames_the_pair() -> None:
@@ -60,7 +60,7 @@ def test_a_plan_that_was_rejected_until_the_end_blames_the_pair() -> None:
     link = find_broken_link(made)
 
     assert link is not None and (link.kind, link.name) == ("agent", "planner or critic_planner")
-    assert "Nothing in the record says which of the two was wrong" in link.evidence.for_people
+    assert "Nothing in the record says which of the two was wrong" in link.evidence
 
 
 def test_retries_that_ran_out_on_unreadable_replies_are_a_fault_of_format() -> None:
@@ -71,7 +71,7 @@ def test_retries_that_ran_out_on_unreadable_replies_are_a_fault_of_format() -> N
     link = find(replace(made, trajectory=trajectory))
 
     assert (link.kind, link.name) == ("format", "expert")
-    assert "no field expert_answer" in link.evidence.for_people
+    assert "no field expert_answer" in link.evidence
 
 
 def test_retries_that_ran_out_after_a_false_alarm_are_the_critics_even_if_more_replies_were_unreadable() -> None:
@@ -88,7 +88,7 @@ def test_a_tool_that_never_worked_is_named_with_its_error() -> None:
     link = find(record("17", "18", [expert("18", BROKEN, tool("calculator", "18")), finalizer("18")]))
 
     assert (link.kind, link.name, link.step) == ("tool", "read_file", 2)
-    assert "ToolError: damaged" in link.evidence.for_people
+    assert "ToolError: damaged" in link.evidence
 
 
 def test_a_tool_that_worked_in_the_end_is_not_the_cause() -> None:
@@ -103,14 +103,14 @@ def test_an_agent_that_reports_a_failure_is_named() -> None:
     link = find(made)
 
     assert (link.kind, link.name, link.step) == ("agent", "api", 1)
-    assert "HTTP 404" in link.evidence.for_people
+    assert "HTTP 404" in link.evidence
 
 
 def test_an_answer_that_is_right_in_content_lost_its_point_by_its_form() -> None:
     link = find(record("17", "It is 17 km.", [expert("17"), finalizer("It is 17 km.")]))
 
     assert (link.kind, link.name) == ("format", "finalizer")
-    assert 'in place of "17"' in link.evidence.for_people
+    assert 'in place of "17"' in link.evidence
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_tool_that_is_down_is_named(name: str, tmp_path: Path, monkeypatch: py
     link = find_broken_link(record)
 
     assert link is not None and (link.kind, link.name) == ("tool", name)
-    assert "the service is down" in link.evidence.for_people
+    assert "the service is down" in link.evidence
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.attribution.broken_link import BrokenLink, Evidence
+from eval.analysis.attribution.broken_link import BrokenLink
 from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.analysis.summary.summary import CriticNumbers, Summary
 from eval.reports.summary_table import list_notes
@@ -13,7 +13,7 @@ from tests.eval.stored_run import answered, summarise_records
 
 
 def link(name: str, kind: str = "agent") -> BrokenLink:
-    return BrokenLink(kind, name, Evidence("e"))  # type: ignore[arg-type]
+    return BrokenLink(kind, name, "e")  # type: ignore[arg-type]
 
 
 RECORDS = [
