@@ -6,7 +6,6 @@ Without any evidence the author of the answer is named. Reasons never quote anyb
 """
 
 import json
-import re
 from collections.abc import Iterator
 
 from eval.analysis.attribution.agent_steps import REASONED_WRONGLY, AgentSteps, Attribution, Step, blame
@@ -15,14 +14,8 @@ from eval.runs.record import Record
 from mas.runtime.text import to_jsonable
 
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # what a predictor thought or did before it replied
-_MAX_NOTHING = 80  # characters of an output that says that there is nothing
 _MIN_PASSED_ON = 8  # characters of an output that are found within another input; shorter ones must be a line of it
 _MAX_REPEATED = 60  # characters of a result that an answer may repeat as a whole
-_NOTHING = re.compile(
-    r"(?:\W|none|null|n/?a|nothing(?: (?:was )?found)?|not found|unknown|no (?:answer|information|evidence|context)"
-    r"|(?:i )?(?:do not|don't) know|not (?:available|given|stated|mentioned)|(?:is|was|the|it|there)\b)*",
-    re.IGNORECASE,
-)
 
 
 def attribute_to_predictor(record: Record, agent_steps: AgentSteps, matcher: TargetMatcher) -> Attribution | None:
@@ -55,11 +48,10 @@ def _list_faults(record: Record, worked: list[Step], matcher: TargetMatcher) -> 
     for step in earlier:
         if given and (_holds(step, TargetMatcher(given)) or _is_repeated(step, record)):
             yield step, "The wrong answer first occurs in this agent's output, and the agents after it took it over."
-    for step in earlier:
-        if all(len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text) for text in _list_texts(step)):
-            why = "This agent's output was empty or said that there is nothing, so the agents after it had nothing."
-            yield step, why
 
+    for step in earlier:
+        if not any(_list_texts(step)):
+            yield step, "This agent's output was empty, so the agents after it had nothing."
     if not matcher.is_within(author.seen):
         for step in earlier:
             if matcher.is_within(step.seen) and not matcher.is_within("\n".join(_list_texts(step))):
