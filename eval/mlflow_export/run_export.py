@@ -105,7 +105,7 @@ class RunExport(Export):
             if len(records) >= BATCH_TRACES or chars >= BATCH_CHARS:
                 break
         gold = find_gold_folder(self.folder.resolve())
-        return row, list(attach_labels(records, self.store.read_info(), gold, keeps_withdrawn=True))
+        return row, list(attach_labels(records, self.store.read_info(), gold, with_withdrawn=True))
 
     def count(self) -> Counts:
         found = self.run.count()

@@ -16,7 +16,7 @@ from threading import Lock
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.human_review.labels import (
     HumanLabel,
-    LabelIndex,
+    LabelBook,
     append_label,
     describe_label,
     is_dataset_digest,
@@ -59,7 +59,7 @@ class ReviewQueue:
 
     def list_items(self) -> list[Json]:
         """Return the last attempt at each question and epoch that has a target, wrong answers first."""
-        index = LabelIndex(read_labels(self.gold))
+        book = read_labels(self.gold)
         with self._open() as (store, info):
             last: dict[tuple[str, int], tuple[int, Record]] = {}
             for row, record in store.records_after(0):
@@ -73,7 +73,7 @@ class ReviewQueue:
                     "epoch": record.epoch,
                     "mark": mark_answer(record),
                     "question": shorten_line(record.question, _MAX_LINE_CHARS),
-                    "labels": _list_labels(record, info, index),
+                    "labels": _list_labels(record, info, book),
                 }
                 for row, record in last.values()
             ]
@@ -92,7 +92,7 @@ class ReviewQueue:
                 "lost": f"{link.kind} {link.name}: {link.evidence}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
                 "steps": [each.to_dict() for each in build_steps(record.trajectory)],
-                "labels": _list_labels(record, info, LabelIndex(read_labels(self.gold))),
+                "labels": _list_labels(record, info, read_labels(self.gold)),
             }
 
     def save(self, row: int, label: str, who: str, target: str | None = None, note: str = "") -> Json:
@@ -158,9 +158,9 @@ def _read_record(store: RunStore, row: int) -> Record:
     return Record.from_dict(json.loads(line))
 
 
-def _list_labels(record: Record, info: RunInfo, index: LabelIndex) -> list[Json]:
-    found = index.find(record, info.task.file_sha256.get(record.sample_id))
-    return [_describe_label(each) for each in (found.on_question, found.on_answer) if each]
+def _list_labels(record: Record, info: RunInfo, book: LabelBook) -> list[Json]:
+    found = book.find(record, info.task.file_sha256.get(record.sample_id))
+    return [_describe_label(each) for each in found.all]
 
 
 def _describe_label(label: HumanLabel) -> Json:

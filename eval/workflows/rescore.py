@@ -23,7 +23,6 @@ from omegaconf import OmegaConf
 
 from eval.analysis.human_review.labels import (
     LabelBook,
-    LabelIndex,
     is_dataset_digest,
     list_verdicts,
     overrule_score,
@@ -71,7 +70,7 @@ def rescore_all(originals: Sequence[Path], overrides: Sequence[str], gold: Path 
     By labels of people, runs without a label on them are left out, and those that were scored again by the same labels.
     """
     codes, rescored = list[int](), list[Path]()
-    labels = LabelIndex(_read_label_book(gold)) if gold and _is_of_labels(gold) else None
+    labels = _read_label_book(gold) if gold and _is_of_labels(gold) else None
     known = _list_rescored(originals) if labels else {}
     n_without = n_done = 0
     for original in originals:
@@ -107,13 +106,13 @@ def _list_rescored(originals: Sequence[Path]) -> dict[str, list[set[str]]]:
     return found
 
 
-def _list_applying(original: Path, labels: LabelIndex) -> set[str]:
+def _list_applying(original: Path, labels: LabelBook) -> set[str]:
     """Return the ids of the labels that hold for the answers of a run; none for one that was itself scored again."""
     with refuse_unreadable(original), open_run(original) as store:
         info = store.read_info()
         records = () if info.rescored_from else store.records(without_trajectory=True)
         found = (labels.find(record, info.task.file_sha256.get(record.sample_id)) for record in records)
-        return {each.id for one in found for each in (one.on_question, one.on_answer) if each is not None}
+        return {each.id for one in found for each in one.all}
 
 
 def rescore_and_report(
@@ -236,7 +235,7 @@ def _read_changes(
         return _Changes()
     if not _is_of_labels(gold):
         return _Changes(_read_targets(gold, {each.id for each in plan}))
-    labels = LabelIndex(_read_label_book(gold))
+    labels = _read_label_book(gold)
     corrected = {each.id: labels.find(each, files.get(each.id)).corrected_target for each in plan}
     targets = {sample_id: target for sample_id, target in corrected.items() if target is not None}
     return _Changes(targets, labels, only_labelled)
@@ -263,7 +262,7 @@ class _Changes:
     """Differences from the original run besides the scorer."""
 
     targets: Mapping[str, str | None] = field(default_factory=dict)  # by sample id; None: unscored
-    labels: LabelIndex = field(default_factory=LabelIndex)
+    labels: LabelBook = field(default_factory=LabelBook)
     only_labelled: bool = False  # all other answers keep their scores
 
 

@@ -16,7 +16,7 @@ def find_gold_folder(run_folder: Path) -> Path:
 
 
 def attach_labels(
-    records: Iterable[Record], info: RunInfo, gold: Path, keeps_withdrawn: bool = False
+    records: Iterable[Record], info: RunInfo, gold: Path, with_withdrawn: bool = False
 ) -> Iterator[Record]:
     """Yield the records of a run with the labels on them, which change no score: `eval/rescore.py` applies them.
 
@@ -25,10 +25,10 @@ def attach_labels(
     if info.rescored_from or not gold.is_dir():
         yield from records
         return
-    from eval.analysis.human_review.labels import LabelIndex, list_verdicts, read_labels
+    from eval.analysis.human_review.labels import list_verdicts, read_labels
 
-    index = LabelIndex(read_labels(gold), keeps_withdrawn=keeps_withdrawn)
+    book = read_labels(gold)
     for record in records:
-        if found := index.find(record, info.task.file_sha256.get(record.sample_id)):
-            record.human = list_verdicts(record, found, is_applied=False)
+        found = book.find(record, info.task.file_sha256.get(record.sample_id), with_withdrawn)
+        record.human = list_verdicts(record, found, is_applied=False) or record.human
         yield record

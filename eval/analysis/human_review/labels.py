@@ -4,7 +4,7 @@ They are found for the records of a run, and applied to their scores.
 
     label = describe_label(record, "wrong_gold", target="418", note="the table says so", who="ada", run="night")
     append_label(OUTPUTS / "gold", info.task.dataset_sha256, label)
-    found = LabelIndex(read_labels(OUTPUTS / "gold")).find(record, file_sha256=None)
+    found = read_labels(OUTPUTS / "gold").find(record, file_sha256=None)
     found.corrected_target                                  # "418"
     overrule_score(record, found)                           # an answer that a person accepted scores 1.0
 
@@ -22,6 +22,7 @@ import re
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from eval.benchmarks.fingerprint import compute_fingerprint
@@ -69,12 +70,60 @@ class HumanLabel:
 
 
 @dataclass(frozen=True)
+class FoundLabels:
+    """Labels that hold for one record."""
+
+    on_question: HumanLabel | None = None
+    on_answer: HumanLabel | None = None
+
+    @property
+    def all(self) -> list[HumanLabel]:
+        return [each for each in (self.on_question, self.on_answer) if each is not None]
+
+    @property
+    def corrected_target(self) -> str | None:
+        """The corrected target; None: the old one holds."""
+        return self.on_question.target if self.on_question and self.on_question.label == WRONG_GOLD else None
+
+    @property
+    def overrules(self) -> HumanLabel | None:
+        """The label that decides the answer whatever the scorer says: none if the target was corrected later."""
+        corrected_at = self.on_question.when if self.on_question and self.corrected_target else ""
+        return None if self.on_answer and self.on_answer.when < corrected_at else self.on_answer
+
+
+@dataclass(frozen=True)
 class LabelBook:
     """Everything that people have said, the oldest first."""
 
     labels: list[HumanLabel] = field(default_factory=list)  # that hold
     withdrawn: list[HumanLabel] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)  # file and line of what is no label
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, ...], HumanLabel]:
+        gone = {each.key: replace(each, label=WITHDRAWN) for each in self.withdrawn}
+        return gone | {each.key: each for each in self.labels}
+
+    @cached_property
+    def _ids(self) -> set[str]:
+        return {key[0] for key in self._by_key}
+
+    def find(
+        self, record: Record | PlannedQuestion, file_sha256: str | None, with_withdrawn: bool = False
+    ) -> FoundLabels:
+        """Return the labels on a record with the target of the run's data, or on a planned question.
+
+        `with_withdrawn`: where a label was taken back and none has followed, return one that says so.
+        """
+        sample_id = record.sample_id if isinstance(record, Record) else record.id
+        if sample_id not in self._ids or record.target is None:  # the digests below cost some microseconds
+            return FoundLabels()
+        key = (sample_id, compute_fingerprint(record.question, file_sha256), _digest(record.target))
+        found = [self._by_key.get(key)]
+        if isinstance(record, Record) and record.error is None:
+            found.append(self._by_key.get((*key, _digest_answer(record.answer))))
+        return FoundLabels(*(each if each and (with_withdrawn or each.label != WITHDRAWN) else None for each in found))
 
 
 def describe_label(
@@ -89,14 +138,7 @@ def describe_label(
 ) -> HumanLabel:
     """Return a new label on the record that a person saw, or on its question; raise UserError if a part is missing.
 
-    Args:
-        record: that the person saw.
-        label: one of LABELS.
-        file_sha256: of the question's attachment; None: there is none.
-        who: name of the person.
-        run: name of the run.
-        target: the corrected one, only with `wrong_gold`.
-        note: of the person.
+    `file_sha256`: of the question's attachment, if there is one; `target`: the corrected one, only with `wrong_gold`.
     """
     is_gold, corrected = label == WRONG_GOLD, (target or "").strip()
     is_old = is_gold and target == record.target
@@ -203,58 +245,11 @@ def _read_label(line: str) -> HumanLabel | None:
     return label if fits and label.version == VERSION and label.label in (*LABELS, WITHDRAWN) else None
 
 
-@dataclass(frozen=True)
-class FoundLabels:
-    """Labels that hold for one record."""
-
-    on_question: HumanLabel | None = None
-    on_answer: HumanLabel | None = None
-
-    @property
-    def corrected_target(self) -> str | None:
-        """The corrected target; None: the old one holds."""
-        return self.on_question.target if self.on_question and self.on_question.label == WRONG_GOLD else None
-
-    @property
-    def overrules(self) -> HumanLabel | None:
-        """The label that decides the answer whatever the scorer says: none if the target was corrected later."""
-        corrected_at = self.on_question.when if self.on_question and self.corrected_target else ""
-        return None if self.on_answer and self.on_answer.when < corrected_at else self.on_answer
-
-    def __bool__(self) -> bool:
-        return self.on_question is not None or self.on_answer is not None
-
-
-class LabelIndex:
-    """Labels by question and answer."""
-
-    def __init__(self, book: LabelBook | None = None, keeps_withdrawn: bool = False) -> None:
-        """`keeps_withdrawn`: where a label was taken back and none has followed, a label that says so is found."""
-        book = book or LabelBook()
-        gone = {each.key: replace(each, label=WITHDRAWN) for each in book.withdrawn if keeps_withdrawn}
-        self._labels = gone | {each.key: each for each in book.labels}
-        self._ids = {key[0] for key in self._labels}
-
-    def __bool__(self) -> bool:
-        return bool(self._ids)
-
-    def find(self, record: Record | PlannedQuestion, file_sha256: str | None) -> FoundLabels:
-        """Return the labels on a record with the target of the run's data, or on a planned question."""
-        sample_id = record.sample_id if isinstance(record, Record) else record.id
-        if sample_id not in self._ids or record.target is None:  # the digests below cost some microseconds
-            return FoundLabels()
-        key = (sample_id, compute_fingerprint(record.question, file_sha256), _digest(record.target))
-        if not isinstance(record, Record) or record.error is not None:
-            return FoundLabels(self._labels.get(key))
-        return FoundLabels(self._labels.get(key), self._labels.get((*key, _digest_answer(record.answer))))
-
-
 def overrule_score(record: Record, found: FoundLabels) -> None:
     """Give an answer the score that a person's label says. The explanation has no target, nor the person's note."""
-    label = found.overrules
-    if label is not None and record.error is None:
-        record.score = float(label.label == RIGHT)
-        record.explanation = _EXPLANATIONS[label.label]
+    if found.overrules is not None and record.error is None:
+        record.score = float(found.overrules.label == RIGHT)
+        record.explanation = _EXPLANATIONS[found.overrules.label]
 
 
 def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> list[HumanVerdict]:
@@ -270,8 +265,7 @@ def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> li
             is_of_question=each is found.on_question,
             is_applied=is_applied,
         )
-        for each in (found.on_question, found.on_answer)
-        if each is not None
+        for each in found.all
     ]
 
 

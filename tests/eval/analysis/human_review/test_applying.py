@@ -5,7 +5,6 @@ from eval.analysis.human_review import attach_labels
 from eval.analysis.human_review.labels import (
     HumanLabel,
     LabelBook,
-    LabelIndex,
     append_label,
     describe_label,
     overrule_score,
@@ -20,8 +19,8 @@ def label(record: Record, kind: str, when: str = "1", **parts: str) -> HumanLabe
     return replace(found, when=when)
 
 
-def index(*labels: HumanLabel) -> LabelIndex:
-    return LabelIndex(LabelBook(list(labels)))
+def index(*labels: HumanLabel) -> LabelBook:
+    return LabelBook(list(labels))
 
 
 def test_a_label_on_an_answer_holds_for_the_same_answer_of_every_run_and_for_no_other() -> None:
@@ -32,9 +31,9 @@ def test_a_label_on_an_answer_holds_for_the_same_answer_of_every_run_and_for_no_
     assert same.score == 1.0
     assert "17" not in same.explanation
     for other in (answered("q1", "19"), answered("q2", "18 apples"), answered("q1", "18 apples", gold="18")):
-        assert not found.find(other, None), other
-    assert not found.find(replace(answered("q1", "18 apples"), question="another text"), None)
-    assert not found.find(same, "digest of an attachment")
+        assert not found.find(other, None).all, other
+    assert not found.find(replace(answered("q1", "18 apples"), question="another text"), None).all
+    assert not found.find(same, "digest of an attachment").all
 
 
 def test_an_answer_in_error_is_never_right() -> None:
