@@ -30,8 +30,7 @@ from eval.analysis.statistics.intervals import (
     compute_metric_interval,
 )
 from eval.analysis.statistics.paired_tests import Pair, compare_means, compute_paired_interval, sum_pairs
-from eval.analysis.summary.label_metrics import summarise_label
-from eval.analysis.summary.rare_numbers import estimate_pass_at, estimate_pass_hat
+from eval.analysis.summary.rare_numbers import estimate_pass_at, estimate_pass_hat, summarise_label
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "intervals.md"
 SIZES, EPOCHS, CORRELATIONS, EFFECTS = (20, 53, 165), (1, 5), (0.0, 0.5, 1.0), (0.0, 0.02, 0.10)

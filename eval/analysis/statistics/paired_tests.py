@@ -121,10 +121,15 @@ def sum_pairs(pairs: Sequence[Pair]) -> DifferenceSums | None:
     """Return the sums that the interval of the difference follows from; None: one sample says nothing about others."""
     if len(pairs) < 2:
         return None
-    differences = [pair.difference for pair in pairs]
-    if _are_binary(pairs):
-        return sum_differences(differences, max_weight=min(pair.epochs for pair in pairs))
-    return sum_differences(differences, math.inf, extra_squares=_EXTRA_ANSWERS)
+    differences, is_binary = [pair.difference for pair in pairs], _are_binary(pairs)
+    extra_squares = 0.0 if is_binary else _EXTRA_ANSWERS  # few graded answers that happen to be alike are not certain
+    return DifferenceSums(
+        n=len(pairs),
+        gained=math.fsum(each for each in differences if each > 0),
+        lost=-math.fsum(each for each in differences if each < 0),
+        squares=math.fsum(each**2 for each in differences) + extra_squares,
+        max_weight=min(pair.epochs for pair in pairs) if is_binary else math.inf,
+    )
 
 
 def _compute_interval(sums: DifferenceSums | None, p: float, alpha: float) -> Interval | None:
@@ -252,21 +257,6 @@ def compare_means(pairs: Sequence[tuple[float, float]]) -> MeanDifference | None
         half = compute_t_quantile(1 - ALPHA / 2, n) * stdev(differences) / math.sqrt(n)
         interval = (mean - half, mean + half)
     return MeanDifference(n, fmean([a for a, _ in pairs]), fmean([b for _, b in pairs]), mean, interval)
-
-
-def sum_differences(differences: Sequence[float], max_weight: float, extra_squares: float = 0.0) -> DifferenceSums:
-    """Return the sums of one difference, -1 to 1, for each sample.
-
-    `max_weight`: right-or-wrong answers of each side to a sample; infinite for graded answers. Few of these that happen
-    to be alike do not look certain by `extra_squares`.
-    """
-    return DifferenceSums(
-        n=len(differences),
-        gained=math.fsum(each for each in differences if each > 0),
-        lost=-math.fsum(each for each in differences if each < 0),
-        squares=math.fsum(each**2 for each in differences) + extra_squares,
-        max_weight=max_weight,
-    )
 
 
 def compute_paired_interval(sums: DifferenceSums, alpha: float = ALPHA) -> Interval:

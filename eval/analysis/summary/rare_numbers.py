@@ -1,8 +1,13 @@
-"""Numbers that few runs have: repeats, parts and further scorers, leaks, labels of people, questions tuned on.
+"""Numbers that few runs have: labels, repeats, parts and further scorers, leaks, people's labels, questions tuned on.
 
 Sources: pass@k, M. Chen et al., "Evaluating Large Language Models Trained on Code" (2021), and pass^k, S. Yao et al.,
 "τ-bench" (2024): unbiased estimators, the share of all draws of k of a sample's answers that hold a right one, or only
 right ones.
+
+An answer is the label that it equals without case and white space, or the target if the scorer accepts it. A failure is
+no answer: it stays in the denominator of the recall, and in the matrix it has a column of its own. Precision and recall
+are shares of answers; so is J, the right answers among all whose target or answer is the label, and F1 is 2J/(1+J), so
+that J's bounds give those of F1.
 
     summarise_rare(final, info, incomplete=False)      # the fields of a `Summary` that the run has
     estimate_pass_at(1, 4, 2)      # 0.5: 1 of 4 answers is right; 3 of the 6 pairs hold it
@@ -10,6 +15,7 @@ right ones.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -17,12 +23,17 @@ from typing import Any
 
 from eval.analysis.human_review.labels import OF_QUESTIONS, RIGHT, WRONG
 from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_icc, compute_mean_interval
-from eval.analysis.summary.measures import Answer, group_by_sample, measure, measure_without
+from eval.analysis.summary.measures import Answer, group_by_sample, measure, measure_values, measure_without
 from eval.analysis.summary.summary import (
+    NO_ANSWER,
+    OTHER,
+    OTHER_TARGET,
     EpochNumbers,
     Estimate,
     ExtraNumbers,
     HumanReview,
+    LabelNumbers,
+    LabelSummary,
     LeakedResult,
     Leaks,
     TuningOverlap,
@@ -33,6 +44,9 @@ from eval.scorers.score import name_metric, read_scorer_name, read_value
 
 MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
 REMARKS = {"format_loss", "safety"}  # parts that are no shares of the score
+
+_Cell = tuple[str, str]  # target and answer
+_Samples = Sequence[Sequence[_Cell]]  # the answers to each sample
 
 
 def summarise_rare(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
@@ -47,9 +61,7 @@ def summarise_rare(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> 
         },
     }
     if info.task.labels:
-        from eval.analysis.summary.label_metrics import summarise_labels
-
-        found["labels"] = summarise_labels(final, LabelSet(tuple(info.task.labels)), incomplete)
+        found["labels"] = _summarise_labels(scored, LabelSet(tuple(info.task.labels)), incomplete)
     if info.epochs > 1 and not incomplete:
         found["by_epochs"] = summarise_epochs(final, info.epochs)
     if any(each.human for each in final):
@@ -59,6 +71,51 @@ def summarise_rare(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> 
         without = measure_without(final, info.tuning_use.ids & ids, incomplete)
         found["used_to_tune"] = replace(measure_overlap(info.tuning_use, ids), without=without)
     return found
+
+
+def _summarise_labels(scored: Sequence[Answer], labels: LabelSet, incomplete: bool) -> LabelSummary | None:
+    samples = [[_read_cell(each, labels) for each in answers] for answers in group_by_sample(scored)]
+    if not samples:
+        return None
+    cells = Counter(cell for sample in samples for cell in sample)
+    confusion = {
+        target: {answer: n for answer in (*labels.names, OTHER, NO_ANSWER) if (n := cells[target, answer])}
+        for target in (*labels.names, OTHER_TARGET)
+    }
+    by_label = {name: summarise_label(name, samples, incomplete) for name in labels.names}
+    found = [each.f1.value or 0.0 for each in by_label.values() if each.recall.n]
+    return LabelSummary(
+        macro_f1=fmean(found) if found else None,
+        n_other=sum(row.get(OTHER, 0) for row in confusion.values()),
+        n_no_answer=sum(row.get(NO_ANSWER, 0) for row in confusion.values()),
+        by_label=by_label,
+        confusion={target: row for target, row in confusion.items() if row},
+    )
+
+
+def _read_cell(given: Answer, labels: LabelSet) -> _Cell:
+    """Return the labels that the target and the answer are; an answer that the scorer accepts is the target."""
+    target, answer = labels.find(given.target), given.answer or ""
+    if not answer.strip():
+        return target or OTHER_TARGET, NO_ANSWER
+    return target or OTHER_TARGET, labels.find(answer) or (target if given.correct else None) or OTHER
+
+
+def summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
+    def measure_share(is_counted: Callable[[_Cell], bool]) -> Estimate:
+        """Return the share of right answers among those that count."""
+        rights = [[float(cell == (name, name)) for cell in sample if is_counted(cell)] for sample in samples]
+        return measure_values(rights, incomplete)
+
+    overlap = measure_share(lambda cell: name in cell)
+    f1 = None if overlap.value is None else _convert_to_f1(overlap.value)
+    bounds = overlap.ci95 and (_convert_to_f1(overlap.ci95[0]), _convert_to_f1(overlap.ci95[1]))
+    precision, recall = (measure_share(lambda cell: cell[place] == name) for place in (1, 0))  # noqa: B023
+    return LabelNumbers(precision=precision, recall=recall, f1=Estimate(f1, bounds))
+
+
+def _convert_to_f1(overlap: float) -> float:
+    return 2 * overlap / (1 + overlap)
 
 
 def _summarise_parts(scored: Sequence[Answer], incomplete: bool) -> dict[str, Estimate]:

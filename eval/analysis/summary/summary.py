@@ -78,7 +78,7 @@ class ExtraNumbers:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelNumbers:
-    """Precision, recall and F1 of one label; see `eval.analysis.summary.label_metrics`."""
+    """Precision, recall and F1 of one label; see `eval.analysis.summary.rare_numbers`."""
 
     precision: Estimate  # of the answers that are it
     recall: Estimate  # of the answers whose target it is, failures included

@@ -5,12 +5,7 @@ from random import Random
 
 import pytest
 
-from eval.analysis.summary.label_metrics import (
-    NO_ANSWER,
-    OTHER,
-    OTHER_TARGET,
-)
-from eval.analysis.summary.summary import LabelSummary
+from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET, LabelSummary
 from eval.reports.rare_notes import describe_labels
 from eval.runs.record import Record
 from tests.eval.stored_run import summarise_records
