@@ -14,7 +14,7 @@ from typing import Literal
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, ToolUse
-from eval.analysis.attribution.target_matcher import build_matcher
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.runs.record import NOT_RUN, Record
 from eval.scorers.labels import LabelSet
 
@@ -67,6 +67,15 @@ def find_broken_link(record: Record, labels: LabelSet | None = None) -> BrokenLi
         text = f"Right in content, wrong in form: {_quote(record.answer)} in place of {_quote(record.target)}."
         return BrokenLink("format", found.agent or PROGRAM, text, found.step.span if found.step else None)
     return _explain_agent(record, steps, found)
+
+
+def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
+    """Return what finds a target in texts; a label is found as a label."""
+    if not labels or (label := labels.find(target)) is None:
+        return TargetMatcher(target)
+    from eval.analysis.attribution.label_matcher import LabelMatcher
+
+    return LabelMatcher(label, labels)
 
 
 def _explain_end(record: Record, steps: AgentSteps, found: Attribution) -> BrokenLink:

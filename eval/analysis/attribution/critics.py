@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from eval.analysis.attribution import CriticNumbers
 from eval.analysis.attribution.agent_steps import AgentSteps, Step, is_own_program
-from eval.analysis.attribution.target_matcher import build_matcher
+from eval.analysis.attribution.broken_link import build_matcher
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
 

@@ -13,7 +13,6 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
 
 from eval.scorers.gaia import match_leniently
-from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
 
 Remark = tuple[str, ...]  # wordings of one thing, from the most specific to the vaguest; none quotes anybody
@@ -51,10 +50,10 @@ class TargetMatcher:
         """
         if not self._phrases:
             return self.text in text
-        words = _split(text)
+        words = split_words(text)
         joined = words.replace(_GAP, "")
         return bool(self._numbers & extract_numbers(text)) or any(
-            phrase in joined if len(phrase) >= _LONG else _find_all(phrase, words) for phrase in self._phrases
+            phrase in joined if len(phrase) >= _LONG else find_phrase(phrase, words) for phrase in self._phrases
         )
 
     @cached_property
@@ -100,48 +99,6 @@ class TargetMatcher:
         return len(right) > 1 and said != right and sorted(said) == sorted(right)
 
 
-class LabelMatcher(TargetMatcher):
-    """A target that is one of a dataset's labels: no secret, and as evidence worth nothing."""
-
-    def __init__(self, label: str, labels: LabelSet) -> None:
-        super().__init__(label)
-        self._labels = labels
-        self._names = {name: phrase for name in labels.names if (phrase := normalise(name))}
-
-    @cached_property
-    def is_weak(self) -> bool:
-        return True
-
-    def is_quoted_in(self, text: str) -> bool:
-        """Return False: a text may name it."""
-        return False
-
-    def matches(self, text: str) -> bool:
-        """Return whether the answer is this label apart from its form, and names no other."""
-        return self.find_names(text) == {self.text}
-
-    def is_contained_in(self, answer: str) -> bool:
-        return self.matches(answer)
-
-    def find_names(self, text: str) -> set[str]:
-        """Return the labels in a text; one that is part of another label there does not count."""
-        if (whole := self._labels.find(text)) is not None:
-            return {whole}
-        words = _split(text)
-        places = [(*span, name) for name, phrase in self._names.items() for span in _find_all(phrase, words)]
-        return {
-            name
-            for start, end, name in places
-            if not any(first <= start and end <= last and last - first > end - start for first, last, _ in places)
-        }
-
-
-def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
-    """Return what finds a target in texts; a label is found as a label."""
-    label = labels.find(target) if labels is not None else None
-    return TargetMatcher(target) if labels is None or label is None else LabelMatcher(label, labels)
-
-
 def split_elements(text: str) -> list[str]:
     """Return the elements of a list with any separators; a text that is no list is its only element."""
     if parse_quantity(text) is not None:  # with thousands separators
@@ -169,11 +126,11 @@ def normalise(text: str) -> str:
     return "".join(_tokens(text))
 
 
-def _split(text: str) -> str:
+def split_words(text: str) -> str:
     return _GAP.join(_tokens(text))
 
 
-def _find_all(phrase: str, words: str) -> list[tuple[int, int]]:
+def find_phrase(phrase: str, words: str) -> list[tuple[int, int]]:
     """Return the places of a phrase in words, as whole words; blanks within the phrase do not count."""
     if phrase not in words.replace(_GAP, ""):  # sooner than the pattern
         return []
@@ -192,7 +149,7 @@ def _is_weak(item: str) -> bool:
 def _holds(text: str, item: str) -> bool:
     if (said := parse_quantity(item)) is not None:
         return abs(said.value) in extract_numbers(text)
-    return bool(_find_all(normalise(item), _split(text)))
+    return bool(find_phrase(normalise(item), split_words(text)))
 
 
 def _decimals(number: Decimal) -> int:

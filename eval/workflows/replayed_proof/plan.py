@@ -14,9 +14,8 @@ from typing import cast
 from omegaconf import OmegaConf
 
 from eval.analysis.attribution.agent_steps import AgentSteps
-from eval.analysis.attribution.broken_link import BrokenLink
+from eval.analysis.attribution.broken_link import BrokenLink, build_matcher
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
-from eval.analysis.attribution.target_matcher import build_matcher
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import read_option_name
