@@ -190,7 +190,9 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
     def name_lost(kind: str, name: str, **_: object) -> str:
         return name if kind in ("agent", "tool") else f"{kind}_{name}"
 
-    def describe_overlap(overlap: Mapping[str, Any]) -> dict[str, Any]:
+    def describe_overlap(overlap: Mapping[str, Any] | None) -> dict[str, Any]:
+        if overlap is None:
+            return {}
         return {"questions": overlap["n_questions"], "score_without": {**overlap["without"], "n": None}}
 
     return {
@@ -215,8 +217,11 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
         "labels/": {**by_label, **labels, "confusion": None},
         "epochs/": found["by_epochs"] or {},
         "judge/": found["scorer_usage"] if summary.scorer_usage.lm_calls else {},
-        "leaks/": {**describe_overlap(found["leaks"]), "blocked_pages": sum(summary.blocked_pages.values())},
-        "tuned_on/": describe_overlap(found["used_to_tune"]) if found["used_to_tune"] else {},
+        "leaks/": {
+            **(describe_overlap(found["leaks"]) or {"questions": 0}),
+            "blocked_pages": sum(summary.blocked_pages.values()),
+        },
+        "tuned_on/": describe_overlap(found["used_to_tune"]),
     }
 
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from eval.analysis.statistics.intervals import Interval
-from eval.analysis.summary.summary import Estimate
+from eval.analysis.statistics.intervals import Estimate, Interval
 from mas.runtime.terminal import shorten_line
 
 if TYPE_CHECKING:

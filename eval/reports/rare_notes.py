@@ -6,16 +6,16 @@ describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% over 
 from collections.abc import Iterator, Sequence
 
 from eval.analysis.attribution import CriticNumbers
-from eval.analysis.summary.summarise import MAX_TAG_VALUES
-from eval.analysis.summary.summary import (
+from eval.analysis.summary.rare_numbers import (
     NO_ANSWER,
     OTHER,
     EpochNumbers,
     HumanReview,
     LabelSummary,
-    Summary,
     TuningOverlap,
 )
+from eval.analysis.summary.summarise import MAX_TAG_VALUES
+from eval.analysis.summary.summary import Summary
 from eval.reports.formats import (
     MAX_ERROR_CHARS,
     MAX_NAME_CHARS,
@@ -87,9 +87,10 @@ def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: 
 
 
 def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
-    if n := summary.leaks.n_questions:
-        sources = _cut_list(list(dict.fromkeys(each.source for each in summary.leaks.results)), "; ")
-        without = describe_without(summary.leaks.without, n, summary.incomplete, summary.metric)
+    if leaks := summary.leaks:
+        n = leaks.n_questions
+        sources = _cut_list(list(dict.fromkeys(each.source for each in leaks.results)), "; ")
+        without = describe_without(leaks.without, n, summary.incomplete, summary.metric)
         met = f"{format_count(n, 'question')} met a page that gives the benchmark away"
         yield "benchmark leaks", f"{met}: {sources}; {without}"
     if blocked := summary.blocked_pages:

@@ -136,7 +136,7 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and sentences; a line that would only say "none" is left out, except errors."""
     rare = (
         *(summary.used_to_tune, summary.critics, summary.labels, summary.parts),
-        *(summary.extra_scorers, summary.human_review, summary.leaks.n_questions, summary.blocked_pages),
+        *(summary.extra_scorers, summary.human_review, summary.leaks, summary.blocked_pages),
         *(summary.epochs > 1, summary.metric != ACCURACY, summary.scorer == JUDGE),
         *(len(values) == MAX_TAG_VALUES for values in summary.by_tag.values()),
     )

@@ -18,6 +18,7 @@ from them. Other methods in figures: docs/explanation/intervals.md.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 
@@ -28,6 +29,15 @@ _EXTRA_ANSWERS = 0.5
 
 Interval = tuple[float, float]
 Tally = tuple[int, int]  # correct, answers: of one question
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over answers, 0 to 1, with its interval."""
+
+    value: float | None  # None: over no answer
+    ci95: Interval | None  # None: answers are missing, or there are too few
+    n: int | None = None  # answers; None: as many as elsewhere
 
 
 def compute_clustered_interval(questions: Sequence[Tally]) -> Interval | None:

@@ -8,8 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
-from eval.analysis.statistics.intervals import compute_metric_interval
-from eval.analysis.summary.summary import Estimate
+from eval.analysis.statistics.intervals import Estimate, compute_metric_interval
 from eval.runs.record import ExtraScore, HumanVerdict, Record, Usage
 from eval.scorers.score import read_value
 

@@ -17,36 +17,128 @@ that J's bounds give those of F1.
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from eval.analysis.human_review.labels import OF_QUESTIONS, RIGHT, WRONG
-from eval.analysis.statistics.intervals import Tally, compute_clustered_interval, compute_icc, compute_mean_interval
-from eval.analysis.summary.measures import Answer, group_by_sample, measure, measure_values, measure_without
-from eval.analysis.summary.summary import (
-    NO_ANSWER,
-    OTHER,
-    OTHER_TARGET,
-    EpochNumbers,
+from eval.analysis.statistics.intervals import (
     Estimate,
-    ExtraNumbers,
-    HumanReview,
-    LabelNumbers,
-    LabelSummary,
-    LeakedResult,
-    Leaks,
-    TuningOverlap,
+    Tally,
+    compute_clustered_interval,
+    compute_icc,
+    compute_mean_interval,
 )
+from eval.analysis.summary.measures import Answer, group_by_sample, measure, measure_values, measure_without
 from eval.runs.run_info import RunInfo, TuningUse
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import name_metric, read_scorer_name, read_value
+from mas.prompt_sets.provenance import TUNED_ON_FILE
 
+OTHER, NO_ANSWER, OTHER_TARGET = "(another answer)", "(no answer)", "(another target)"  # keys of the confusion
 MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
 REMARKS = {"format_loss", "safety"}  # parts that are no shares of the score
 
 _Cell = tuple[str, str]  # target and answer
 _Samples = Sequence[Sequence[_Cell]]  # the answers to each sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochNumbers:
+    """Numbers that need several epochs."""
+
+    n_questions: int
+    icc: float
+    pass_at: dict[str, Estimate]  # k → share
+    pass_hat: dict[str, Estimate]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraNumbers:
+    """Result of a scorer that does not decide, over the same answers as the metric."""
+
+    metric: str  # name of what `score` is
+    score: Estimate  # answers in error, and those that it could not score, count as 0
+    n_failed: int  # that it could not score
+    first_error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelNumbers:
+    """Precision, recall and F1 of one label."""
+
+    precision: Estimate  # of the answers that are it
+    recall: Estimate  # of the answers whose target it is, failures included
+    f1: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSummary:
+    """Numbers of a run whose targets are labels."""
+
+    macro_f1: float | None  # mean over the labels that are a target
+    n_other: int  # answers that are no label
+    n_no_answer: int  # in error, not run, or empty
+    by_label: dict[str, LabelNumbers]
+    confusion: dict[str, dict[str, int]]  # target → answer → answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningOverlap:
+    """Samples of the run that its prompts were tuned on, of those with a target."""
+
+    prompts: str
+    n_questions: int | None  # None: unknown
+    n_all: int
+    edited: tuple[str, ...]  # prompt sets whose tuned_on.json was edited or removed
+    n_learnt_from: int
+    n_picked_by: int
+    without: Estimate | None = None  # the metric on the others, as below; None: it is not known yet
+
+    def describe_sets(self) -> str:
+        """Return `owned (20 for training, 20 for validation)`."""
+        counts = ((self.n_learnt_from, "training"), (self.n_picked_by, "validation"))
+        return f"{self.prompts} ({', '.join(f'{n} for {role}' for n, role in counts if n)})"
+
+    def describe_unknown(self) -> str:
+        """Return the sentence about prompt sets whose tuned_on.json was edited; empty if there are none."""
+        if not self.edited:
+            return ""
+        sets, they = " and ".join(self.edited), "it was" if len(self.edited) == 1 else "they were"
+        return f"{TUNED_ON_FILE} of {sets} was edited or removed: which questions {they} tuned on is not known"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakedResult:
+    """A web result that gives a sample away."""
+
+    sample_id: str
+    epoch: int
+    tool: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaks:
+    """Samples that met such results in any epoch."""
+
+    n_questions: int
+    results: tuple[LeakedResult, ...]
+    without: Estimate  # the metric without these samples; without a value if there are none, or no others
+
+
+@dataclass(frozen=True, kw_only=True)
+class HumanReview:
+    """Labels of people on a run. Ambiguous and bad questions stay in the metric; `without` leaves them out."""
+
+    n_corrected: int  # questions with a corrected target
+    n_accepted: int  # answers that the scorer rejected and a person accepted
+    n_rejected: int  # answers that the scorer accepted and a person found wrong
+    n_ambiguous: int  # questions
+    n_bad_questions: int
+    n_pending: int  # answers with a label that was not applied: `eval/rescore.py` applies it
+    score_before: float | None  # the metric as the run was scored without people
+    without: Estimate
 
 
 def summarise_rare(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
@@ -143,12 +235,14 @@ def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Answer], in
     return ExtraNumbers(metric=metric, score=score, n_failed=len(failed), first_error=failed[0] if failed else None)
 
 
-def _summarise_leaks(final: Sequence[Answer], incomplete: bool) -> Leaks:
+def _summarise_leaks(final: Sequence[Answer], incomplete: bool) -> Leaks | None:
     results = [
         LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=result["tool"], source=result["source"])
         for each in final
         for result in each.leaks
     ]
+    if not results:
+        return None
     ids = {each.sample_id for each in results}
     return Leaks(n_questions=len(ids), results=tuple(results), without=measure_without(final, ids, incomplete))
 

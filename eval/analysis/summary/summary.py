@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eval.analysis.attribution import CriticNumbers
-from eval.analysis.statistics.intervals import Interval
+from eval.analysis.statistics.intervals import Estimate, Interval
 from eval.runs.record import NOT_RUN, Usage
 from eval.runs.run_info import SessionInfo
 from eval.scorers.score import ACCURACY
-from mas.prompt_sets.provenance import TUNED_ON_FILE
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-OTHER, NO_ANSWER, OTHER_TARGET = "(another answer)", "(no answer)", "(another target)"  # keys of the confusion
+    from eval.analysis.summary import rare_numbers as rare
+
 SUMMARY_VERSION = 5  # increased whenever a field changes its name or its meaning
 
 T = TypeVar("T")
@@ -45,116 +45,6 @@ class Counts:
     n_error: int
     n_infrastructure: int  # of the errors
     n_not_run: int  # of the errors
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over answers, 0 to 1, with its interval."""
-
-    value: float | None  # None: over no answer
-    ci95: Interval | None  # None: answers are missing, or there are too few
-    n: int | None = None  # answers; None: as many as elsewhere
-
-
-@dataclass(frozen=True, kw_only=True)
-class EpochNumbers:
-    """Numbers that need several epochs; see `eval.analysis.summary.rare_numbers`."""
-
-    n_questions: int
-    icc: float
-    pass_at: dict[str, Estimate]  # k → share
-    pass_hat: dict[str, Estimate]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExtraNumbers:
-    """Result of a scorer that does not decide, over the same answers as the metric."""
-
-    metric: str  # name of what `score` is
-    score: Estimate  # answers in error, and those that it could not score, count as 0
-    n_failed: int  # that it could not score
-    first_error: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelNumbers:
-    """Precision, recall and F1 of one label; see `eval.analysis.summary.rare_numbers`."""
-
-    precision: Estimate  # of the answers that are it
-    recall: Estimate  # of the answers whose target it is, failures included
-    f1: Estimate
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelSummary:
-    """Numbers of a run whose targets are labels."""
-
-    macro_f1: float | None  # mean over the labels that are a target
-    n_other: int  # answers that are no label
-    n_no_answer: int  # in error, not run, or empty
-    by_label: dict[str, LabelNumbers]
-    confusion: dict[str, dict[str, int]]  # target → answer → answers
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningOverlap:
-    """Samples of the run that its prompts were tuned on, of those with a target."""
-
-    prompts: str
-    n_questions: int | None  # None: unknown
-    n_all: int
-    edited: tuple[str, ...]  # prompt sets whose tuned_on.json was edited or removed
-    n_learnt_from: int
-    n_picked_by: int
-    without: Estimate | None = None  # the metric on the others, as below; None: it is not known yet
-
-    def describe_sets(self) -> str:
-        """Return `owned (20 for training, 20 for validation)`."""
-        counts = ((self.n_learnt_from, "training"), (self.n_picked_by, "validation"))
-        return f"{self.prompts} ({', '.join(f'{n} for {role}' for n, role in counts if n)})"
-
-    def describe_unknown(self) -> str:
-        """Return the sentence about prompt sets whose tuned_on.json was edited; empty if there are none."""
-        if not self.edited:
-            return ""
-        sets, they = " and ".join(self.edited), "it was" if len(self.edited) == 1 else "they were"
-        return f"{TUNED_ON_FILE} of {sets} was edited or removed: which questions {they} tuned on is not known"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeakedResult:
-    """A web result that gives a sample away."""
-
-    sample_id: str
-    epoch: int
-    tool: str
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Leaks:
-    """Samples that met such results in any epoch."""
-
-    n_questions: int
-    results: tuple[LeakedResult, ...]
-    without: Estimate  # the metric without these samples; without a value if there are none, or no others
-
-
-NO_LEAKS = Leaks(n_questions=0, results=(), without=Estimate(None, None))
-
-
-@dataclass(frozen=True, kw_only=True)
-class HumanReview:
-    """Labels of people on a run. Ambiguous and bad questions stay in the metric; `without` leaves them out."""
-
-    n_corrected: int  # questions with a corrected target
-    n_accepted: int  # answers that the scorer rejected and a person accepted
-    n_rejected: int  # answers that the scorer accepted and a person found wrong
-    n_ambiguous: int  # questions
-    n_bad_questions: int
-    n_pending: int  # answers with a label that was not applied: `eval/rescore.py` applies it
-    score_before: float | None  # the metric as the run was scored without people
-    without: Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +101,7 @@ class Summary(Counts):
     limits: dict[str, int]
     n_retried: int  # answers that were asked again after an error
     format_loss: int
-    leaks: Leaks = NO_LEAKS
+    leaks: "rare.Leaks | None" = None  # None: no web result gives a sample away
     blocked_pages: dict[str, int]  # host → pages that the tools refused to open, over all attempts
     usage: Usage
     scorer_usage: Usage
@@ -222,15 +112,15 @@ class Summary(Counts):
     first_tool_errors: dict[str, str]  # message of each tool's first failure
     waited_seconds: float  # of all samples
     peak_memory_mb: float | None  # of the process, the highest of all sessions; None: unknown
-    by_epochs: EpochNumbers | None = None  # None: one epoch, no target, or incomplete
-    used_to_tune: TuningOverlap | None = None  # None: no sample has a target, or it is unknown
-    labels: LabelSummary | None = None  # None: the targets are answers
+    by_epochs: "rare.EpochNumbers | None" = None  # None: one epoch, no target, or incomplete
+    used_to_tune: "rare.TuningOverlap | None" = None  # None: no sample has a target, or it is unknown
+    labels: "rare.LabelSummary | None" = None  # None: the targets are answers
     by_tag: dict[str, dict[str, Counts]] = field(default_factory=dict)  # tag → value → counts; tags with several values
     tags: tuple[str, ...] = ()  # that `data.tags` names
-    extra_scorers: dict[str, ExtraNumbers] = field(default_factory=dict)  # by name
+    extra_scorers: "dict[str, rare.ExtraNumbers]" = field(default_factory=dict)  # by name
     # Of the score, by name, over the answers that should have it, those in error too; empty: it has one or none.
     parts: dict[str, Estimate] = field(default_factory=dict)
-    human_review: HumanReview | None = None  # None: nobody has labelled an answer of the run
+    human_review: "rare.HumanReview | None" = None  # None: nobody has labelled an answer of the run
     attribution: tuple[LostPoints, ...] | None = None  # the most points first; None: not computed
     critics: dict[str, CriticNumbers] = field(default_factory=dict)  # by name
 
@@ -264,5 +154,7 @@ def build_from_json(kind: type[T], data: object) -> T:
 @cache
 def _make_adapter(kind: type) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter  # not for an evaluation, which reads no summary
+
+    from eval.analysis.summary import rare_numbers as rare  # noqa: F401  pydantic finds the types of fields here
 
     return TypeAdapter(kind)

@@ -198,7 +198,8 @@ def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
     if summary.by_epochs:
         title = f"Repeats: {summary.epochs} epochs of each question"
         yield title, f"{PASS_LEGEND}.", build_epochs(summary.by_epochs)
-    if results := summary.leaks.results:
+    if summary.leaks:
+        results = summary.leaks.results
         rows = [(each.sample_id, str(each.epoch), each.tool, each.source) for each in results[:MAX_LEAKS]]
         remark = f"Web results with the gold answer and eight words in a row of the question: {len(results):,}."
         table = Table(("question", "epoch", "tool", "source"), rows, left=("tool", "source"))

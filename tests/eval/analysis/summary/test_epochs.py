@@ -5,8 +5,7 @@ import pytest
 
 from eval.analysis.statistics.intervals import compute_share_interval
 from eval.analysis.summary.measures import Answer
-from eval.analysis.summary.rare_numbers import estimate_pass_at, estimate_pass_hat, summarise_epochs
-from eval.analysis.summary.summary import EpochNumbers
+from eval.analysis.summary.rare_numbers import EpochNumbers, estimate_pass_at, estimate_pass_hat, summarise_epochs
 from eval.runs.record import Record
 from eval.scorers.score import normalise_answer
 

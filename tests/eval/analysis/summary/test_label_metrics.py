@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from eval.analysis.summary.summary import NO_ANSWER, OTHER, OTHER_TARGET, LabelSummary
+from eval.analysis.summary.rare_numbers import NO_ANSWER, OTHER, OTHER_TARGET, LabelSummary
 from eval.reports.rare_notes import describe_labels
 from eval.runs.record import Record
 from tests.eval.stored_run import summarise_records

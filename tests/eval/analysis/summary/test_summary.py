@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.summary.summary import (
-    Leaks,
-    read_summary,
-)
+from eval.analysis.summary.rare_numbers import Leaks
+from eval.analysis.summary.summary import read_summary
 from eval.reports.summary_table import list_notes
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import TuningUse
@@ -87,7 +85,9 @@ def test_what_stands_beside_a_floor_has_no_interval_either(record: Make) -> None
     to_come = record("d", **{**FAILED, "error_class": "not_run"})
 
     def leaks(*each: Record) -> Leaks:
-        return summarise_records(each).leaks
+        found = summarise_records(each).leaks
+        assert found
+        return found
 
     assert leaks(*records).without.ci95 is not None
     unfinished = leaks(*records, to_come)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.summary.summary import Estimate, Summary
+from eval.analysis.statistics.intervals import Estimate
+from eval.analysis.summary.summary import Summary
 from eval.mlflow_export.run_page import build_page
 from eval.reports.summary_table import list_notes
 from eval.runs.record import Record
