@@ -76,9 +76,6 @@ def _check_options(given: argparse.Namespace) -> None:
         raise UserError("--gate decides on all questions; leave --intersection out, and compare runs of the same ones.")
     if given.gate and len(given.runs) != 2:
         raise UserError(f"--gate compares a new run with its baseline, and {len(given.runs)} are named; name two runs.")
-    files = [path.absolute() for path in (given.html, given.json, given.markdown) if path]
-    if twice := next((path for path in files if files.count(path) > 1), None):
-        raise UserError(f"{twice.name} is to hold two outputs; give each a file of its own.")
 
 
 def _read_settings(given: argparse.Namespace) -> dict[str, Any]:
@@ -93,7 +90,7 @@ def task(arguments: list[str]) -> int:
     folders = [find_run(run) for run in given.runs]
 
     from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
-    from eval.analysis.comparison.regression_gate import GateSettings, judge_runs
+    from eval.analysis.comparison.regression_gate import GateSettings, judge_new_run
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_table import print_comparison, print_gate, write_gate_files
     from eval.reports.run_comparison.page import write_comparison
@@ -105,8 +102,8 @@ def task(arguments: list[str]) -> int:
         settings.check()
     with refuse_unreadable(*folders):
         runs = read_runs(folders)
-        gate = judge_runs(runs[0], runs[1], settings) if settings else None
-        result = compare_read_runs(runs, given.intersection)
+        result = compare_read_runs(runs, given.intersection, hint=not settings)
+    gate = judge_new_run(result, settings) if settings else None
     print_comparison(result, console := Console())
     if gate:
         print_gate(gate, console)

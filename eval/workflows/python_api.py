@@ -232,15 +232,14 @@ def check_regression(
     Raises:
         UserError: there is no such run, the two cannot be compared, or a setting is not valid.
     """
-    from eval.analysis.comparison.compare_runs import read_runs
-    from eval.analysis.comparison.regression_gate import GateSettings, judge_runs
+    from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
+    from eval.analysis.comparison.regression_gate import GateSettings, judge_new_run
 
     settings = GateSettings(metrics, margin, alpha)
     settings.check()
     folders = find_folders([base, new])
     with refuse_unreadable(*folders):
-        first, second = read_runs(folders)
-        return judge_runs(first, second, settings)
+        return judge_new_run(compare_read_runs(read_runs(folders), intersection=False, hint=False), settings)
 
 
 def list_overrides(

@@ -168,7 +168,6 @@ MISTAKES: dict[str, tuple[Other, Sequence[str], str]] = {
     "an alpha that is no level": (BASE, ["--alpha", "5"], "--alpha is 5; expected a probability"),
     "an unknown metric": (BASE, ["--metrics", "speed"], "--metrics has 'speed'; expected score, accuracy, or both"),
     "a part of the questions": (BASE, ["--intersection"], "leave --intersection out"),
-    "two outputs in one file": (BASE, ["--json", "x", "--markdown", "x"], "x is to hold two outputs"),
 }
 
 

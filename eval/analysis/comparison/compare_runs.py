@@ -136,27 +136,29 @@ def read_run(label: str, folder: Path) -> ReadRun:
     return ReadRun(label=label, name=folder.name, path=folder, info=info, answers=answers, prompt_sets=kept)
 
 
-def compare_read_runs(runs: Sequence[ReadRun], intersection: bool) -> ComparisonResult:
+def compare_read_runs(runs: Sequence[ReadRun], intersection: bool, hint: bool = True) -> ComparisonResult:
     """Compare each run with the first; raise UserError if two cannot be compared.
 
     `intersection`: compare the samples that two runs have in common, if they have not answered the same samples.
+    `hint`: name this option where it would help.
     """
-    pairs = [_compare_pair(runs[0], other, intersection) for other in runs[1:]]
+    pairs = [_compare_pair(runs[0], other, intersection, hint) for other in runs[1:]]
     p_values = adjust_p_values([pair.comparison.score.p for pair in pairs])
     return ComparisonResult(runs, [replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True)])
 
 
-def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool) -> RunComparison:
+def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool, hint: bool) -> RunComparison:
     questions, is_part = list(first.answers.questions), False
     if reason := find_obstacle(first.answers, second.answers):
         if not intersection:
-            raise UserError(explain_refusal(first, second, reason))
+            raise UserError(_explain_refusal(first, second, reason, _ASK if hint else ""))
         questions, is_part = find_common(first.answers, second.answers), True
         if not questions:
             raise UserError(
                 f"{first} and {second} have no question in common that both have answered; nothing can be compared."
             )
-    ids = list_untouched(first, second, questions)
+    known = set[str]().union(*(run.used.ids for run in (first, second) if run.used))
+    ids = [each for each in questions if each not in known]  # that the prompts of neither were tuned on
     comparison = compare_answers(first.answers, second.answers, ids or questions)
     return RunComparison(
         run=second.label,
@@ -180,12 +182,6 @@ def _count_all(first: ReadRun, second: ReadRun) -> int:
     return len({**first.answers.questions, **second.answers.questions})
 
 
-def list_untouched(first: ReadRun, second: ReadRun, ids: Sequence[str]) -> list[str]:
-    """Return the samples that the prompts of neither run were tuned on, as far as that is known."""
-    known = set[str]().union(*(run.used.ids for run in (first, second) if run.used))
-    return [each for each in ids if each not in known]
-
-
 def _describe_differing(run: ReadRun) -> dict[str, str]:
     """Return the digest of each agent's text and demos, of the prompts used last, and its tools."""
     found = {}
@@ -203,11 +199,8 @@ def _compare_values(before: dict[str, str], now: dict[str, str]) -> dict[str, st
     return {key: f"{old} → {new}" for key, (old, new) in pairs.items() if old != new}
 
 
-def explain_refusal(first: ReadRun, second: ReadRun, reason: str, ask: str = _ASK) -> str:
-    """Return the sentence that two runs cannot be compared for a reason of `find_obstacle`, and what to do.
-
-    `ask`: what else can be done; empty where a part of the questions is not enough.
-    """
+def _explain_refusal(first: ReadRun, second: ReadRun, reason: str, ask: str) -> str:
+    """Return the sentence that two runs cannot be compared for a reason of `find_obstacle`, and what to do."""
     unfinished = [run for run in (first, second) if run.answers.n_missing]
     if unfinished and reason.endswith("missing"):
         return f"{first} and {second} cannot be compared yet: {reason}; {ask}{format_resume_hint(unfinished[0].path)}."

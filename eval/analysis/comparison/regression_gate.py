@@ -1,7 +1,7 @@
 """Gate for a build: is a run worse than its baseline by more than a margin?
 
-    settings = GateSettings(metrics=("score",), margin=0.02, alpha=0.05)
-    judge_runs(base, new, settings).verdict       # "pass", "fail" or "inconclusive"
+    result = compare_read_runs([base, new], intersection=False)
+    judge_new_run(result, GateSettings(margin=0.02)).verdict       # "pass", "fail" or "inconclusive"
 
 Pass: the lower bound is above −margin, so the change is no worse than allowed (non-inferiority). Fail: the upper bound
 is below −margin, and the difference is one that two runs of the same program would show in at most 1 of 100
@@ -12,16 +12,15 @@ comparisons among means", JASA 56, 1961), so that a wrong *fail* in any of them 
 so has a wrong *pass*. One fails: the build fails. All pass: it passes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
 from typing import Literal
 
-from eval.analysis.comparison.compare_runs import ReadRun, explain_refusal, list_untouched
-from eval.analysis.comparison.comparison import find_obstacle, pair_scores
+from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun
+from eval.analysis.comparison.comparison import Side
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
-from eval.scorers.score import ACCURACY, join_metrics, name_metric, read_scorer_name
+from eval.scorers.score import ACCURACY
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 
@@ -93,55 +92,46 @@ class GateResult:
         return {"version": GATE_VERSION, **asdict(self)}
 
 
-def judge_runs(base: ReadRun, new: ReadRun, settings: GateSettings) -> GateResult:
-    """Judge a run against its baseline, on the questions that the prompts of neither were tuned on.
+def judge_new_run(result: ComparisonResult, settings: GateSettings) -> GateResult:
+    """Judge the second run against the first, on the questions that the prompts of neither were tuned on.
 
-    Raise UserError if the two cannot be compared.
+    Raise UserError if there are too few.
     """
-    if reason := find_obstacle(base.answers, new.answers):
-        raise UserError(explain_refusal(base, new, reason, ask=""))
-    ids = list_untouched(base, new, list(base.answers.questions))
-    n_left_out = len(base.answers.questions) - len(ids)
-    if len(ids) < MIN_QUESTIONS:
-        left_out = f" ({n_left_out} were used to tune the prompts)" if n_left_out else ""
-        raise UserError(f"{format_count(len(ids), 'question')}{left_out} cannot decide; 2 are needed at least.")
-    scores = pair_scores(base.answers, new.answers, ids)
-    values = [value for pair in scores for side in pair for value in side]
-    name = join_metrics(name_metric(read_scorer_name(run.answers.scorer), values) for run in (base, new))
+    (base, new), (pair,) = result.runs, result.comparisons
+    made = pair.comparison
+    n_questions = 0 if pair.is_optimistic else len(made.pairs)
+    if n_questions < MIN_QUESTIONS:
+        left_out = f" ({pair.n_tuned_on} were used to tune the prompts)" if pair.n_tuned_on else ""
+        raise UserError(f"{format_count(n_questions, 'question')}{left_out} cannot decide; 2 are needed at least.")
     asked = list(dict.fromkeys(settings.metrics))
-    if name == ACCURACY:
+    if made.metric == ACCURACY:
         asked = asked[:1]  # both are the same
     level, metrics = settings.alpha / len(asked), list[JudgedMetric]()
     for metric in asked:
-        pairs = scores if metric == SCORE else list(map(_count_right, scores))
-        metrics.append(_judge_metric(metric, name if metric == SCORE else ACCURACY, pairs, settings.margin, level))
+        is_score = metric == SCORE
+        name, tested = (made.metric, made.score) if is_score else (ACCURACY, _test_accuracy(made.pairs.values()))
+        verdict, (lower, upper), by_chance = judge_difference(tested, settings.margin, level)
+        before, now = (side.score if is_score else side.accuracy for side in (made.first, made.second))
+        metrics.append(JudgedMetric(metric, name, verdict, before, now, tested.difference, lower, upper, by_chance))
     found = {each.verdict for each in metrics}
-    changes = sorted(zip((pair.difference for pair in scores), ids, strict=True), key=lambda change: -abs(change[0]))
     return GateResult(
         verdict=FAIL if FAIL in found else PASS if found == {PASS} else INCONCLUSIVE,
         alpha=settings.alpha,
         level=level,
         margin=settings.margin,
-        base=_describe_run(base, ids),
-        new=_describe_run(new, ids),
+        base=_describe_run(base, made.first, sum(len(each.first) for each in made.pairs.values())),
+        new=_describe_run(new, made.second, sum(len(each.second) for each in made.pairs.values())),
         metrics=tuple(metrics),
-        n_questions=len(ids),
-        n_left_out=n_left_out,
-        worse=tuple(id for change, id in changes if change < 0),
-        better=tuple(id for change, id in changes if change > 0),
-        simulated=base.info.simulated or new.info.simulated,
+        n_questions=n_questions,
+        n_left_out=pair.n_tuned_on,
+        worse=tuple(each.id for each in made.flips if each.difference < 0),
+        better=tuple(each.id for each in made.flips if each.difference > 0),
+        simulated=result.notice is not None,
     )
 
 
-def _count_right(pair: Pair) -> Pair:
-    return Pair(*([float(value == 1) for value in side] for side in pair))
-
-
-def _judge_metric(metric: str, name: str, pairs: Sequence[Pair], margin: float, level: float) -> JudgedMetric:
-    result = run_paired_test(pairs)
-    verdict, (lower, upper), by_chance = judge_difference(result, margin, level)
-    base, new = (fmean(fmean(pair[side]) for pair in pairs) for side in (0, 1))
-    return JudgedMetric(metric, name, verdict, base, new, result.difference, lower, upper, by_chance)
+def _test_accuracy(pairs: Iterable[Pair]) -> PairedResult:
+    return run_paired_test([Pair(*([float(value == 1) for value in side] for side in pair)) for pair in pairs])
 
 
 def judge_difference(
@@ -163,8 +153,7 @@ def judge_difference(
     return verdict, bounds, is_below and not differs
 
 
-def _describe_run(run: ReadRun, ids: Sequence[str]) -> dict[str, object]:
-    answers, facts = [each for id in ids for each in run.answers.list_given(id)], run.to_dict()
-    n_errors = sum(each.error_class is not None for each in answers)
+def _describe_run(run: ReadRun, side: Side, n_answers: int) -> dict[str, object]:
+    facts = run.to_dict()
     named = {name: facts[name] for name in ("name", "folder", "run_id", "system", "model", "prompts")}
-    return named | {"n_answers": len(answers), "n_errors": n_errors}
+    return named | {"n_answers": n_answers, "n_errors": sum(side.errors_by_class.values())}
