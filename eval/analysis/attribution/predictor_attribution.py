@@ -14,7 +14,6 @@ from eval.runs.record import Record
 from mas.runtime.text import to_jsonable
 
 SIDE_OUTPUTS = ("reasoning", "trajectory")  # what a predictor thought or did before it replied
-_MIN_PASSED_ON = 8  # characters of an output that are found within another input; shorter ones must be a line of it
 _MAX_REPEATED = 60  # characters of a result that an answer may repeat as a whole
 
 
@@ -62,24 +61,12 @@ def _list_faults(record: Record, worked: list[Step], matcher: TargetMatcher) -> 
 
 
 def _find_chain(record: Record, worked: list[Step]) -> list[Step]:
-    """Return the last step of each predictor that contributed to the answer, its author last."""
+    """Return the last step of each predictor up to the author of the answer, who is the last."""
     answer = (record.answer or "").strip()
     authors = [step for step in worked if answer and answer in _list_texts(step)]
     author = (authors or worked)[-1]
     before = {step.agent: step for step in worked[: worked.index(author)] if step.agent != author.agent}
-    earlier = sorted(before.values(), key=worked.index)
-    reached = [author]
-    for step in reversed(earlier):
-        if any(_is_passed_on(step, later) for later in reached):
-            reached.append(step)
-    return [*(reversed(reached[1:]) if reached[1:] else earlier), author]
-
-
-def _is_passed_on(step: Step, later: Step) -> bool:
-    lines = {line.strip() for line in later.request.split("\n")}
-    return any(
-        text in lines or (len(text) >= _MIN_PASSED_ON and text in later.request) for text in _list_texts(step) if text
-    )
+    return [*sorted(before.values(), key=worked.index), author]
 
 
 def _has_wrong_field(step: Step, target: str) -> bool:
