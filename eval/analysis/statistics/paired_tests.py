@@ -18,7 +18,7 @@ docs/explanation/intervals.md.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
@@ -31,7 +31,7 @@ MCNEMAR, SIGN_FLIP, SIGN_FLIP_DRAWN = "exact McNemar", "exact sign-flip", "sign-
 _EXTRA_ANSWERS = 0.5  # differing answers, added to the observed ones
 _DRAWS = 49_999
 _DRAWS_AT_ONCE = 5_000  # bounds the memory: 8 bytes per sample each
-_MOST_UNITS = 1_000_000  # beyond this, counting would take longer than drawing
+_MOST_UNITS = 100_000_000  # beyond this, counting would take longer than drawing
 _SAME = 1e-9  # means of the same scores may differ in their last digits
 _HALVINGS = 50  # of an interval at most 2 wide
 _NOTHING = 1e-12  # a second moment, but for rounding
@@ -174,36 +174,25 @@ def _are_binary(pairs: Sequence[Pair]) -> bool:
 
 
 def _p_value(pairs: Sequence[Pair], differences: Sequence[float], seed: int) -> tuple[float, str]:
-    binary = _are_binary(pairs)
-    if binary and all(len(pair.first) == len(pair.second) == 1 for pair in pairs):
-        return _mcnemar(differences), MCNEMAR
-    if binary and (units := _convert_to_units(pairs, differences)) is not None:
-        return _count_flips(units), SIGN_FLIP
+    if _are_binary(pairs) and (p := _count_flips(pairs, differences)) is not None:
+        return p, MCNEMAR if all(len(scores) == 1 for pair in pairs for scores in pair) else SIGN_FLIP
     return _draw_flips(differences, seed)
 
 
-def _mcnemar(differences: Iterable[float]) -> float:
-    differing = [each > 0 for each in differences if each]
-    if not differing:
-        return 1.0
-    from scipy.stats import binomtest
+def _count_flips(pairs: Sequence[Pair], differences: Sequence[float]) -> float | None:
+    """Return the share of all sign flips whose sum is as far from 0; None if counting them would take too long.
 
-    return float(binomtest(sum(differing), len(differing)).pvalue)
-
-
-def _convert_to_units(pairs: Sequence[Pair], differences: Sequence[float]) -> list[int] | None:
-    """Return the differences as whole numbers of their common unit; None if there would be too many."""
+    The distribution of the sum, in whole units, is added up step by step; of single answers it is the binomial.
+    """
     unit = math.lcm(*{len(scores) for pair in pairs for scores in pair})
-    units = [round(each * unit) for each in differences]
-    return units if sum(map(abs, units)) * len(units) <= _MOST_UNITS else None
-
-
-def _count_flips(units: Sequence[int]) -> float:
-    """Return the share of all sign flips whose sum is as far from 0, by adding up the distribution step by step."""
+    units = [round(each * unit) for each in differences if each]
+    total = sum(map(abs, units))
+    if total * len(units) > _MOST_UNITS:
+        return None
     import numpy as np
 
-    shares, total = np.ones(1), sum(map(abs, units))
-    for size in (abs(each) for each in units if each):
+    shares = np.ones(1)
+    for size in map(abs, units):
         shares = np.convolve(shares, [0.5, *[0.0] * (size - 1), 0.5])
     return float(min(shares[np.abs(2 * np.arange(len(shares)) - total) >= abs(sum(units))].sum(), 1.0))
 
@@ -216,17 +205,16 @@ def _draw_flips(differences: Sequence[float], seed: int) -> tuple[float, str]:
     import numpy as np
     from scipy.stats import permutation_test
 
-    exact = 2 ** len(differing) <= _DRAWS
     found = permutation_test(
         (differing,),
-        lambda sample, axis: np.mean(sample, axis=axis),
+        np.mean,
         permutation_type="samples",
         vectorized=True,
         n_resamples=_DRAWS,
         batch=_DRAWS_AT_ONCE,
         rng=np.random.default_rng(seed),
     )
-    return float(found.pvalue), SIGN_FLIP if exact else SIGN_FLIP_DRAWN
+    return float(found.pvalue), SIGN_FLIP if 2 ** len(differing) <= _DRAWS else SIGN_FLIP_DRAWN
 
 
 @dataclass(frozen=True)
