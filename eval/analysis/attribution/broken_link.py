@@ -35,7 +35,6 @@ class BrokenLink:
     name: str  # of the agent (or two, see `PAIR`), tool or limit; of a format the agent; of an error its class
     evidence: str  # for people: it may quote the target
     step: int | None = None  # id of the span in the record's trajectory; None: the record has no such step
-    pair: tuple[str, ...] = ()  # an agent and its critic, of which nothing says which was wrong; `name` has both
 
 
 def find_broken_link(record: Record, labels: LabelSet | None = None) -> BrokenLink | None:
@@ -121,7 +120,7 @@ def _explain_agent(record: Record, steps: AgentSteps, found: Attribution) -> Bro
         parts.append(f"{approvals[-1].agent} approved it.")
     if pair:
         parts.append("Nothing in the record says which of the two was wrong.")
-    return BrokenLink("agent", PAIR.join(pair) or step.agent, " ".join([*parts, _differ(record)]), step.span, pair)
+    return BrokenLink("agent", PAIR.join(pair) or step.agent, " ".join([*parts, _differ(record)]), step.span)
 
 
 def _find_unread(record: Record, steps: AgentSteps, agent: str) -> str | None:

@@ -14,7 +14,7 @@ from typing import cast
 from omegaconf import OmegaConf
 
 from eval.analysis.attribution.agent_steps import AgentSteps
-from eval.analysis.attribution.broken_link import BrokenLink, build_matcher
+from eval.analysis.attribution.broken_link import PAIR, BrokenLink, build_matcher
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.benchmarks.dataset import Sample
 from eval.benchmarks.selection import select_samples
@@ -101,7 +101,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
             f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {', '.join(known)}."
         )
     blamed = Counter(
-        name for link in links.values() if link.kind in ("agent", "format") for name in link.pair or (link.name,)
+        name for link in links.values() if link.kind in ("agent", "format") for name in link.name.split(PAIR)
     )
     labels, most = LabelSet(tuple(info.task.labels)), [name for name, _ in blamed.most_common()]
     corrections, skipped = find_suspects(config, records, labels, most, agents)
