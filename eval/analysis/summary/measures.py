@@ -13,6 +13,7 @@ from eval.runs.record import ExtraScore, HumanVerdict, Record, Usage
 from eval.scorers.score import read_value
 
 MAX_ERROR_CHARS, MAX_ANSWER_CHARS = 300, 200
+REMARKS = {"format_loss", "safety"}  # parts that are no shares of the score
 Key = tuple[str, int]  # sample id and epoch
 
 

@@ -29,7 +29,7 @@ from eval.analysis.statistics.intervals import (
     compute_icc,
     compute_mean_interval,
 )
-from eval.analysis.summary.measures import Answer, group_by_sample, measure, measure_values, measure_without
+from eval.analysis.summary.measures import REMARKS, Answer, group_by_sample, measure, measure_values, measure_without
 from eval.runs.run_info import RunInfo, TuningUse
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import name_metric, read_scorer_name, read_value
@@ -37,7 +37,6 @@ from mas.prompt_sets.provenance import TUNED_ON_FILE
 
 OTHER, NO_ANSWER, OTHER_TARGET = "(another answer)", "(no answer)", "(another target)"  # keys of the confusion
 MIN_PARTS, MAX_PARTS = 2, 12  # of a score, to be summarised
-REMARKS = {"format_loss", "safety"}  # parts that are no shares of the score
 
 _Cell = tuple[str, str]  # target and answer
 _Samples = Sequence[Sequence[_Cell]]  # the answers to each sample

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.measures import Answer, Key, Spending, measure
+from eval.analysis.summary.measures import REMARKS, Answer, Key, Spending, measure
 from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.folder import is_in_use
@@ -133,7 +133,7 @@ def summarise(
 
 def _summarise_rest(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
     """Return what few runs have; it is loaded where a run has it."""
-    of_answers = any(each.parts or each.leaks or each.human for each in final)
+    of_answers = any(each.parts.keys() - REMARKS or each.leaks or each.human for each in final)
     if not (of_answers or info.task.labels or info.epochs > 1 or info.tuning_use or info.part("extra_scorers")):
         return {}
     from eval.analysis.summary.rare_numbers import summarise_rare
