@@ -46,15 +46,11 @@ def check_flags(arguments: Sequence[str]) -> None:
 
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign,assignment]
-    flags, unknown = parser.parse_known_args(arguments)
-    others = [f"--{name.replace('_', '-')}" for name, value in vars(flags).items() if value and name not in _FLAGS]
-    if refused := [*(each for each in unknown if each.startswith("-")), *others]:
+    _, unknown = parser.parse_known_args(arguments)
+    if refused := [each for each in unknown if each.startswith("-")]:
         raise UserError(f"{refused[0]} is not a flag here; options are given as name=value, and --help lists them.")
     if unknown:
         raise UserError(f"{unknown[0]} comes after a flag; give all options name=value first, then the flags.")
-
-
-_FLAGS = ("overrides", "help", "hydra_help", "cfg", "resolve", "multirun", "config_dir", "shell_completion")  # of Hydra
 
 
 def prepare_arguments(arguments: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import difflib
 import re
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from hydra.errors import OverrideParseException
 from omegaconf import OmegaConf
@@ -11,11 +11,9 @@ from omegaconf import OmegaConf
 from eval.cli.hydra_compat import MISTAKES
 from mas.runtime.errors import UserError, walk_chain
 
-_OF_RAY = ("executor.workers", "executor.address")
 _EXPECTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
 
 Found = re.Match[str]
-Describe = Callable[[BaseException, Found], str]
 
 
 def is_mistake(error: BaseException) -> bool:
@@ -36,18 +34,18 @@ def describe_mistake(error: BaseException) -> str:
     text = text.partition("Config search path:")[0].partition("See https://hydra.cc")[0]
     for pattern, describe in _SENTENCES:
         if found := re.search(pattern, text, re.DOTALL):
-            return describe(error, found)
+            return describe.format(*found.groups()) if isinstance(describe, str) else describe(error, found)
     if isinstance(error, OverrideParseException):
         return (
             f"{error.override!r} cannot be read; options are given as name=value, and texts with spaces or special "
             "characters in quotes: 'key=\"a=b\"'."
         )
-    return _join_lines(text.partition("full_key:")[0])
+    return " ".join(text.partition("full_key:")[0].split())
 
 
 def _suggest(name: str, known: Collection[str]) -> str:
     """Return a clause that lists the known names, with the most similar one first if any is similar."""
-    listed = f"choose one of: {', '.join(sorted(set(known) - {'hydra'}))}"
+    listed = f"choose one of: {', '.join(sorted(set(known) - {'hydra', '_target_'}))}"
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     return f"did you mean {close[0]}? Otherwise {listed}" if close else listed
 
@@ -67,60 +65,42 @@ def _describe_several(error: BaseException, found: Found) -> str:
 
 def _describe_unknown(error: BaseException, found: Found) -> str:
     """Name an unknown key with those that exist in its place."""
-    key = found[2]
-    if key in _OF_RAY:
-        return f"{key} needs executor=ray: executor=local answers in the command's own process."
-    for each in walk_chain(error, contexts=True):
-        node = getattr(each, "parent_node", None)
-        if node is not None and OmegaConf.is_dict(node) and len(node):
-            options = sorted(str(name) for name in node if name not in ("_target_", "hydra"))
-            branch, _, name = key.rpartition(".")
-            none = f"{branch} as it is chosen now has none; leave it out, or choose another"
-            return f"{key} is not an option; {_suggest(name, options) if options else none}."
-    return f"{key} is not an option; see --help, or the files in conf/, for those there are."
+    branch, _, name = found[1].rpartition(".")
+    nodes = [getattr(each, "parent_node", None) for each in walk_chain(error, contexts=True)]
+    branches = (each for each in nodes if each is not None and OmegaConf.is_dict(each) and len(each))
+    node: Iterable[object] = next(branches, ())
+    if options := [str(each) for each in node if each != "_target_"]:
+        return f"{found[1]} is not an option; {_suggest(name, options)}."
+    return f"{found[1]} is not an option: {branch} as it is chosen now has none; leave it out, or choose another."
 
 
 def _describe_type(error: BaseException, found: Found) -> str:
     pattern = r"Value '(.*)' (?:of type '.*' could not be converted to|is not a valid) (\w+)"
     wrong = re.search(pattern, found[1], re.DOTALL)
+    problem = f"{' '.join(found[1].split())}; correct it"
     if wrong and wrong[2] in _EXPECTED:
         problem = f"{wrong[1]!r} was given, and {_EXPECTED[wrong[2]]} is expected"
-    else:
-        problem = f"{_join_lines(found[1])}; correct it"
     return f"{found[2]} has the wrong kind of value: {problem}."
 
 
-def _join_lines(text: str) -> str:
-    return " ".join(text.split())
-
-
-_SENTENCES: tuple[tuple[str, Describe], ...] = (  # texts of Hydra's and OmegaConf's errors; the first that fits counts
+# Texts of Hydra's and OmegaConf's errors; the first that fits counts.
+_SENTENCES: tuple[tuple[str, str | Callable[[BaseException, Found], str]], ...] = (
     (r"Could not find '([^']*)'.*?Available options in '[^']*':\s*(.*)", _describe_choice),
     (
         r"Could not override '([^']*)'\. ?No match in the defaults list",
-        lambda _, found: f"{found[1]} is not a config group of this command; --help lists them.",
-    ),
-    (
-        r"Multiple values for (\S+)\.",
-        lambda _, found: f"{found[1]} has a choice already; write {found[1]}=… without +.",
+        "{} is not a config group of this command; --help lists them.",
     ),
     (
         "Config group override must be",
-        lambda *_: "a config group was given null, a number, true or false; name a choice, such as model=offline.",
+        "a config group was given null, a number, true or false; name a choice, such as model=offline.",
     ),
     (r"Ambiguous value for argument '(.*?)'\s+1\.", _describe_several),
     (
         r"Could not delete from config\. '([^']*)' does not exist",
-        lambda _, found: f"{found[1]} cannot be taken away: it does not exist; --help lists the options.",
+        "{} cannot be taken away: it does not exist; --help lists the options.",
     ),
-    (r"Key '([^']*)' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", _describe_unknown),
-    (
-        r"Missing mandatory value: (\S+)",
-        lambda _, found: f"{found[1]} has no value; give it on the command line: {found[1]}=…",
-    ),
-    (
-        r"is not a ListConfig.*?full_key: (\S+)",
-        lambda _, found: f"{found[1]} needs a list; give it as {found[1]}=[a,b].",
-    ),
+    (r"Key '[^']*' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", _describe_unknown),
+    (r"Missing mandatory value: (\S+)", "{0} has no value; give it on the command line: {0}=…"),
+    (r"is not a ListConfig.*?full_key: (\S+)", "{0} needs a list; give it as {0}=[a,b]."),
     (r"(.*?)\s*full_key: (\S+)", _describe_type),
 )

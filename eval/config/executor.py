@@ -1,7 +1,5 @@
 """Settings of `executor=ray`: the samples of a run are answered in workers."""
 
-import re
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,8 +7,6 @@ from importlib.util import find_spec
 from mas.runtime.errors import UserError
 
 MAX_WORKERS = 256
-_ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
-_CONNECT_SECONDS = 5.0
 
 
 @dataclass
@@ -39,20 +35,3 @@ class RaySettings:
                 "executor=ray needs the package ray, which is not installed; install it with: pip install "
                 "'mas-harness[ray]', or use executor=local."
             )
-        if self.address not in (None, "auto"):
-            self._check_address(str(self.address))
-
-    def _check_address(self, address: str) -> None:
-        if (found := _ADDRESS.fullmatch(address)) is None or not 0 < int(found["port"]) < 2**16:
-            raise UserError(
-                f"executor.address={address} is no address; expected HOST:PORT of the cluster's head, such as "
-                "10.0.0.5:6379 (Ray Client, ray://, is not supported), or auto, or null for a Ray of its own on this "
-                "machine."
-            )
-        try:
-            socket.create_connection((found["host"].strip("[]"), int(found["port"])), _CONNECT_SECONDS).close()
-        except OSError as error:
-            raise UserError(
-                f"executor.address={address}: nothing answers there ({error}); give the address of a running cluster's "
-                "head, or start one with: ray start --head."
-            ) from error

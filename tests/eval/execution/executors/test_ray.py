@@ -37,8 +37,6 @@ OF_THE_COURSE = {  # of a record: times, ids, and what follows from them
         (RaySettings(workers=0), {}, "executor.workers=0 is out of range; expected 1 to 256, or null"),
         (RaySettings(), {"system": {"target": "in-memory:mine"}}, "system: an object of this Python program"),
         (RaySettings(), {"scorer": {"target": "in-memory:mine"}}, "or use executor=local"),
-        (RaySettings(address="ray://head:10001"), {}, "(Ray Client, ray://, is not supported)"),
-        (RaySettings(address="head"), {}, "executor.address=head is no address"),
     ],
 )
 def test_what_cannot_run_in_workers_is_refused(settings: RaySettings, resolved: dict[str, object], words: str) -> None:
@@ -55,7 +53,7 @@ def test_rows_of_a_python_program_may_be_answered_by_workers() -> None:
     [
         (("executor=ray", "executor.workers=1000"), "executor.workers=1000 is out of range"),
         (("executor=processes",), "executor=processes is not known; choose one of: local, ray"),
-        (("executor.workers=2",), "executor.workers needs executor=ray"),
+        (("executor.workers=2",), "executor.workers is not an option"),
     ],
 )
 def test_the_command_refuses_other_workers_before_anything_is_made(
