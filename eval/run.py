@@ -64,7 +64,7 @@ def _read_original(run: str, arguments: Sequence[str]) -> Sequence[str]:
 def _run_jobs() -> int:
     code = run_command(task, "eval", RESUME, _read_original)
     if "eval.workflows.sweep" in sys.modules:  # a job of a sweep has run
-        from eval.workflows.sweep_table import finish_sweep
+        from eval.workflows.sweep import finish_sweep
 
         finish_sweep()
     return code

@@ -1,24 +1,49 @@
-"""A sweep while it goes on: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process.
+"""A sweep: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process, and then its table.
 
 run_as_job(get_multirun_job(), lambda: evaluate(…, add_to_sweep=add_run_to_sweep))    # Hydra has called for this job
-end_sweep()                         # after the last job; `eval.workflows.sweep_table` then makes the table
+finish_sweep()                      # after the last job: a row for each job, and each compared with the first
 """
 
-import os
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from eval.cli.command import STOPPED, USER_ERROR, InterruptedRunError
-from eval.cli.hydra_compat import MultirunJob
-from eval.cli.mistakes import describe_mistake, is_mistake
+from eval.analysis.comparison.compare_runs import (
+    ComparisonResult,
+    ReadRun,
+    RunComparison,
+    compare_read_runs,
+    read_run,
+)
+from eval.analysis.comparison.comparison import find_obstacle
+from eval.analysis.summary.summarise import summarise_store
+from eval.analysis.summary.summary import Summary
+from eval.cli.command import STOPPED, USER_ERROR, get_signal_name
+from eval.cli.hydra_compat import MISTAKES, MultirunJob
+from eval.cli.mistakes import describe_mistake
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
+from eval.execution.console import Output
+from eval.reports.formats import (
+    Table,
+    format_floor,
+    format_interval,
+    format_p_value,
+    format_points,
+    format_usd,
+)
+from eval.reports.run_comparison.page import write_comparison
+from eval.runs.folder import DATABASE, format_path, format_resume_hint
 from eval.runs.run_info import SweepJob
+from eval.runs.store import open_run
+from eval.scorers.score import join_metrics
+from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line
+from mas.simulation import SIMULATED_NOTICE
 
 AddToSweep = Callable[[Path, EvalConfig], SweepJob]  # `add_run_to_sweep`
+PAGE_FILE = "sweep.html"
 _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job, with the command line as it was typed
 
 
@@ -26,12 +51,15 @@ _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job, with t
 class Job:
     """One combination of a sweep's values."""
 
-    job: int  # from 0
+    number: int  # from 0
     differs: list[str]  # overrides that other jobs have otherwise
-    folder: str | None = None  # of its run, relative to the sweep's folder; None: it ended before it had one
-    run_id: str | None = None
-    exit_code: int | None = None  # None: not ended
+    folder: Path | None = None  # of its run; None: it ended before it had one
+    exit_code: int | None = None
     error: str | None = None  # one sentence
+
+    @property
+    def name(self) -> str:
+        return f"job {self.number}"
 
 
 @dataclass
@@ -40,11 +68,7 @@ class Sweep:
 
     folder: Path
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
     jobs: list[Job] = field(default_factory=list)
-
-    def find_run(self, job: Job) -> Path | None:
-        return (self.folder / job.folder).resolve() if job.folder else None
 
 
 _running: Sweep | None = None  # of this process
@@ -53,20 +77,18 @@ _running: Sweep | None = None  # of this process
 def run_as_job(place: MultirunJob, run: Callable[[], int]) -> int:
     """Run one job of a multirun and note how it ended."""
     global _running
-    if _running is None or _running.folder != place.folder or place.number == 0:
+    if _running is None or place.number == 0:
         _running = Sweep(place.folder)
         (place.folder / _MULTIRUN_FILE).unlink(missing_ok=True)
     job = Job(place.number, [remove_passwords(each) for each in place.differs])
     _running.jobs.append(job)
     try:
         job.exit_code = run()
-    except (InterruptedRunError, KeyboardInterrupt):
+    except KeyboardInterrupt:
         job.exit_code, job.error = STOPPED, "stopped by Ctrl-C"
         raise
-    except BaseException as error:
-        job.error = f"a defect of this program ({type(error).__name__})"
-        if is_mistake(error):
-            job.exit_code, job.error = USER_ERROR, remove_passwords(describe_mistake(error))
+    except MISTAKES as error:
+        job.exit_code, job.error = USER_ERROR, remove_passwords(describe_mistake(error))
         raise
     return job.exit_code
 
@@ -75,12 +97,100 @@ def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
     """Note the folder of the current job's run in the sweep, and return the place of the run in it."""
     assert _running is not None, "called by a job of the sweep"
     job = _running.jobs[-1]
-    job.folder = os.path.relpath(folder.resolve(), _running.folder.resolve())  # so `outputs/` can be moved as a whole
-    job.differs = [config.redact(each) for each in job.differs]
-    return SweepJob(_running.id, job.job, job.differs)
+    job.folder, job.differs = folder.resolve(), [config.redact(each) for each in job.differs]
+    return SweepJob(_running.id, job.number, job.differs)
 
 
-def end_sweep() -> Sweep | None:
+def finish_sweep() -> None:
+    """Show the sweep that has just ended; a failure is a warning, and changes no exit code."""
     global _running
     sweep, _running = _running, None
-    return sweep
+    try:
+        if sweep:
+            show_sweep(sweep, Output())
+    except (OSError, KeyboardInterrupt) as error:
+        why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
+        print_line(f"warning: the sweep's table could not be made: {why}; its runs are complete", error=True)
+
+
+def show_sweep(sweep: Sweep, output: Output) -> None:
+    """Print a row for each job, compared with the first where possible, and write the page of the compared runs."""
+    found = [(job, *_read_run(job)) for job in sweep.jobs]
+    summaries = [summary for _, summary, _ in found if summary]
+    reasons = {job.number: reason for job, _, run in found[1:] if (reason := _find_obstacle(found[0][2], run))}
+    runs = [run for job, _, run in found if run and job.number not in reasons]
+    result = compare_read_runs(runs, intersection=False) if len(runs) > 1 else None
+    pairs = {each.run: each for each in result.comparisons} if result else {}
+    if any(each.simulated for each in summaries):
+        output.print(SIMULATED_NOTICE, style="bold yellow")
+    metric = join_metrics(each.metric for each in summaries)
+    headings = ("job", "what differs", metric, "95% interval", "difference", "p (Holm)", "errors", "cost", "time")
+    rows = [_list_cells(job, summary, pairs.get(job.name)) for job, summary, _ in found]
+    output.console.print(Table(headings, rows, left=("what differs",)).build("sweep"))
+    for job, summary, _ in found:
+        output.print(f"{job.name}: {job.folder.name if job.folder else 'no run'}")
+        if why := (summary and summary.stopped) or job.error:
+            output.print(f"{job.name}: {why}")
+        if reason := reasons.get(job.number):
+            output.print(f"{job.name} is not compared with job 0: {reason}")
+    if result:
+        for line in _list_remarks(result):
+            output.print(line)
+        sweep.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_comparison(page := sweep.folder / PAGE_FILE, result)
+        output.print(f"page: {format_path(page)}")
+    stopped = [(job.name, job.folder) for job in sweep.jobs if job.exit_code == STOPPED and job.folder]
+    for name, folder in stopped:
+        output.print(f"{name}: {format_resume_hint(folder)}")
+    if stopped:
+        output.print("then compare the runs with: python eval/compare.py RUN RUN …")
+
+
+def _read_run(job: Job) -> tuple[Summary | None, ReadRun | None]:
+    """Return the numbers and the answers of a job's run; None: it has no answer."""
+    if job.folder is None or not (job.folder / DATABASE).is_file():
+        return None, None
+    try:
+        with open_run(job.folder) as store:
+            summary, has_answers = summarise_store(store), bool(store.read_last_attempts())
+        run = read_run(job.name, job.folder)
+    except UserError as error:
+        job.error = str(error)
+        return None, None
+    if not has_answers:
+        job.error = job.error or summary.stopped
+        return None, None
+    return summary, replace(run, name=", ".join(job.differs) or run.name)
+
+
+def _find_obstacle(first: ReadRun | None, run: ReadRun | None) -> str | None:
+    if first is None or run is None:
+        return f"{'job 0' if first is None else 'it'} has no answers"
+    return None if run is first else find_obstacle(first.answers, run.answers)
+
+
+def _list_cells(job: Job, summary: Summary | None, pair: RunComparison | None) -> tuple[str, ...]:
+    name, differs = str(job.number), " ".join(job.differs) or "nothing"
+    if summary is None:
+        return name, differs, "no result", *[""] * 6
+    score, interval = format_floor(summary.score, summary.incomplete), format_interval(summary.score_ci95)
+    difference = p = ""
+    if pair is not None:
+        made = pair.comparison.score
+        bounds = f" ({format_interval(made.ci95, format_points)})" if made.ci95 else ""
+        difference, p = f"{format_points(made.difference)}{bounds}", format_p_value(pair.p_holm)
+    errors, cost = str(summary.n_error - summary.n_not_run), format_usd(summary.usage.cost_usd)
+    return name, differs, score, interval, difference, p, errors, cost, f"{summary.wall_seconds:,.1f} s"
+
+
+def _list_remarks(result: ComparisonResult) -> Iterator[str]:
+    """Yield what the table has no room for."""
+    scores, n = [each.comparison.score for each in result.comparisons], len(result.comparisons)
+    yield from dict.fromkeys(note for each in result.comparisons for note in each.notes)
+    tests = " and ".join(sorted({each.test for each in scores}))
+    yield f"differences in points, compared with job 0; p by {tests}; the interval is clustered by question"
+    if n > 1:
+        luck = "so that one may look good by luck: p (Holm) allows for it, the intervals do not"
+        yield f"{n} comparisons were made, {luck}"
+    if shows := [each.smallest_difference for each in scores if each.smallest_difference is not None]:
+        yield f"a true difference of {100 * max(shows):.1f} points would show in 80 of 100 such comparisons"
