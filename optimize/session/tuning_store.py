@@ -17,7 +17,7 @@ from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import find_changes
 from eval.runs.find import find_run
-from eval.runs.folder import DATABASE, TUNING_FILE, VERDICT, format_path, read_kept_prompts
+from eval.runs.folder import DATABASE, VERDICT, format_path, read_kept_prompts
 from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import RunInfo, RunState, TuningTask
 from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
@@ -43,7 +43,7 @@ JsonObject = dict[str, Any]
 
 def find_tuning_run(run: str) -> Path:
     """Return the folder of a tuning run, or raise a UserError: no run, or more than one, has that name."""
-    return find_run(run, OUTPUTS / "optimize", TUNING_FILE, "python optimize/run.py")
+    return find_run(run, kind="optimize")
 
 
 def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
