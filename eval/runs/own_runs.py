@@ -13,21 +13,16 @@ own rights has edited a folder.
 
 import json
 import os
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from eval.cli.command import read_option_name
 from eval.runs.folder import DATABASE, format_path
 from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import find_state_folder
-from mas.runtime.terminal import print_line, shorten_line
 
 _FILE = "runs.jsonl"
-_SHOWN = 100  # options
-_SHOWN_CHARS = 300  # of one
 _CONTENT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, AssertionError)
 
 
@@ -52,39 +47,16 @@ def is_own_run(run_id: str, folder: Path) -> bool:
 
 def read_command(run_id: str, folder: Path) -> list[str] | None:
     """Return the overrides of the run's last session; None if it was made elsewhere, or moved since."""
-    command = None
+    lines, place = [], str(folder.resolve())
     with suppress(OSError, RuntimeError):
-        place = str(folder.resolve())
-        for line in (find_state_folder() / _FILE).read_text("ascii", errors="replace").splitlines():
-            if run_id and run_id in line:
-                with suppress(ValueError, LookupError, TypeError):  # a line that a full disk cut off
-                    found = json.loads(line)
-                    if (found["id"], found["folder"]) == (run_id, place):
-                        command = [str(each) for each in found["command"]]
-    return command
-
-
-def refuse_command(command: Sequence[str], given: Sequence[str], program: str, folder: Path) -> None:
-    """Show the command line of a folder from elsewhere, unless the user has typed all of its options again.
-
-    Args:
-        command: the stored one.
-        given: the options typed now, apart from those of a session alone, such as the one that names the run.
-        program: that the user started, such as `python eval/run.py`.
-        folder: of the run.
-    """
-    typed = set(map(read_option_name, given))
-    if typed and all(read_option_name(each) in typed for each in command):
-        return
-    shown = " ".join(shorten_line(shlex.quote(each), _SHOWN_CHARS) for each in command[:_SHOWN]) or "(no options)"
-    more = f" … and {len(command) - _SHOWN} more" if len(command) > _SHOWN else ""
-    print_line(f"{format_path(folder)} was made elsewhere, or moved since. It was started with:", error=True)
-    print_line(f"    {program} {shown}{more}", error=True)
-    wanted = "these options, type them again" if command else "that, type an option of yours"
-    raise UserError(
-        f"nothing was run; if you mean {wanted} next to the one that names the run. To look at the run, none are "
-        "needed."
-    )
+        lines = (find_state_folder() / _FILE).read_text("ascii", errors="replace").splitlines()
+    for line in reversed(lines):
+        if run_id and run_id in line:
+            with suppress(ValueError, LookupError, TypeError):  # a line that a full disk cut off
+                found = json.loads(line)
+                if (found["id"], found["folder"]) == (run_id, place):
+                    return [str(each) for each in found["command"]]
+    return None
 
 
 def is_own_folder(folder: Path) -> bool:

@@ -11,18 +11,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from eval.analysis.summary.summary import read_summary
+from eval.cli.command import read_option_name
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
 from eval.runs.find import LATEST, find_run, list_runs
 from eval.runs.folder import format_path, is_side
-from eval.runs.own_runs import read_command, refuse_command, refuse_unreadable
+from eval.runs.own_runs import read_command, refuse_unreadable
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import list_pending, open_run, read_run_info
 from mas.agents.targets import list_in_memory
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
+from mas.runtime.terminal import print_line, shorten_line
 
 _SHOWN = 10  # differences in one sentence
+_MAX_OPTIONS, _MAX_CHARS = 100, 300  # of a command line from elsewhere, and of one of its options
 
 
 def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
@@ -60,8 +63,24 @@ def read_stored_command(folder: Path, arguments: Sequence[str], option: str, pro
         raise UserError(f"{option}: that run ended before it began; start a new one.")
     if (own := read_command(info.run_id, folder)) is not None:
         return select_run_overrides(own)
-    refuse_command(select_run_overrides(info.command or ()), select_run_overrides(arguments), program, folder)
+    _refuse_command(select_run_overrides(info.command or ()), select_run_overrides(arguments), program, folder)
     return []
+
+
+def _refuse_command(command: Sequence[str], given: Sequence[str], program: str, folder: Path) -> None:
+    """Show the command line of a folder from elsewhere, unless the user has typed all of its options again."""
+    typed = set(map(read_option_name, given))
+    if typed and all(read_option_name(each) in typed for each in command):
+        return
+    shown = " ".join(shorten_line(shlex.quote(each), _MAX_CHARS) for each in command[:_MAX_OPTIONS]) or "(no options)"
+    more = f" … and {len(command) - _MAX_OPTIONS} more" if len(command) > _MAX_OPTIONS else ""
+    print_line(f"{format_path(folder)} was made elsewhere, or moved since. It was started with:", error=True)
+    print_line(f"    {program} {shown}{more}", error=True)
+    wanted = "these options, type them again" if command else "that, type an option of yours"
+    raise UserError(
+        f"nothing was run; if you mean {wanted} next to the one that names the run. To look at the run, none are "
+        "needed."
+    )
 
 
 def find_run_to_resume(run: str) -> Path:
