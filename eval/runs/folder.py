@@ -15,7 +15,6 @@ from pathlib import Path
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SET_FILE, PromptSet, digest, read_set_folder, write_prompt_set
-from mas.prompt_sets.provenance import TUNED_ON_FILE
 from mas.runtime.errors import UserError
 from mas.runtime.security.child_environment import build_child_environment
 from mas.runtime.security.private_file import write_atomically
@@ -92,9 +91,6 @@ def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> 
         places = [FIRST, *(f"{FIRST}_{number}" for number in range(2, len(names) + 2))]
         place = next(each for each in places if each not in known)
         write_prompt_set(folder / place, prompts)
-    elif prompts.tuned_on and (marks := prompts.tuned_on | known[place].tuned_on) != known[place].tuned_on:
-        with write_atomically(folder / place / TUNED_ON_FILE, "ascii") as file:  # restored since
-            file.write(marks.to_json())
     return {**{name: each for name, each in names.items() if name != place}, place: names.get(place, prompts.name)}
 
 

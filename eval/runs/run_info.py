@@ -46,8 +46,6 @@ class TaskInfo:
 
 @dataclass(frozen=True)
 class SweepJob:
-    """The place of a run in its sweep."""
-
     id: str
     job: int  # from 0
     differs: list[str]  # overrides that other jobs have otherwise
@@ -150,8 +148,6 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """One process's share of a run."""
-
     started_at: str  # UTC, ISO 8601, as is `ended_at`
     ended_at: str | None = None  # None: it is still running, or was killed
     stopped: str | None = None  # why it ended early
@@ -245,8 +241,6 @@ def find_tuning_use(
     for each in sets:
         if TUNED_ON_FILE in each.edited:
             edited[digest(each)] = each.name
-        elif TUNED_ON_FILE in each.provenance.get("checksums", {}):
-            edited.pop(digest(each), None)  # restored; of a copy without provenance nothing can be said
         if each.tuned_on is not None:
             names.append(each.name)
             found = each.tuned_on | found

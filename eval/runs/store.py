@@ -159,7 +159,6 @@ class RunStore(RunDatabase):
         return float(self._all("SELECT coalesce(sum(cost_usd), 0) FROM records")[0][0])
 
     def last_finished_at(self) -> str | None:
-        """Return the time at which the last row was written: UTC, ISO 8601."""
         found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
         return str(found[0][0]) if found else None
 
@@ -217,7 +216,6 @@ class RunStore(RunDatabase):
         return [float(score) for (score,) in scores if score is not None]
 
     def read_result(self, name: str) -> Any:
-        """Return what a phase has found; None: nothing yet."""
         found = self._read_meta(f"{RESULT}{name}")
         return None if found is None else json.loads(found)
 
@@ -262,20 +260,20 @@ def check_free(folder: Path) -> None:
     Raises:
         UserError: there is a run, which cannot be mixed with another, or something else, which may be overwritten.
     """
-    database, info, has_begun = folder / DATABASE, RunInfo(), False
-    if is_there := database.exists() or (folder / FACTS).exists():
-        try:
-            with RunStore(database, read_only=True) as store:
-                info = store.read_info()
-                has_begun = info.has_begun or bool(store.read_last_attempts())
-        except StoreError as error:  # an empty one is such as on a disk that was full from the beginning
-            has_begun = not isinstance(error, EmptyStoreError)
-    if not has_begun:
-        check_empty(folder, leftovers=is_there)
-        return
-    if info.rescored_from:
-        raise UserError(f"run.dir={folder} already holds a run, one that was scored again; name a new folder.")
-    raise UserError(f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder.")
+    is_there = (folder / DATABASE).exists() or (folder / FACTS).exists()
+    if is_there and _has_begun(folder):
+        raise UserError(
+            f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder."
+        )
+    check_empty(folder, leftovers=is_there)
+
+
+def _has_begun(folder: Path) -> bool:
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            return store.read_info().has_begun or bool(store.read_last_attempts())
+    except StoreError as error:  # an empty one is such as on a disk that was full from the beginning
+        return not isinstance(error, EmptyStoreError)
 
 
 @contextmanager

@@ -233,7 +233,7 @@ def test_a_run_that_was_scored_anew_is_neither_gone_on_with_nor_mixed_with_anoth
 
     mixed = eval_command(*run, "run.epochs=2", f"run.dir={new}")
     assert mixed.code == USER_ERROR
-    assert f"run.dir={new} already holds a run, one that was scored again; name a new folder" in mixed.err
+    assert f"run.dir={new} already holds a run; resume it with run.resume={new}" in mixed.err
     resumed = eval_command("run.resume=new")
     assert resumed.code == USER_ERROR
     assert f"holds the answers of {old.name}, scored again" in resumed.err

@@ -92,7 +92,7 @@ def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) 
     check_free(tmp_path)
     with RunStore(database) as store:
         store.write_info(RunInfo(run_id="r", rescored_from="another"))
-    with pytest.raises(UserError, match="already holds a run, one that was scored again; name a new folder"):
+    with pytest.raises(UserError, match="already holds a run; resume it"):
         check_free(tmp_path)
     answered_only = stored_run(tmp_path / "answered", [answered("q1", "17")])
     with pytest.raises(UserError, match="already holds a run"):
