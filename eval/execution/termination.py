@@ -15,14 +15,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from eval.cli.command import handle_signals
 from eval.runs.record import Record
-from eval.runs.store import RETRIED
 from mas.runtime.event_loop import background_loop
 from mas.runtime.terminal import print_line
 
 QUOTA_OR_KEY = "quota_or_key"  # error class: no sample after it would fare better
 MIN_JUDGED = 10  # finished samples before a share of errors is more than luck
-MIN_FAILURES = 10  # answers in a row; a shorter outage costs no more than that
-MIN_FAILURES_AT_END = 5  # of the last answers of work that has ended
 _CANCEL_SECONDS = 5.0  # for cancelled tasks to end: code that ignores cancellation must not keep the run from ending
 _BLOCKED_SECONDS = 1.5  # in which a loop that is not blocked runs the next callback
 _MAX_SIGNALS = 2  # the first drains, the second cancels; the next one stops waiting for what is in flight
@@ -207,10 +204,6 @@ def describe_quota(record: Record) -> str:
     return f"the model's provider refuses further requests: quota exhausted or key rejected ({record.error})"
 
 
-def is_server_failure(record: Record) -> bool:
-    return record.error_class in RETRIED
-
-
 class SameErrors:
     """Detects a run that cannot succeed: its first answers all fail in the same way. Not thread-safe."""
 
@@ -230,37 +223,3 @@ class SameErrors:
             n = len(self._alike)
             return f"the first {n} answers all failed in the same way: {record.error} (run.max_same_errors)"
         return None
-
-
-class FailuresInARow:
-    """Detects a server that is down from the answers it failed in a row. Not thread-safe."""
-
-    def __init__(self, concurrency: int, always_failing: int = 0) -> None:
-        """`concurrency`: answers that fail together. `always_failing`: questions that a server may fail each time."""
-        self._max_first = max(MIN_FAILURES, 2 * concurrency)
-        self._max_repeated = max(MIN_FAILURES, always_failing + 1)
-        self._first = 0  # failures of a first attempt
-        self._repeated: set[str] = set()  # questions that failed again
-        self._error: str | None = None  # of the last answer
-
-    def observe(self, record: Record) -> str | None:
-        """Count a record; return the reason to stop if it was one failure too many."""
-        self._error = record.error
-        if not is_server_failure(record):
-            self._first, self._repeated = 0, set()
-        elif record.attempt == 1:
-            self._first += 1
-        else:
-            self._repeated.add(record.sample_id)
-        if self._first < self._max_first and len(self._repeated) >= self._max_repeated:
-            return f"the model's server has failed {len(self._repeated)} questions in a row once more ({record.error})"
-        return self._describe(self._max_first)
-
-    def find_at_end(self) -> str | None:
-        """Return why the server may have ended work that has ended: it failed the last answers."""
-        return self._describe(MIN_FAILURES_AT_END)
-
-    def _describe(self, least: int) -> str | None:
-        if self._first < least:
-            return None
-        return f"the model's server has failed {self._first} answers in a row ({self._error})"

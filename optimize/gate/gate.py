@@ -28,7 +28,7 @@ from eval.analysis.statistics.paired_tests import (
 )
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.config.evaluation import require
-from eval.execution.termination import is_server_failure
+from eval.execution.failure import is_server_failure
 from eval.runs.record import Record
 from mas.runtime.text import format_count
 from optimize.gate.looks import LookPlan, plan_looks

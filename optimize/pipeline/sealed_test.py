@@ -23,8 +23,9 @@ from eval.analysis.comparison.comparison import Comparison, Side, build_answers,
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Spend, format_amount
 from eval.execution.executors.local import run_side_by_side
+from eval.execution.failure import FailuresInARow, is_server_failure
 from eval.execution.scoring import SCORER
-from eval.execution.termination import FailuresInARow, RunStoppedError, is_server_failure
+from eval.execution.termination import RunStoppedError
 from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.store import list_pending
@@ -181,10 +182,11 @@ class SealedTest:
     def answer_missing(self, asked: Part) -> None:
         """Answer what is missing, or was failed by the model's server; the sides take turns."""
         run, concurrency = self._run, self._run.config.base.run.concurrency
-        failures = FailuresInARow(concurrency, max_failing_questions(len(run.splits.sealed)))
         samples = {sample.id: sample for sample in asked}
         missing = [self._list_missing(sha256, asked) for sha256 in self._programs]
         in_turn = [(samples[key.sample_id], key) for keys in zip_longest(*missing) for key in keys if key is not None]
+        most = 2 * self._gate.epochs * max_failing_questions(len(run.splits.sealed))
+        failures = FailuresInARow(concurrency, min(most, sum(key.attempt > 1 for _, key in in_turn)))
 
         async def answer(sample: Sample, key: SampleKey) -> Record | None:
             answered = await run.trials.answer(self._programs[key.variant], sample, key, key.variant)

@@ -24,9 +24,10 @@ import dspy
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Account
 from eval.execution.executors.contract import AnsweredTrial, Inputs, NamedCall
+from eval.execution.failure import FailuresInARow
 from eval.execution.run_session import Session
 from eval.execution.scoring import SCORER
-from eval.execution.termination import QUOTA_OR_KEY, FailuresInARow, SameErrors, describe_quota
+from eval.execution.termination import QUOTA_OR_KEY, SameErrors, describe_quota
 from eval.runs.logs import DIGEST_CHARS
 from eval.runs.record import Record, build_blank_record
 from eval.runs.store import StoreError

@@ -10,14 +10,11 @@ import pytest
 
 from eval.analysis.comparison.comparison import Comparison, build_answers, compare_answers
 from eval.benchmarks.toy_set import ToyDataset
-from eval.execution.termination import FailuresInARow
 from eval.runs.record import Record, Usage
 from optimize.gate.gate import (
     COUNTED_AS_RIGHT,
     ImputedAnswers,
-    exceeds_failure_limit,
     impute_failures,
-    max_failing_questions,
 )
 from tests.command import read_side, tuning_command
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, over_http, simulated_server
@@ -139,18 +136,3 @@ def test_answers_that_fail_on_one_side_alone_count_against_the_new_prompts(
     assert verdict["winner"]["accuracy"] == accuracy(counted["winner"])
     gains = sum(alone["winner"].values()) - sum(alone["parent"].values())
     assert verdict["gain"] < gains / (N_SEALED * EPOCHS), "what was won on that question is won no more"
-
-
-def test_as_many_questions_as_a_verdict_may_do_without_can_fail_each_time() -> None:
-    most, epochs = max_failing_questions(n_questions=100), 5
-    failures = FailuresInARow(1, always_failing=most)
-    *before, last = [
-        failures.observe(
-            Record("r", f"q{question}", 1, 2, "t", "?", None, "1", "17", error="500", error_class="infrastructure")
-        )
-        for question in range(most + 1)
-    ]
-    assert before == [None] * most
-    assert last is not None
-    assert not exceeds_failure_limit(most * epochs, n_answers=100 * epochs * 2), "one side's answers to each"
-    assert exceeds_failure_limit((most + 1) * epochs, n_answers=100 * epochs * 2)
