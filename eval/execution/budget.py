@@ -1,4 +1,4 @@
-"""Budget of a whole run, and what it has spent in all its sessions."""
+"""Budget of a tuning run, and what it has spent in all its sessions."""
 
 import threading
 import time
@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 
 from eval.config.evaluation import require
 from eval.runs.call_log import CallLog
+from eval.runs.store import RunStore
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
 REFLECTION = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
@@ -91,97 +92,78 @@ def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
 
 
 @dataclass
-class _Requests:
-    """Requests of one kind: the system's or the reflection's."""
-
-    max_tokens: float  # of a single request so far
-    max_usd: float
-    in_flight: int = 0
-
-
-@dataclass
 class Budget:
     """Spending of a run, in all its sessions, against its limits. Thread-safe."""
 
     settings: BudgetSettings
     earlier: Spend = field(default_factory=Spend)  # of earlier sessions
-    used_up: Callable[[str], None] | None = None  # of an evaluation: called once `usd` are spent; nothing is refused
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()
-        self._held_back = Spend()
-        self._refused_request: tuple[str, str] | None = None  # the budget that refused it, and the sentence why
-        self._refused_answer: tuple[str, str] | None = None
+        self._held_back, self._in_flight = Spend(), 0
+        self._refusal: tuple[str, str] | None = None  # the budget that refused, and the sentence why
         priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
-        self._system = _Requests(self.earlier.tokens / priced, self.earlier.cost_usd / priced)  # on average
-        self._reflection = replace(self._system)
+        self._max_tokens: float = self.earlier.tokens / priced  # of a request; at first the mean
+        self._max_usd = self.earlier.cost_usd / priced
 
     @property
     def refusal(self) -> str | None:
         """The sentence why requests or answers are refused; None if none was refused since the last `release`."""
-        return (self._refused_request or self._refused_answer or (None, None))[1]
+        return self._refusal and self._refusal[1]
 
     @property
     def refused_budget(self) -> str | None:
         """The name of the budget that refused, without `budget.`."""
-        return (self._refused_request or self._refused_answer or (None, None))[0]
+        return self._refusal and self._refusal[0]
 
     def spend(self) -> Spend:
-        """Return the spending so far, without the requests in flight."""
         with self._lock:
             return self._current_spend()
 
     def take_metric_call(self) -> bool:
         """Count an answer that is to be scored; return False if the budget does not allow it."""
         with self._lock:
-            if self.refusal is None:
-                self._refused_answer = self._find_refusal("metric_calls", "seconds")
-            if self.refusal is not None:
-                return False
-            self._spend.metric_calls += 1
-            return True
+            self._refusal = self._refusal or self._find_refusal("metric_calls", "seconds")
+            if self._refusal is None:
+                self._spend.metric_calls += 1
+            return self._refusal is None
 
     def open_account(self, pay: Callable[[Payment], None], reflection: bool = False) -> "Account":
         """Return a `RunBudget` for the requests of one sample, or of the reflection.
 
         `pay` receives the payment of each request that was sent, including those the server refused for free.
         """
-        return Account(self, self._reflection if reflection else self._system, pay)
+        return Account(self, reflection, pay)
 
-    def reserve(self, requests: _Requests) -> None:
-        """Reserve one request of this kind. A used-up budget of scored answers does not refuse requests.
+    def reserve(self) -> None:
+        """Reserve one request. A used-up budget of scored answers does not refuse requests.
 
         LimitReachedError: a budget may be exceeded. All later requests are refused too, until `release`.
         """
         with self._lock:
-            if self.used_up is None:
-                refused = self._refused_request or self._find_refusal("lm_calls", "tokens", "usd", "seconds")
-                self._refused_request = refused
-                if refused is not None:
-                    name, message = refused
-                    raise LimitReachedError(f"budget.{name}", message)
-            requests.in_flight += 1
+            if self._refusal is None or self._refusal[0] == "metric_calls":
+                self._refusal = self._find_refusal("lm_calls", "tokens", "usd", "seconds") or self._refusal
+            if self._refusal is not None and self._refusal[0] != "metric_calls":
+                name, message = self._refusal
+                raise LimitReachedError(f"budget.{name}", message)
+            self._in_flight += 1
 
-    def settle(self, requests: _Requests, payment: Payment | None) -> None:
-        """Record the payment of a reserved request of this kind; None if it was never sent."""
+    def settle(self, payment: Payment | None, reflection: bool) -> None:
+        """Record the payment of a reserved request; None if it was never sent."""
         with self._lock:
-            requests.in_flight -= 1
+            self._in_flight -= 1
             if payment is None:
                 return
-            spend, tokens = self._spend, payment.input_tokens + payment.output_tokens
-            before = spend.cost_usd
+            spend, cost_usd = self._spend, payment.cost_usd or 0.0
             spend.lm_calls += 1
-            spend.reflection_calls += requests is self._reflection
+            spend.reflection_calls += reflection
             spend.input_tokens += payment.input_tokens
             spend.output_tokens += payment.output_tokens
-            spend.cost_usd += payment.cost_usd or 0.0
+            spend.cost_usd += cost_usd
             spend.unknown_cost_calls += payment.cost_usd is None
-            requests.max_tokens = max(requests.max_tokens, tokens)
-            requests.max_usd = max(requests.max_usd, payment.cost_usd or 0.0)
-            is_used_up = self.settings.usd is not None and before < self.settings.usd <= spend.cost_usd
-        if self.used_up is not None and is_used_up:
-            self.used_up(f"the run has spent ${spend.cost_usd:.4f} (run.max_cost_usd={self.settings.usd:g})")
+            self._max_tokens = max(self._max_tokens, payment.input_tokens + payment.output_tokens)
+            self._max_usd = max(self._max_usd, cost_usd)
 
     def hold_back(self, amount: Spend) -> None:
         """Hold back a part of each budget for the phases after the search."""
@@ -191,8 +173,7 @@ class Budget:
     def release(self) -> None:
         """Release what was held back, and forget earlier refusals."""
         with self._lock:
-            self._held_back = Spend()
-            self._refused_request = self._refused_answer = None
+            self._held_back, self._refusal = Spend(), None
 
     def _current_spend(self) -> Spend:
         return replace(self._spend, seconds=self.earlier.seconds + self.clock() - self._started)
@@ -200,15 +181,11 @@ class Budget:
     def _find_refusal(self, *names: str) -> tuple[str, str] | None:
         """Return the refusal by the first of these budgets that the requests in flight may use up.
 
-        A request of unknown cost counts as the most expensive one so far.
+        A request in flight, or of unknown cost, counts as the most expensive one so far.
         """
-        spend, kinds = self._current_spend(), (self._system, self._reflection)
-        spend.cost_usd += spend.unknown_cost_calls * max(kind.max_usd for kind in kinds)
-        in_flight = {
-            "lm_calls": sum(kind.in_flight for kind in kinds),
-            "tokens": sum(kind.in_flight * kind.max_tokens for kind in kinds),
-            "usd": sum(kind.in_flight * kind.max_usd for kind in kinds),
-        }
+        spend, n = self._current_spend(), self._in_flight
+        spend.cost_usd += spend.unknown_cost_calls * self._max_usd
+        in_flight = {"lm_calls": n, "tokens": n * self._max_tokens, "usd": n * self._max_usd}
         for name in names:
             budget, used, held_back = getattr(self.settings, name), spend.amount(name), self._held_back.amount(name)
             expected = in_flight.get(name, 0)
@@ -229,21 +206,30 @@ class Account:
     """`RunBudget` of one sample, or of the reflection."""
 
     budget: Budget
-    requests: _Requests
+    is_reflection: bool
     pay: Callable[[Payment], None]
     has_refused: bool = False  # an agent may swallow the error
 
     def reserve(self) -> None:
         try:
-            self.budget.reserve(self.requests)
+            self.budget.reserve()
         except LimitReachedError:
             self.has_refused = True
             raise
 
     def settle(self, payment: Payment | None) -> None:
-        self.budget.settle(self.requests, payment)
+        self.budget.settle(payment, self.is_reflection)
         if payment is not None:
             self.pay(payment)
+
+
+def open_budget(limits: BudgetSettings, store: RunStore, call_log: CallLog, seconds: float) -> Budget:
+    """Return the budget of a session with what earlier ones have spent, in so many seconds."""
+    searched = store.read_result("search") or {}  # its answers count once it is finished: not repeated
+    saved = store.read_state().spend  # of a phase; payments have no copy if the database was lost
+    paid = vars(read_earlier_spend(call_log, seconds))
+    earlier = Spend(**{name: max(value, saved.get(name, 0)) for name, value in paid.items()})
+    return Budget(limits, replace(earlier, metric_calls=searched.get("metric_calls", 0)))
 
 
 def _number(value: float) -> str:

@@ -3,8 +3,8 @@
 with RunProgress(66, Console()) as progress:
     progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.03, 48.0 s, about 4 min left, about $0.17 in all
 
-Progress is a live bar on a terminal with a line below it, and plain lines anywhere else (a file, CI). After a minute
-without a finished answer, and after two, four and so on, a line tells what happens to the requests.
+Progress is a live bar on a terminal with a line below it, and plain lines anywhere else (a file, CI). After each minute
+without a finished answer a line tells what happens to the requests.
 """
 
 import threading
@@ -18,7 +18,6 @@ from rich.progress import BarColumn, Progress, TimeElapsedColumn
 from rich.segment import Segment
 from rich.text import Text
 
-from eval.execution import projection
 from eval.runs.record import Record
 from mas.llm import Traffic
 from mas.runtime.terminal import UNSEEN, print_line
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 60.0  # without a finished answer, until a line tells why
 LINE_INTERVAL_SECONDS = 1.0  # a plain line at most this often, so that a fast run does not flood a CI log
 SEARCH_LINE_SECONDS = 30.0  # the same of a search, which takes hours
+_LEAST_DONE = 3  # answers; from fewer nothing is projected
 
 
 class Console(rich.console.Console):
@@ -54,7 +54,6 @@ class Output:
         self.console = console or Console()
 
     def print(self, text: str, error: bool = False, style: str | None = None) -> None:
-        """Show a line; `error`: on standard error."""
         if error:
             print_line(text, error=True)
         else:
@@ -140,18 +139,13 @@ class RunProgress:
             self._print(self._describe(f", {self._last_line - self._started:.1f} s"))
 
     def _watch(self) -> None:
-        """Print a line after each silence; the next one must be twice as long, until an answer is finished."""
-        done = None
-        while True:
+        done, begin = 0, time.monotonic()
+        while not self._exited.wait(min(1.0, SILENCE_SECONDS)):
             if self._done != done:
-                silence, begin, done = SILENCE_SECONDS, time.monotonic(), self._done
-                before = _sum_traffic(self._list_traffic())
-            elif (seconds := time.monotonic() - begin) >= silence:
-                silence *= 2
-                what = _describe_traffic(before, _sum_traffic(self._list_traffic()))
-                self._print(f"no answer finished for {seconds:.0f} s{what}")
-            if self._exited.wait(min(1.0, SILENCE_SECONDS)):
-                return
+                done, begin = self._done, time.monotonic()
+            elif (seconds := time.monotonic() - begin) >= SILENCE_SECONDS:
+                self._print(f"no answer finished for {seconds:.0f} s{_describe_traffic(self._list_traffic())}")
+                begin = time.monotonic()
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -161,56 +155,88 @@ class RunProgress:
         if self._describe_search is not None:
             return f"  {self._describe_search()}"
         assert self._total is not None, "of an evaluation"
-        progress = projection.Progress(self._done, self._total, self._at_once)
         seconds, cost_usd = time.monotonic() - self._started, self._cost_usd if self._is_priced else None
-        left = projection.format_projection(projection.project(progress, seconds, cost_usd))
+        left = _describe_rest(*project(self._done, self._total, self._at_once, seconds, cost_usd))
         correct = f"{self._correct} correct" if self._scored or not self._done else "unscored"
         errors = f"{self._errors} error{'' if self._errors == 1 else 's'}"
         cost = f", ${self._cost_usd:,.4f}" if self._cost_usd else ""  # what is known of it
         return f"{self._done}/{self._total} done, {correct}, {errors}{cost}{elapsed}{', ' if left else ''}{left}"
 
 
-def _sum_traffic(servers: Sequence[Traffic]) -> Traffic:
-    """Return the sums, and the slowest pace."""
-    names = ("answered", "refused", "failed", "in_flight", "waiting")
-    paces = [each.pace for each in servers if each.pace is not None]
-    sums = {name: sum(getattr(each, name) for each in servers) for name in names}
-    return Traffic(**sums, pace=min(paces, default=None))
+def project(
+    done: int, total: int, at_once: int, seconds: float, cost_usd: float | None
+) -> tuple[float | None, float | None]:
+    """Return the seconds that are left, and the cost of all answers, if the rest is like the answers so far.
+
+    None: not known yet. The answers that finish first are the short ones, and `at_once` are under way.
+
+    Args:
+        done: finished answers.
+        total: planned ones.
+        at_once: answers that are under way at the same time.
+        seconds: since the beginning.
+        cost_usd: of the finished ones; None: the price of a call is not known.
+    """
+    if done >= total:
+        return 0.0, cost_usd
+    if done < max(_LEAST_DONE, min(at_once, total // 2)):
+        return None, None
+    return seconds * (total - done) / done, None if cost_usd is None else cost_usd * total / done
 
 
-def _describe_traffic(before: Traffic, now: Traffic) -> str:
-    if now == _sum_traffic([]):  # a model without a server
+def _describe_rest(seconds: float | None, cost_usd: float | None) -> str:
+    if not seconds:
         return ""
-    refused = now.refused - before.refused
+    cost = f"${cost_usd or 0.0:,.2f}" if (cost_usd or 0.0) >= 0.1 else f"${cost_usd or 0.0:,.4f}"
+    return f"about {format_duration(seconds)} left" + (f", about {cost} in all" if cost_usd else "")
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in its two largest units or fewer: 50 s, 4 min, 3 h 20 min, 2 d 5 h."""
+    minutes = round(seconds / 60)
+    if minutes < 1 or seconds < 90:
+        return f"{seconds:.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def _describe_traffic(servers: Sequence[Traffic]) -> str:
+    """Return what happened to the requests to all servers so far; empty for a model without a server."""
+    names = ("answered", "refused", "failed", "in_flight", "waiting")
+    answered, refused, failed, in_flight, waiting = (sum(getattr(each, name) for each in servers) for name in names)
+    if not (answered or refused or failed or in_flight or waiting):
+        return ""
     return (
-        f": {now.answered - before.answered} model requests answered, {refused} refused (429), "
-        f"{now.failed - before.failed} failed; {now.in_flight} in flight, {now.waiting} waiting"
-        + (f"; the refusals allow {now.pace:.2g} requests a second" if refused > 0 and now.pace is not None else "")
+        f": so far {answered} model requests answered, {refused} refused (429), {failed} failed; "
+        f"{in_flight} in flight, {waiting} waiting"
     )
 
 
-class MissingServices:
-    """Notes about services that are missing, printed before the first sample; until then a mistake is shown alone."""
+@contextmanager
+def open_resources(config: "EvalConfig") -> "Iterator[tuple[Resources, list[str]]]":
+    """Open what the run's program uses; yield it with notes on what cannot work, and on the model's server.
 
-    def __init__(self, config: "EvalConfig") -> None:
-        self._config = config
-        self._sentences: list[str] = []
+    They are for `print_notes` once the run begins: until then a mistake is shown alone.
+    """
+    notes: list[str] = []
 
-    @contextmanager
-    def open_resources(self) -> "Iterator[Resources]":
-        """Open what the run's program uses, and note what cannot work, and what the model's server tells of itself."""
-        config = self._config
-        with config.system.open_resources(config.tools, self._note) as resources:
-            self._sentences = [*resources.broken, *self._sentences]  # on this machine, whatever the model
-            for sentence in config.model.describe_server() if config.needs_model else ():
-                self._note(sentence)
-            yield resources
+    def note(sentence: str) -> None:
+        if not config.simulated:  # a simulated model uses no service: none is missing
+            notes.append(sentence)
 
-    def _note(self, sentence: str) -> None:
-        if not self._config.simulated:  # a simulated model uses no service: none is missing
-            self._sentences.append(sentence)
+    with config.system.open_resources(config.tools, note) as resources:
+        notes[:0] = resources.broken  # on this machine, whatever the model
+        for sentence in config.model.describe_server() if config.needs_model else ():
+            note(sentence)
+        yield resources, notes
 
-    def report(self, show: Callable[..., None] = print_line) -> None:
-        """Call `show` with each note once, as a line for standard error."""
-        while self._sentences:
-            show(f"note: {self._sentences.pop(0)}", error=True)
+
+def print_notes(notes: Iterable[str], show: Callable[..., None] = print_line) -> None:
+    """Call `show` with each note, as a line for standard error."""
+    for each in notes:
+        show(f"note: {each}", error=True)

@@ -7,8 +7,10 @@ with open_session(SessionRequest(kind="eval", name="gaia", config=config, …), 
 """
 
 import asyncio
+import functools
 import os
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -16,21 +18,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
 from eval.config.evaluation import EvalConfig, LocalSettings
 from eval.config.tracking import remove_passwords
-from eval.execution.budget import REFLECTION, Budget, BudgetSettings, Spend, read_earlier_spend
-from eval.execution.console import MissingServices, Output, RunProgress
-from eval.execution.executors.contract import Answering, Executor, PendingSample, SampleHooks
-from eval.execution.executors.local import LocalExecutor, relax_gc, run_side_by_side
+from eval.execution.console import Output, RunProgress, open_resources, print_notes
+from eval.execution.executors.contract import Answering, PendingSample
+from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc, run_side_by_side
 from eval.execution.runner import add_unseen_usage
 from eval.execution.termination import StopController
-from eval.runs.call_log import CallLog, RunResults, SampleResults
+from eval.runs.call_log import CallLog, KeptResults
 from eval.runs.folder import DATABASE, keep_prompts, make_run_folder, read_kept_prompts, read_origin
-from eval.runs.logs import AnswerLog, RunLogs, log_parts, measure_peak_memory_mb
+from eval.runs.logs import RunLogs, log_parts, measure_peak_memory_mb
 from eval.runs.own_runs import note_run, refuse_unreadable
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import (
@@ -48,15 +49,17 @@ from eval.runs.store import RunStore, StoreError, list_pending
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
-from mas.runtime.sample_context import Payment, SampleContext, SampleKey, SampleLimits, ToolResults
+from mas.runtime.sample_context import Payment, RunBudget, SampleContext, SampleKey, SampleLimits
 from mas.runtime.security.redaction import build_redactor
-from mas.system import Resources, list_critics, read_program_digest
+from mas.system import Program, list_critics, read_program_digest
+
+if TYPE_CHECKING:
+    from eval.execution.budget import Budget, BudgetSettings
+    from eval.execution.executors.cluster.connection import RunCluster
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRequest:
-    """Checked command line of a run."""
-
     config: EvalConfig
     prompts: PromptSet | None
     command: Sequence[str] = ()  # the overrides as typed
@@ -74,9 +77,13 @@ def open_session(request: SessionRequest, output: Output) -> Iterator["Session"]
     In this order, a mistake in the program leaves no folder behind. UserError: the program cannot be built, the folder
     cannot be written, or another process uses it.
     """
-    config, missing = request.config, MissingServices(request.config)
-    with missing.open_resources() as resources, ExitStack() as stack:
-        executor = _create_executor(request, resources, stack)
+    config = request.config
+    with open_resources(config) as (resources, notes), ExitStack() as stack:
+        program, cluster = config.system.build(config.model, request.prompts, resources), None
+        if not isinstance(config.executor, LocalSettings):
+            from eval.execution.executors.cluster.connection import open_cluster
+
+            cluster = stack.enter_context(open_cluster(config, request.resolved, request.samples))
         folder = request.resumed or make_run_folder(request.kind, request.name, config.run.dir)
         try:
             store = stack.enter_context(RunStore(folder / DATABASE, redact=config.redact))
@@ -84,23 +91,9 @@ def open_session(request: SessionRequest, output: Output) -> Iterator["Session"]
             raise UserError(f"{error}.") from error
         limits = (config.run.drain_seconds, config.run.max_errors, config.run.max_seconds, config.run.max_same_errors)
         stop = StopController(*limits, say=lambda line: output.print(line, error=True))
-        session = Session(request, executor, store, stop, output, stack)
-        session.missing = missing
+        session = Session(request, program, store, stop, output, stack)
+        session.notes, session.cluster = notes, cluster
         yield session
-
-
-def _create_executor(request: SessionRequest, resources: Resources, stack: ExitStack) -> Executor:
-    """Return what answers the samples, with its program built; `stack` ends the connection to a cluster."""
-    config, prompts = request.config, request.prompts
-    local = LocalExecutor(config, prompts, resources)
-    if isinstance(config.executor, LocalSettings):
-        return local
-    from eval.execution.executors.cluster.connection import open_cluster
-
-    cluster = stack.enter_context(open_cluster(config, request.resolved, request.samples))
-    from eval.execution.executors.cluster.ray_executor import RayExecutor  # loads Ray, once its environment is set
-
-    return RayExecutor(local.program, config, prompts, request.resolved, cluster)
 
 
 def describe_run(request: SessionRequest, stored: dict[str, Any], task: TaskInfo) -> RunInfo:
@@ -121,36 +114,51 @@ def describe_run(request: SessionRequest, stored: dict[str, Any], task: TaskInfo
     )
 
 
+@dataclass(frozen=True)
+class _Account:
+    """Account of an answer of an evaluation, whose budget refuses no request."""
+
+    pay: Callable[[Payment], None]
+
+    def reserve(self) -> None: ...
+
+    def settle(self, payment: Payment | None) -> None:
+        if payment is not None:
+            self.pay(payment)
+
+
 class Session:
     """One session of a run, from its first entry in the run's folder to its last."""
 
     info: RunInfo
     state: RunState  # the course of the run, with this session
-    answers: AnswerLog
-    budget: Budget
-    missing: MissingServices | None = None
+    answers: RunLogs
+    budget: "Budget"  # of a tuning run
+    notes: Sequence[str] = ()  # for the terminal, once it begins
+    cluster: "RunCluster | None" = None  # that answers; None: this process does
 
     def __init__(
         self,
         request: SessionRequest,
-        executor: Executor,
+        program: Program,
         store: RunStore,
         stop: StopController,
         output: Output,
         stack: ExitStack,
     ) -> None:
         """`stop`: runs that end together share one. `stack`: closes what is opened."""
-        self.config, self.prompts, self.executor = request.config, request.prompts, executor
-        self.program, self.store, self.folder = executor.program, store, store.path.parent
+        self.config, self.prompts, self.program = request.config, request.prompts, program
+        self.store, self.folder = store, store.path.parent
         self.stop, self.output, self._stack = stop, output, stack
         self.call_log = CallLog(store, build_redactor(tuple(request.config.secrets())))
+        self._spent_usd, self._lock = 0.0, threading.Lock()  # in all sessions
 
     def begin(
         self,
         info: RunInfo,
         questions: Sequence[Sample] = (),
         changes: Mapping[str, str] | None = None,
-        budget: BudgetSettings | None = None,
+        budget: "BudgetSettings | None" = None,
     ) -> None:
         """Write everything that a run's folder keeps before the first sample, and open logs and budget.
 
@@ -167,7 +175,12 @@ class Session:
         store, config, prompts = self.store, self.config, self.prompts
         with refuse_unreadable(self.folder):
             before, now, state = store.read_info(), _now(), _close_silent_session(store)
-            self.budget = self._open_budget(budget, state.wall_seconds)
+            if budget is None:
+                self._check_cost()
+            else:
+                from eval.execution.budget import open_budget
+
+                self.budget = open_budget(budget, store, self.call_log, state.wall_seconds)
         planned = [PlannedQuestion.of(sample) for sample in questions]
         if planned != store.read_plan():  # of this run, or of a process that died before its run began
             store.write_plan(planned, replace=True)
@@ -190,31 +203,22 @@ class Session:
         note_run(self.info.run_id, self.folder, info.command or ())
         store.write_info(self.info)
         store.write_state(self.state)
-        logs = self._stack.enter_context(RunLogs(self.folder, config.secrets(), config.log))
-        self.answers = AnswerLog(logs, self.stop.stop_now)
+        logs = RunLogs(self.folder, config.secrets(), config.log, self.stop.stop_now)
+        self.answers = self._stack.enter_context(logs)
         log_parts(logs.entry_point, info.system, info.config, prompts, self.program)
-        if self.missing is not None:
-            self.missing.report(self.output.print)
+        print_notes(self.notes, self.output.print)
 
-    def _open_budget(self, limits: BudgetSettings | None, seconds: float) -> Budget:
-        if limits is not None:
-            searched = self.store.read_result("search") or {}  # its answers count once it is finished: not repeated
-            saved = self.store.read_state().spend  # of a phase; payments have no copy if the database was lost
-            paid = vars(read_earlier_spend(self.call_log, seconds))
-            earlier = Spend(**{name: max(value, saved.get(name, 0)) for name, value in paid.items()})
-            return Budget(limits, replace(earlier, metric_calls=searched.get("metric_calls", 0)))
+    def _check_cost(self) -> None:
         usd, spent = self.config.run.max_cost_usd, self.store.cost_usd() + self.call_log.sum_total().known_cost_usd
         if usd is not None and spent >= usd:
             raise UserError(f"the run has already spent ${spent:.4f} of run.max_cost_usd={usd:g}; give it more.")
-        return Budget(BudgetSettings(metric_calls=None, usd=usd), Spend(cost_usd=spent), self.stop.stop_now)
+        self._spent_usd = spent
 
     def update(self, **changes: Any) -> None:
-        """Change fields of the run's state."""
         self.state = replace(self.state, **changes)
         self.store.write_state(self.state)
 
     def end(self, stopped: str | None) -> None:
-        """Record the end; `stopped`: why it came early, None if it did not."""
         *earlier, last = self.state.sessions
         peak, paid = measure_peak_memory_mb(), self.call_log.sum_total()
         self.update(
@@ -226,27 +230,35 @@ class Session:
 
     def open_context(self, key: SampleKey) -> SampleContext:
         """Return limits, budget and kept replies of an answer, or of tuning's reflection."""
-        config, is_tuning = self.config, self.info.tuning is not None
-
-        def pay(payment: Payment) -> None:
-            if is_tuning or not payment.refused:
-                self.call_log.pay(key, payment)
-
-        account, replies = self.budget.open_account(pay, key == REFLECTION), self.call_log.for_sample(key)
-        limits = SampleLimits() if key == REFLECTION else config.limits
-        results: ToolResults | None = RunResults(self.store, config.redact) if config.cache.tools == "run" else None
-        if is_tuning:
-            results = SampleResults(replies)
+        config, limits, replies = self.config, self.config.limits, self.call_log.for_sample(key)
+        account: RunBudget = _Account(functools.partial(self._pay, key))
+        results = self.call_log.for_tools() if config.cache.tools == "run" else None
+        if self.info.tuning is not None:
+            is_reflection = not key.epoch
+            account = self.budget.open_account(functools.partial(self.call_log.pay, key), is_reflection)
+            limits, results = SampleLimits() if is_reflection else limits, KeptResults(replies)
         return SampleContext(key, limits, account, replies, results)
 
+    def _pay(self, key: SampleKey, payment: Payment) -> None:
+        """Record a payment of an evaluation, and stop the run once it has spent `run.max_cost_usd`."""
+        if payment.refused:
+            return
+        self.call_log.pay(key, payment)
+        usd = self.config.run.max_cost_usd
+        with self._lock:
+            before, self._spent_usd = self._spent_usd, self._spent_usd + (payment.cost_usd or 0.0)
+        if usd is not None and before < usd <= self._spent_usd:
+            self.stop.stop_now(f"the run has spent ${self._spent_usd:.4f} (run.max_cost_usd={usd:g})")
+
     def open_answering(self) -> Answering:
-        """Return what answers the samples of the session."""
-        is_search = self.info.tuning is not None
-        hooks = SampleHooks(self.folder, self.answers, self.call_log.read_replies, is_search)
-        return self.executor.open(self.info, hooks, self.stop)
+        if self.cluster is None:
+            return LocalAnswering(create_runner(self.config, self.program, self.info, self.answers), self.prompts)
+        from eval.execution.executors.cluster.ray_executor import RayAnswering, SampleHooks  # loads Ray
+
+        hooks = SampleHooks(self.folder, self.answers, self.call_log.read_replies)
+        return RayAnswering(self.cluster, self.config, self.prompts, self.info, hooks, self.stop)
 
     def list_pending(self, retry_errors: bool) -> list[SampleKey]:
-        """Return the planned samples without a final record."""
         ids = [planned.id for planned in self.store.read_plan()]
         return list_pending(ids, self.config.run.epochs, self.store.read_last_attempts(), retry_errors)
 
@@ -289,12 +301,12 @@ class Session:
 
 
 def _close_silent_session(store: RunStore) -> RunState:
-    """Return the state with an end for a session that was killed: its last answer or payment, as far as is known."""
+    """Return the state with an end for a session that was killed: its last answer, as far as is known."""
     state = store.read_state()
     if not state.sessions or state.last_session.ended_at:
         return state
     *earlier, last = state.sessions
-    ended_at = max(store.last_finished_at() or "", last.started_at, CallLog(store).read_last_payment())
+    ended_at = max(store.last_finished_at() or "", last.started_at)
     seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last.started_at)).total_seconds()
     return replace(
         state,

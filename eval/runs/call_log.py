@@ -12,18 +12,18 @@ next row.
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from eval.runs.record import PAID, Usage, name_sample
 from eval.runs.run_database import RunDatabase
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
-from mas.runtime.security.redaction import Redact, redact_value
+from mas.runtime.security.redaction import Redact
 
 _PAY = f"""
-INSERT INTO payments VALUES(?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET paid_at = excluded.paid_at,
+INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET
 {", ".join(f"{name} = {name} + excluded.{name}" for name in PAID)}"""
 _TOTAL = f"SELECT {', '.join(f'total({name})' for name in PAID)} FROM payments"
+_TOOLS = "tools"  # in place of a sample: results of tools for all samples
 
 
 @dataclass(frozen=True)
@@ -36,88 +36,22 @@ class SampleReplies:
 
     def get(self, key: str) -> str | None:
         query = "SELECT reply FROM replies WHERE sample = ? AND key = ?"
-        rows = self.store.try_execute(query, self.sample, _encode(key))
-        return _decode(rows[0][0]) if rows else None
+        rows = self.store.try_execute(query, self.sample, encode(key))
+        return decode(rows[0][0]) if rows else None
 
     def put(self, key: str, reply: str) -> None:
         if self.redact(reply) == reply:
-            values = self.sample, _encode(key), _encode(reply)
+            values = self.sample, encode(key), encode(reply)
             self.store.try_execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
 
 
-class CallLog:
-    """Replies to a run's unfinished samples, and what was paid for them."""
-
-    def __init__(self, store: RunDatabase, redact: Redact = str) -> None:
-        """`redact` removes the run's secrets."""
-        self.store, self.redact = store, redact
-
-    def for_sample(self, sample_key: SampleKey) -> ReplyLog:
-        return SampleReplies(self.store, name_sample(sample_key), self.redact)
-
-    def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
-        """Return the kept replies of one attempt at a sample by key."""
-        rows = self.store.try_execute("SELECT key, reply FROM replies WHERE sample = ?", name_sample(sample_key))
-        return {_decode(key): _decode(reply) for key, reply in rows}
-
-    def forget_replies(self, sample_key: SampleKey) -> None:
-        """Remove the replies of a sample whose record is in the store; its payments still count."""
-        self.store.try_execute("DELETE FROM replies WHERE sample = ?", name_sample(sample_key))
-
-    def pay(self, sample_key: SampleKey, payment: Payment) -> None:
-        tokens = (payment.input_tokens, payment.cached_input_tokens, payment.output_tokens)
-        cost = (payment.cost_usd or 0.0, payment.cost_usd is None)
-        self.store.try_execute(_PAY, name_sample(sample_key), datetime.now(UTC).isoformat(), *tokens, *cost)
-
-    def sum_paid(self, sample_key: SampleKey) -> Usage:
-        """Return what the sample has cost in all sessions of the run."""
-        return self._sum("WHERE sample = ?", name_sample(sample_key))
-
-    def sum_total(self) -> Usage:
-        """Return the cost of all samples that are not forgotten, in all sessions of the run."""
-        return self._sum()
-
-    def read_last_payment(self) -> str:
-        """Return the time of the last payment that is not forgotten: UTC, ISO 8601; empty: there is none."""
-        rows = self.store.try_execute("SELECT coalesce(max(paid_at), '') FROM payments")
-        return str(rows[0][0]) if rows else ""
-
-    def _sum(self, where: str = "", *values: str) -> Usage:
-        rows = self.store.try_execute(f"{_TOTAL} {where}", *values)
-        paid: dict[str, Any] = dict(zip(PAID, rows[0] if rows else [0.0] * len(PAID), strict=True))
-        usage = Usage(**{name: paid[name] if name == "known_cost_usd" else int(paid[name]) for name in PAID})
-        usage.cost_usd = usage.known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
-        return usage
-
-
 @dataclass(frozen=True)
-class RunResults:
-    """Results of one run's read-only tools, for all of its samples, without secrets.
+class KeptResults:
+    """Results of read-only tools among the replies of one sample, or of a run's tools.
 
     Keys are digests of the call (`mas.tools.read_only`). Two samples that make one call at the same time both make it,
     and the first result is kept: a resumed run finds it for both.
     """
-
-    store: RunDatabase
-    redact: Redact
-
-    def find(self, key: str) -> KeptResult | None:
-        rows = self.store.try_execute("SELECT returned, events, facts FROM tool_results WHERE key = ?", key)
-        if not rows:
-            return None
-        returned, events, facts = rows[0]
-        return KeptResult(_decode(returned), tuple(json.loads(events)), json.loads(facts))
-
-    def keep(self, key: str, result: KeptResult) -> None:
-        facts = json.dumps(redact_value(dict(result.facts), self.redact), default=str)
-        events = json.dumps(redact_value(list(result.events), self.redact), default=str)
-        values = key, _encode(self.redact(result.returned)), facts, events
-        self.store.try_execute("INSERT OR IGNORE INTO tool_results VALUES(?, ?, ?, ?)", *values)
-
-
-@dataclass(frozen=True)
-class SampleResults:
-    """Tool results kept among the replies of one sample; results of other samples are not seen."""
 
     replies: ReplyLog
 
@@ -128,15 +62,59 @@ class SampleResults:
         return KeptResult(kept["returned"], tuple(kept["events"]), kept["facts"])
 
     def keep(self, key: str, result: KeptResult) -> None:
-        if self.replies.get(key) is not None:
-            return
-        kept = {"returned": result.returned, "events": result.events, "facts": result.facts}
-        self.replies.put(key, json.dumps(kept, default=str))
+        if self.replies.get(key) is None:
+            kept = {"returned": result.returned, "events": result.events, "facts": result.facts}
+            self.replies.put(key, json.dumps(kept, default=str))
 
 
-def _encode(text: str) -> bytes:
+class CallLog:
+    """Replies to a run's unfinished samples, and what was paid for them."""
+
+    def __init__(self, store: RunDatabase, redact: Redact = str) -> None:
+        """`redact` removes the run's secrets."""
+        self.store, self.redact = store, redact
+
+    def for_sample(self, sample_key: SampleKey) -> SampleReplies:
+        return SampleReplies(self.store, name_sample(sample_key), self.redact)
+
+    def for_tools(self) -> KeptResults:
+        """Return the results of tools for all samples of the run."""
+        return KeptResults(SampleReplies(self.store, _TOOLS, self.redact))
+
+    def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
+        """Return the kept replies of one attempt at a sample by key."""
+        rows = self.store.try_execute("SELECT key, reply FROM replies WHERE sample = ?", name_sample(sample_key))
+        return {decode(key): decode(reply) for key, reply in rows}
+
+    def forget_replies(self, sample_key: SampleKey) -> None:
+        """Remove the replies of a sample whose record is in the store; its payments still count."""
+        self.store.try_execute("DELETE FROM replies WHERE sample = ?", name_sample(sample_key))
+
+    def pay(self, sample_key: SampleKey, payment: Payment) -> None:
+        tokens = (payment.input_tokens, payment.cached_input_tokens, payment.output_tokens)
+        cost = (payment.cost_usd or 0.0, payment.cost_usd is None)
+        self.store.try_execute(_PAY, name_sample(sample_key), *tokens, *cost)
+
+    def sum_paid(self, sample_key: SampleKey) -> Usage:
+        """Return what the sample has cost in all sessions of the run."""
+        return self._sum("WHERE sample = ?", name_sample(sample_key))
+
+    def sum_total(self) -> Usage:
+        """Return the cost of all samples that are not forgotten, in all sessions of the run."""
+        return self._sum()
+
+    def _sum(self, where: str = "", *values: str) -> Usage:
+        rows = self.store.try_execute(f"{_TOTAL} {where}", *values)
+        paid: dict[str, Any] = dict(zip(PAID, rows[0] if rows else [0.0] * len(PAID), strict=True))
+        usage = Usage(**{name: paid[name] if name == "known_cost_usd" else int(paid[name]) for name in PAID})
+        usage.cost_usd = usage.known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
+        return usage
+
+
+def encode(text: str) -> bytes:
+    """Return a text as it is stored: UTF-8, with lone surrogates as they are."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def _decode(kept: bytes) -> str:
+def decode(kept: bytes) -> str:
     return kept.decode("utf-8", "surrogatepass")

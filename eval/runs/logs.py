@@ -1,10 +1,9 @@
 """Logs of a run: JSON lines in `logs/`.
 
-with RunLogs(folder, config.secrets(), config.log) as logs:
-    logs.entry_point.info("run started", questions=66)
-    answers = AnswerLog(logs, stop.stop_now)
-    listen = answers.begin(thread_id, sample_key)      # of the sample's trace
-    answers.finish(record)
+with RunLogs(folder, config.secrets(), config.log, stop.stop_now) as logs:
+    logs.note("run started", questions=66)
+    listen = logs.begin(thread_id, sample_key)      # of the sample's trace
+    logs.finish(record)
 """
 
 import json
@@ -12,12 +11,11 @@ import os
 import resource
 import sys
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from eval.config.evaluation import LogSettings
@@ -67,7 +65,6 @@ class LogFile:
 MAX_FIELD_CHARS = 500
 _MAX_STACK_CHARS = 20_000
 _STACKS = ("exception", "stack")  # fields that may be longer than the others
-_ENTRY_POINT, _SYSTEM = "entry_point", "multi_agent_system"
 _OWN_FIELDS = ("timestamp", "level", "event", "message", "run_id", "correlation_id", "task_id", "epoch", "attempt")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40}
 _AS_THEY_ARE = (bool, int, type(None))
@@ -104,10 +101,10 @@ class Log:
         line: dict[str, object] = {**self._fields, **fields, "event": event}
         line["timestamp"] = f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}"
         line["level"] = "WARN" if level == "warning" else level.upper()
-        line.setdefault("message", describe_line(line))
+        line["message"] = ": ".join(str(each) for each in (line["component"], event, line.get("error")) if each)
         line = {name: self._shorten(name, value) for name, value in line.items()}
         if self._shows:
-            shown = " ".join(f"{name}={value!r}" for name, value in line.items() if name not in _OWN_FIELDS[:3])
+            shown = " ".join(f"{name}={value!r}" for name, value in line.items() if name not in _OWN_FIELDS[:4])
             print_line(f"{line['timestamp']} [{line['level']}] {event} {shown}", error=True)
         self.sink.write(f"{json.dumps(line)}\n")
 
@@ -147,91 +144,77 @@ class RunLogs:
         folder: Path,
         secrets: Collection[str] = (),
         settings: LogSettings | None = None,
+        stop: Callable[[str], None] = lambda reason: None,
         open_sink: Callable[[Path], LogSink] = LogFile,
     ) -> None:
-        """Open the files of the run's folder; `secrets` are written as `***` wherever they occur in a line."""
+        """Open the files of the run's folder.
+
+        Args:
+            folder: of the run.
+            secrets: written as `***` wherever they occur in a line.
+            settings: level, and whether the terminal shows the lines too.
+            stop: called with the reason if a line cannot be written: that ends the session, never a sample.
+            open_sink: opens each log.
+        """
         logs = folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        self._logs = {
-            name: Log(open_sink(logs / f"{name}.log"), name, folder.name, secrets, settings or LogSettings())
-            for name in (_ENTRY_POINT, _SYSTEM)
-        }
-        self.entry_point = self._logs[_ENTRY_POINT]
+        self._stop = stop
+        self.entry_point, self._system = (
+            Log(open_sink(logs / f"{name}.log"), name, folder.name, secrets, settings or LogSettings())
+            for name in ("entry_point", "multi_agent_system")
+        )
 
-    def listener(self, thread_id: str, labels: Mapping[str, str | int]) -> Listener:
-        """Return a listener that writes the trace of one sample to the system's log, each line with the labels."""
-        log, own = self._logs[_SYSTEM], {"correlation_id": thread_id, **labels}
+    def note(self, event: str, **fields: object) -> None:
+        self._write(self.entry_point, "info", event, fields)
+
+    def begin(self, thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
+        """Log the beginning of an answer; return the listener of its trace, whose lines have the labels as well."""
+        names = _name_answer(thread_id, sample_key, labels)
+        self.note("question started", **names)
 
         def listen(level: Level, event: str, fields: Mapping[str, object]) -> None:
             # A field of the system must not replace one that every line has.
             named = {f"{name}_" if name in _OWN_FIELDS else name: value for name, value in fields.items()}
-            log.write(level, event, {**own, **named})
+            self._write(self._system, level, event, {**names, **named})
 
         return listen
 
-    def write(self, name: str, text: str) -> None:
-        """Add lines that a worker has made to one of the logs."""
-        self._logs[name].sink.write(text)
+    def finish(self, record: Record, **labels: str) -> None:
+        """Log the end of an answer, with everything that explains an error."""
+        fields: dict[str, object] = {**_name_answer(record.thread_id, record.key, labels)}
+        fields |= {"seconds": round(record.wall_seconds, 3), "error": record.error}
+        if record.error is not None:
+            details = asdict(record.error_details) if record.error_details else {}
+            fields |= {f"error_{name}" if name == "type" else name: value for name, value in details.items() if value}
+            fields |= {"error_class": record.error_class, "error_component": record.error_component}
+        self._write(self.entry_point, "info" if record.error is None else "error", "question finished", fields)
+
+    def add_lines(self, name: str, text: str) -> None:
+        log = self.entry_point if name == "entry_point" else self._system
+        self._guard(lambda: log.sink.write(text))
+
+    def _write(self, log: Log, level: str, event: str, fields: Mapping[str, object]) -> None:
+        self._guard(lambda: log.write(level, event, fields))
+
+    def _guard(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._stop(f"the run's logs cannot be written ({error}): check that the disk has room")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception):
-            self.entry_point.error("application failed", error=str(error), exception=error)
-        for log in self._logs.values():
-            log.close()
+            self._write(self.entry_point, "error", "application failed", {"error": str(error), "exception": error})
+        self.entry_point.close()
+        self._system.close()
 
 
-@dataclass(frozen=True)
-class AnswerLog:
-    """Lines of a session's answers. A log that cannot be written ends the session, never a sample."""
-
-    logs: RunLogs
-    stop: Callable[[str], None]
-
-    @contextmanager
-    def _stop_at_error(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self.stop(f"the run's logs cannot be written ({error}): check that the disk has room")
-
-    def note(self, event: str, **fields: object) -> None:
-        with self._stop_at_error():
-            self.logs.entry_point.info(event, **fields)
-
-    def write(self, name: str, text: str) -> None:
-        with self._stop_at_error():
-            self.logs.write(name, text)
-
-    def begin(self, thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
-        """Log the beginning of an answer; return the listener of its trace, whose lines have the labels as well."""
-        names = _name_sample(sample_key.sample_id, sample_key.epoch, sample_key.attempt)
-        self.note("question started", correlation_id=thread_id, **names, **labels)
-        listen = self.logs.listener(thread_id, {**names, **labels})
-
-        def listen_safely(level: Level, event: str, fields: dict[str, Any]) -> None:
-            with self._stop_at_error():
-                listen(level, event, fields)
-
-        return listen_safely
-
-    def finish(self, record: Record, **labels: str) -> None:
-        """Log the end of an answer, with everything that explains an error."""
-        names = _name_sample(record.sample_id, record.epoch, record.attempt)
-        fields: dict[str, object] = {"correlation_id": record.thread_id, **names, **labels}
-        fields |= {"seconds": round(record.wall_seconds, 3), "error": record.error}
-        if record.error is not None:
-            details = asdict(record.error_details) if record.error_details else {}
-            fields |= {f"error_{name}" if name == "type" else name: value for name, value in details.items() if value}
-            fields |= {"error_class": record.error_class, "error_component": record.error_component}
-        with self._stop_at_error():
-            self.logs.entry_point.write("info" if record.error is None else "error", "question finished", fields)
-
-
-def _name_sample(sample_id: str, epoch: int, attempt: int) -> dict[str, str | int]:
-    return {"task_id": sample_id, "epoch": epoch, "attempt": attempt}
+def _name_answer(thread_id: str, key: SampleKey, labels: Mapping[str, str]) -> dict[str, str | int]:
+    names: dict[str, str | int] = {"task_id": key.sample_id, "epoch": key.epoch, "attempt": key.attempt}
+    return {"correlation_id": thread_id, **names, **labels}
 
 
 def log_parts(log: Log, system: str, config: Mapping[str, Any], prompts: PromptSet | None, program: Program) -> None:
@@ -239,7 +222,7 @@ def log_parts(log: Log, system: str, config: Mapping[str, Any], prompts: PromptS
     parts = {name: value for name, value in config.items() if isinstance(value, Mapping)}
     chosen = {name: part["name"] for name, part in parts.items() if isinstance(part.get("name"), str)}
     log.info("application started")
-    log.info("configuration loaded", **{**chosen, "system": system}, agents=len(list(program.named_predictors())))
+    log.write("info", "configuration loaded", {**chosen, "system": system})
     for name, part in parts.items():
         log.debug("configuration", part=name, values=part)
     if prompts is not None:
@@ -248,7 +231,7 @@ def log_parts(log: Log, system: str, config: Mapping[str, Any], prompts: PromptS
         for agent, text in prompts.texts.items():
             log.debug("prompt loaded", agent=agent, path=f"{folder}/{name_prompt_file(agent)}", characters=len(text))
         names = list(prompts.texts)
-        log.info("prompts loaded", prompts=prompts.name, number=len(names), agents=names, sha256=digest(prompts))
+        log.info("prompts loaded", prompts=prompts.name, agents=names, sha256=digest(prompts))
     tools = {agent: list(toolbox.tools) for agent, toolbox in program.toolboxes.items()}
     log.info("program built", agents=[name for name, _ in program.named_predictors()], tools=tools)
 
@@ -257,72 +240,3 @@ def measure_peak_memory_mb() -> float:
     """Return the most memory that this process has had."""
     unit = 1 if sys.platform == "darwin" else 1024
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)
-
-
-_EVENTS = {  # event of a line → its message, with fields of the line in braces; {Agent}: the agent's name as a title
-    "input interface started": "Input interface starting execution",
-    "input interface completed": "Input interface completed successfully",
-    "orchestrator started": "Orchestrator starting execution. Current step: {step}",
-    "orchestrator finished": "Orchestrator completed successfully. Next step: {step}",
-    "agent started": "{Agent} starting execution",
-    "agent finished": "{Agent} completed successfully",
-    "agent ended in failure": "{Agent} failed",
-    "message": "Agent message stored successfully",
-    "tool calls": "{Agent} tool calls: {calls}",
-    "approved": "{Agent} approved.",
-    "rejected": "{Agent} rejected. Retry count: {retry_count}",
-    "retries exhausted": "Graceful Failure: Retry limit exceeded for {agent}",
-    "application started": "Application started",
-    "configuration loaded": "Created {agents} agent configurations",
-    "loading prompts": "Loading prompts from directory: {folder}",
-    "prompt loaded": "Successfully loaded prompt from: {path}",
-    "prompts loaded": "Successfully loaded {number} prompts",
-    "program built": "Graph created successfully!",
-    "run started": "Starting to process {questions} questions",
-    "question started": "Processing question: {task_id}",
-    "question finished": "Completed question: {task_id}",
-    "files written": "Successfully wrote {answers} items to: {path}",
-    "run ended": "Application finished successfully",
-    "application failed": "Application failed: {error}",
-}
-_TOOLS = {  # tool → messages of its beginning and its end, with its arguments in braces
-    "youtube_transcript_tool": (
-        "YouTube transcript tool processing URL: {url}",
-        "YouTube transcript tool completed successfully",
-    ),
-    "wikipedia_tool": ("Wikipedia tool searching for: {query}", ""),
-    "tavily_tool": ("Tavily tool searching for: {query}", ""),
-    "unit_converter": ("Unit converter converting {quantity} to {to_unit}", "Unit converter result: {observation}"),
-    "calculator": ("Calculator evaluating expression: {expression}", "Calculator result: {observation}"),
-    "python_repl_tool": ("Executing the following python code: {code}", ""),
-}
-_FILE_KINDS = {".xlsx": "Excel", ".xls": "Excel", ".pptx": "PowerPoint", ".ppt": "PowerPoint", ".pdf": "PDF"}
-_FILE_KINDS |= dict.fromkeys((".txt", ".csv", ".tsv", ".json", ".jsonl", ".md", ".py", ".xml", ".html"), "text")
-_NO_TRANSCRIPT = "No transcript found"
-
-
-def describe_line(line: Mapping[str, object]) -> str:
-    """Return the message of a line for people: that of the design, else its event.
-
-    describe_line({"event": "agent started", "component": "planner"})       # "Planner starting execution"
-    """
-    event, component = str(line.get("event") or ""), str(line.get("component") or "")
-    arguments, agent = line.get("arguments"), str(line.get("agent") or component)
-    fields: defaultdict[str, object] = defaultdict(str, line)  # what a line lacks is left out of its message
-    if event in ("tool started", "tool finished", "tool failed"):
-        if _NO_TRANSCRIPT in str(line.get("error")):
-            return "No transcript found for YouTube video"
-        fields |= arguments if isinstance(arguments, Mapping) else {}
-        if component == "read_file" and event == "tool started":
-            kind = _FILE_KINDS.get(PurePath(str(fields["file"])).suffix.lower())
-            return f"Loading {f'{kind} ' if kind else ''}file: {fields['file']}"
-        started, finished = _TOOLS.get(component, ("", ""))
-        template = {"tool started": started, "tool finished": finished}.get(event, "")
-        return template.format_map(fields) or event
-    if component.startswith("critic") and event in ("agent started", "agent finished"):
-        is_end = event == "agent finished"
-        return "Critic completed successfully" if is_end else f"Critic starting execution - {component}"
-    if event == "agent finished" and line.get("status") == "failed":
-        event = "agent ended in failure"
-    fields["Agent"], fields["step"] = agent.replace("_", " ").capitalize(), line.get("step") or "input"
-    return _EVENTS[event].format_map(fields) if event in _EVENTS else event  # which may have braces

@@ -37,7 +37,6 @@ def read_state(folder: Path) -> ExportState | None:
 
 
 def write_state(folder: Path, state: ExportState) -> None:
-    """Write the whole file or nothing."""
     write_lines(folder / STATE, [json.dumps(asdict(state), indent=2)])
 
 

@@ -10,23 +10,51 @@ from pathlib import Path
 
 from eval.runs.folder import FACTS
 from eval.runs.record import Record, build_row, escape
-from eval.runs.run_schema import NO_JSON, ROWS, SCHEMA, check_schema, insert_row, read_lines
+from eval.runs.run_schema import NO_JSON, ROWS, SCHEMA, check_schema, connect, insert_row, read_lines
 
-_OTHERS = ("meta", "questions", "replies", "payments", "tool_results")  # tables besides the rows
+_OTHERS = ("meta", "questions", "replies", "payments")  # tables besides the rows
 
 _Key = tuple[str, str, int, int]  # columns of a row that no other row has
 
 
 def read_keys(folder: Path) -> set[_Key]:
-    """Return the keys of the rows in `records.jsonl`."""
     return {key for key, _ in _parse_records(read_lines(folder))}
 
 
-def rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
-    """Fill a new database, with empty tables, from the copies in the run's folder and with what only the old one has.
+def restore(
+    path: Path, damaged: sqlite3.Connection | None, read_only: bool
+) -> tuple[int | None, sqlite3.Connection | None]:
+    """Make a run's database again from the copies in its folder, and with what only the old one has.
 
-    Return the number of rows; None if nothing at all is left of the run.
+    Return the number of rows, None if nothing at all is left of the run; and a temporary database for a reader. Of a
+    writer the new one has the place of the old one, which is kept as `run.db.damaged`.
     """
+    new = path.with_name(f"{path.name}.restored")
+    new.unlink(missing_ok=True)
+    target = connect("" if read_only else new.absolute().as_uri())
+    target.executescript(SCHEMA)
+    n_rows = _rebuild(damaged, path.parent, target)
+    if n_rows is not None and damaged is not None:
+        damaged.close()
+    if n_rows is not None and read_only:
+        target.execute("PRAGMA query_only = 1")
+        return n_rows, target
+    target.close()
+    if n_rows is None:
+        new.unlink(missing_ok=True)
+        return None, None
+    # The log goes first: SQLite would apply it to whatever has the database's name. A process that is killed in between
+    # leaves a database without log, which is made again in the same way.
+    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    for name in (path.name + "-wal", path.name):
+        with suppress(FileNotFoundError):
+            path.with_name(name).replace(path.with_name(name + ".damaged"))
+    new.replace(path)
+    return n_rows, None
+
+
+def _rebuild(damaged: sqlite3.Connection | None, folder: Path, target: sqlite3.Connection) -> int | None:
+    """Fill a new database, with empty tables; return the number of rows, None if nothing is left of the run."""
     target.execute("BEGIN")
     with suppress(OSError, *NO_JSON), (folder / FACTS).open("rb") as file:
         meta = {str(name): str(value) for name, value in json.loads(next(file, b"")).items()}
@@ -59,7 +87,6 @@ def _copy_tables(damaged: sqlite3.Connection, target: sqlite3.Connection) -> Non
 
 
 def _parse_records(lines: Iterable[bytes]) -> Iterator[tuple[_Key, Record]]:
-    """Yield the records among lines of any kind, with their keys."""
     for line in lines:
         with suppress(*NO_JSON):
             record = Record.from_dict(json.loads(line))

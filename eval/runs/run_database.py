@@ -10,11 +10,9 @@ its first look) and made again from these copies and from what can still be read
 
 import json
 import os
-import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from threading import RLock
@@ -29,6 +27,7 @@ from eval.runs.run_schema import (
     ForeignDatabaseError,
     check_files,
     check_schema,
+    connect,
     read_lines,
 )
 from mas.runtime.terminal import print_warning
@@ -39,13 +38,11 @@ WHERE details.data IS NULL OR NOT json_valid(records.data) OR NOT json_valid(det
 OR records.data GLOB '*[^ -~]*' OR details.data GLOB '*[^ -~]*'
 UNION ALL SELECT 'the facts about the run' FROM (SELECT value FROM main.meta UNION ALL SELECT data FROM main.questions)
 WHERE NOT json_valid(value) OR value GLOB '*[^ -~]*' LIMIT 1"""  # what is written is JSON in plain ASCII
-_BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
 
 INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
-HOLDER = "holder"  # the process that writes; not copied
 SqlValue = str | bytes | int | float | None
 
 
@@ -103,8 +100,7 @@ class RunDatabase:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._run_lock.take()
         except RunInUseError as error:
-            holder = _holder(self.path) or "another process"
-            raise StoreError(f"{self.path} is in use by {holder}; wait for it, or stop it") from error
+            raise StoreError(f"{self.path} is in use by another process; wait for it, or stop it") from error
 
     def _open(self) -> None:
         try:
@@ -113,12 +109,8 @@ class RunDatabase:
                 self._check()
         except DamagedError as error:
             self._restore(str(error))
-        if not self.read_only:
-            if self.is_restored or not self.is_copied():
-                self._rewrite_copies()
-            since = datetime.now(UTC).isoformat(timespec="seconds")
-            with self._transaction():
-                self._write_meta(HOLDER, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}))
+        if not self.read_only and (self.is_restored or not self.is_copied()):
+            self._rewrite_copies()
 
     def _connect(self) -> None:
         """Open the file as it is, and make its tables if it is new."""
@@ -159,7 +151,7 @@ class RunDatabase:
             # SQLite makes files next to the database for a reader, too; with "ro" it would not delete them again.
             is_open_elsewhere = self.path.with_name(f"{self.path.name}-wal").exists()
             address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or is_open_elsewhere else _FROZEN
-        return _connect_to(address)
+        return connect(address)
 
     def _check(self) -> None:
         """Check that all of the file can be read; DamagedError: it cannot."""
@@ -202,32 +194,16 @@ class RunDatabase:
 
     def _restore(self, reason: str) -> None:
         """Go on with a new database that holds all that is left; the damaged one is kept under another name."""
-        from eval.runs.recovery import rebuild
+        from eval.runs.recovery import restore
 
         self.is_restored = self._is_checked = True
-        new = self.path.with_name(f"{self.path.name}.restored")
         is_kept = not self.read_only and self.path.is_file()
         with self._access("restored"):
-            new.unlink(missing_ok=True)
-            target = _connect_to("" if self.read_only else new.absolute().as_uri())  # "": a temporary file of its own
-            try:
-                target.executescript(SCHEMA)
-                n_rows = rebuild(self._database, self.path.parent, target)
-                if n_rows is None:
-                    raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
-            except BaseException:
-                target.close()
-                new.unlink(missing_ok=True)
-                raise
-            if self._database is not None:
-                self._database.close()
-            if self.read_only:
-                self._database = target
-                target.execute("PRAGMA query_only = 1")
-            else:
-                target.close()
-                _set_aside(self.path)
-                new.replace(self.path)
+            n_rows, private = restore(self.path, self._database, self.read_only)
+            if n_rows is None:
+                raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
+            self._database = private
+            if private is None:
                 self._connect()
         resume = "resume" if self.path.with_name(TUNING_FILE).is_file() else "run.resume"
         self._warn(f"{reason}: made again from {RECORDS} with {n_rows} answers; {resume} asks again what is missing")
@@ -276,7 +252,7 @@ class RunDatabase:
             self._copy_facts()
 
     def _copy_facts(self) -> None:
-        meta = {key: value for key, value in self._fetch("SELECT key, value FROM meta") if key != HOLDER}
+        meta: dict[str, str] = dict(self._fetch("SELECT key, value FROM meta"))
         plan = self._fetch("SELECT id, data FROM questions ORDER BY place")
         with suppress(OSError):  # a full disk: noticed by the next row
             write_lines(self.path.with_name(FACTS), map(json.dumps, chain([meta], plan)))
@@ -349,33 +325,9 @@ class RunDatabase:
         self.close()
 
 
-def _holder(path: Path) -> str | None:
-    """Return who has locked the run, as its database says; None if that cannot be read yet."""
-    with suppress(StoreError, ValueError, TypeError, KeyError), RunDatabase(path, read_only=True) as database:
-        holder = json.loads(database._read_meta(HOLDER) or "null")
-        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-    return None
-
-
-def _connect_to(address: str) -> sqlite3.Connection:
-    return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
-
-
 def _is_damage(error: Exception) -> bool:
     """Return whether an error of SQLite means that bytes of the file are wrong, not that it cannot be used now."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by Python's own module, such as for a text that is no UTF-8
         return type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError)
     return code == _SHORT_READ or code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-
-
-def _set_aside(path: Path) -> None:
-    """Keep the damaged database, and its write-ahead log, under names that end in `.damaged`.
-
-    The log goes first: SQLite would apply it to whatever has the database's name. A process that is killed in between
-    leaves a database without log, which is made again in the same way.
-    """
-    path.with_name(path.name + "-shm").unlink(missing_ok=True)
-    for name in (path.name + "-wal", path.name):
-        with suppress(FileNotFoundError):
-            path.with_name(name).replace(path.with_name(name + ".damaged"))

@@ -15,11 +15,12 @@ from eval.runs.folder import RECORDS
 from eval.runs.record import Row
 
 MAX_VALUE_BYTES = 256 * 1024 * 1024  # of a record's state and trajectory, which may have 20 MB
+_BUSY_SECONDS = 30.0  # only ever waited for while another process folds the write-ahead log into the file
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 _JOURNAL_END = bytes.fromhex("d9d505f920a163d7")  # after the name of a journal of several databases
 _SCHEMA_QUERY = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name LIMIT 100"
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 SCHEMA = f"""
 BEGIN;
 CREATE TABLE IF NOT EXISTS records(
@@ -39,26 +40,19 @@ CREATE TABLE IF NOT EXISTS details(row INTEGER PRIMARY KEY, data TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS replies(
-    sample TEXT NOT NULL,        -- JSON: sample id, epoch, attempt; in a tuning run the variant, too
-    key BLOB NOT NULL,           -- of the request
+    sample TEXT NOT NULL,        -- JSON: sample id, epoch, attempt; in a tuning run the variant, too; or "tools"
+    key BLOB NOT NULL,           -- of the request, or of the call of a tool
     reply BLOB NOT NULL,         -- UTF-8, lone surrogates as they are, without secrets
     PRIMARY KEY(sample, key)
 );
 CREATE TABLE IF NOT EXISTS payments(
     sample TEXT PRIMARY KEY,     -- as above
-    paid_at TEXT NOT NULL,       -- the last time: UTC, ISO 8601
     lm_calls INT NOT NULL,       -- that were answered or cut off
     input_tokens INT NOT NULL,
     cached_input_tokens INT NOT NULL,
     output_tokens INT NOT NULL,
     known_cost_usd REAL NOT NULL,
     unknown_cost_calls INT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS tool_results(
-    key TEXT PRIMARY KEY,        -- SHA-256 of the call and of all that its result depends on
-    returned BLOB NOT NULL,      -- UTF-8, lone surrogates as they are, without secrets
-    facts TEXT NOT NULL,         -- JSON: kind, sources and so on of the result
-    events TEXT NOT NULL         -- JSON: events that the tool noted during the call
 );
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
@@ -69,6 +63,11 @@ NO_JSON = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # o
 
 class ForeignDatabaseError(sqlite3.DatabaseError):
     """The file is no database as this program writes it; the message is part of a sentence."""
+
+
+def connect(address: str) -> sqlite3.Connection:
+    """Connect to the file at an URI, or, if it is empty, to a temporary database."""
+    return sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
 
 
 def check_files(path: Path) -> None:

@@ -17,7 +17,7 @@ from threading import Lock
 from eval.analysis.run_list.read_runs import parse_time
 from eval.analysis.summary.measures import Answer
 from eval.analysis.summary.summarise import count_answers
-from eval.execution.projection import Progress, format_duration, project
+from eval.execution.console import format_duration, project
 from eval.reports.formats import format_interval, format_percent, list_parts
 from eval.reports.html.page import load_template
 from eval.reports.step_tree import mark_answer
@@ -154,9 +154,9 @@ class LiveRun:
         elapsed = _measure_seconds(session.started_at) if is_running and not session.ended_at else state.wall_seconds
         new, cost_before = done - self._done_before, cost_usd * self._done_before / max(done, 1)
         at_once = int(info.part("run").get("concurrency") or 1)
-        progress = Progress(new, max(total - self._done_before, 0), at_once)
-        projected = project(progress, elapsed, cost_usd - cost_before if self._is_cost_known else None)
-        is_projected = is_running and new and projected.cost_usd is not None
+        new_cost = cost_usd - cost_before if self._is_cost_known else None
+        left, in_all = project(new, max(total - self._done_before, 0), at_once, elapsed, new_cost)
+        is_projected = is_running and new and in_all is not None
         running = self._list_running() if is_running else []
         return {
             "state": "running" if is_running else "ended",
@@ -173,8 +173,8 @@ class LiveRun:
             "interval": counts.accuracy_ci95,
             "cost_usd": cost_usd,
             "is_cost_known": self._is_cost_known,
-            "projected_cost_usd": cost_before + (projected.cost_usd or 0.0) if is_projected else None,
-            "eta_seconds": projected.eta_seconds if is_running else None,
+            "projected_cost_usd": cost_before + (in_all or 0.0) if is_projected else None,
+            "eta_seconds": left if is_running else None,
             "elapsed_seconds": elapsed,
             "running": running[:MAX_RUNNING],
             "n_running": len(running),

@@ -4,7 +4,7 @@ import socket
 
 from eval.cli.command import FINISHED, handle_signals
 from eval.config.evaluation import EvalConfig
-from eval.execution.console import MissingServices
+from eval.execution.console import open_resources, print_notes
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
@@ -22,11 +22,10 @@ def serve(system: ServedSystem, config: EvalConfig, prompts: PromptSet | None) -
 
     if config.needs_model and config.model.simulated:
         print_line(SIMULATED_NOTICE)
-    missing = MissingServices(config)
     options = ServiceOptions(config.limits, config.redact, lambda line: print_line(config.redact(line), error=True))
-    with missing.open_resources() as resources:
+    with open_resources(config) as (resources, notes):
         service = system.serve_application(system.build(config.model, prompts, resources), options)
-        missing.report()
+        print_notes(notes)
         server = uvicorn.Server(
             uvicorn.Config(
                 service.application,  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from rich.text import Text
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.config.evaluation import EvalConfig
-from eval.execution.console import Console, MissingServices
+from eval.execution.console import Console, open_resources, print_notes
 from eval.execution.runner import SampleRunner
 from eval.reports.formats import format_usd
 from eval.reports.step_tree import build_step
@@ -45,8 +45,7 @@ def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -
 
 def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None, observer: Observer) -> Record:
     """Return the record of the sample, unscored; its spans go to `observer` as they open and end."""
-    missing = MissingServices(config)
-    with missing.open_resources() as resources:
+    with open_resources(config) as (resources, notes):
         runner = SampleRunner(
             run_id="ask",
             program=config.system.build(config.model, prompts, resources),
@@ -56,7 +55,7 @@ def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None,
             open_context=lambda sample_key: SampleContext(sample_key, config.limits),
             observer=observer,
         )
-        missing.report()
+        print_notes(notes)
         return run_blocking(runner.run_sample(sample, SampleKey(sample.id)))
 
 

@@ -12,8 +12,7 @@ from typing import Any, cast
 
 from markupsafe import Markup
 
-from eval.execution.console import Console
-from eval.execution.projection import format_duration
+from eval.execution.console import Console, format_duration
 from eval.reports.formats import format_interval, format_percent, format_points
 from eval.reports.html.page import CHARTS, Chart, Point, Tone, load_scripts, load_template
 from eval.reports.summary_table import print_report_path

@@ -161,13 +161,12 @@ def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path
     assert state.finished
 
 
-@pytest.mark.parametrize("change", ["paid_at = 'never'", "known_cost_usd = 1, lm_calls = 9e999"])
-def test_payments_of_a_run_from_elsewhere_that_are_none_are_refused_in_a_sentence(change: str, tmp_path: Path) -> None:
+def test_payments_of_a_run_from_elsewhere_that_are_none_are_refused_in_a_sentence(tmp_path: Path) -> None:
     with session(tmp_path / "run", RunInfo()) as killed:
         killed.call_log.pay(SampleKey("a"), Payment(1, 0, 1, cost_usd=0.1))
     theirs = (tmp_path / "run").rename(tmp_path / "theirs")
     with closing(sqlite3.connect(theirs / "run.db")) as database, database:
-        database.execute(f"UPDATE payments SET {change}")
+        database.execute("UPDATE payments SET known_cost_usd = 1, lm_calls = 9e999")
     refused = pytest.raises(UserError, match="made elsewhere, or moved since, and cannot be read")
     with refused, session(theirs, RunInfo()):
         pass
@@ -269,7 +268,7 @@ def test_two_processes_do_not_run_one_run(eval_command: EvalCommand, half: Path)
     with RunStore(half / "run.db"):
         refused = eval_command(f"run.resume={half}")
     assert refused.code == 1
-    assert f"in use by process {os.getpid()}" in refused.err
+    assert "in use by another process" in refused.err
 
 
 def test_infrastructure_errors_are_run_again_if_wanted(eval_command: EvalCommand, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.store)
     @rule()
     def second_writer_is_refused(self) -> None:
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(StoreError, match="in use by process"):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(StoreError, match="in use by another process"):
             patch.setattr(run_lock, "WAIT_SECONDS", 0.0)
             RunStore(self.path)
 

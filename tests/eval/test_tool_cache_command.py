@@ -65,7 +65,7 @@ def test_a_run_that_was_killed_asks_for_no_search_twice(eval_command: EvalComman
             running_command.end(signal.SIGKILL)
         assert (len(model.requests), len(search.requests)) == (2, 2)
         with closing(sqlite3.connect(folder / "run.db")) as database:
-            kept = "".join(str(row) for row in database.execute("SELECT returned, events FROM tool_results"))
+            kept = "".join(str(row) for row in database.execute("SELECT reply FROM replies WHERE sample = 'tools'"))
         assert "1874" in kept and KEY not in kept
         assert KEY.encode() not in b"".join(each.read_bytes() for each in folder.glob("run.db*"))
         resumed = eval_command(f"run.resume={folder}")

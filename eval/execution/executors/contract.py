@@ -1,24 +1,18 @@
-"""Contract of an executor: where the samples of a run are answered, each with one record.
+"""Contract of what answers the samples of a run, each with one record: this process, or a Ray cluster.
 
-    answering = executor.open(info, hooks, stop)
-    answered = await answering.answer(None, sample, SampleKey(sample.id), open_context)
-    await answering.close()
-
-What it runs can be built again in another process or on another machine from configuration and prompts.
+answering = session.open_answering()
+answered = await answering.answer(None, sample, SampleKey(sample.id), open_context)
+await answering.close()
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import dspy
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.termination import StopController
-from eval.runs.logs import AnswerLog
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
 
@@ -26,16 +20,6 @@ PendingSample = tuple[Sample, SampleKey]
 OpenContext = Callable[[SampleKey], SampleContext]  # with limits, budget and call log
 Inputs = Mapping[str, object]
 NamedCall = tuple[str, Inputs, dspy.Prediction]  # with the predictor's name; its inputs are without tools
-
-
-@dataclass(frozen=True)
-class SampleHooks:
-    """What an executor uses of a session."""
-
-    folder: Path  # of the run
-    answers: AnswerLog
-    read_replies: Callable[[SampleKey], Mapping[str, str]] = lambda key: {}  # that the call log has
-    is_search: bool = False  # the budget may refuse each request
 
 
 @dataclass(frozen=True)
@@ -54,24 +38,10 @@ class Answering(Protocol):
     ) -> AnsweredTrial:
         """Answer and score a sample; `close` cancels it.
 
-        `program`: a copy of the executor's, whose prompts count; None: the run's own program.
+        `program`: a copy of the session's, whose prompts count; None: the run's own program.
         """
         ...
 
     async def close(self) -> None:
         """End what answers, and count what its requests in flight have cost; the next sample starts it again."""
-        ...
-
-
-@runtime_checkable
-class Executor(Protocol):
-    """Runs samples somewhere. One executor runs one run."""
-
-    @property
-    def program(self) -> Program:
-        """As built in this process."""
-        ...
-
-    def open(self, run_info: RunInfo, hooks: SampleHooks, stop: StopController) -> Answering:
-        """Return what answers the samples of a session; `stop` ends the session if nothing can answer."""
         ...

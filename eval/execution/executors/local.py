@@ -1,6 +1,6 @@
 """Answers samples in this process, on one event loop.
 
-answering = LocalExecutor(config, prompts, resources).open(info, hooks, stop)
+answering = LocalAnswering(create_runner(config, program, info, logs), prompts)
 run_blocking(run_side_by_side(answer, pending, store.write, stop, concurrency=8))
 """
 
@@ -17,30 +17,18 @@ import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
-from eval.execution.executors.contract import AnsweredTrial, NamedCall, OpenContext, PendingSample, SampleHooks
+from eval.execution.executors.contract import AnsweredTrial, NamedCall, OpenContext, PendingSample
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import QUOTA_OR_KEY, StopController
-from eval.runs.logs import DIGEST_CHARS, AnswerLog
+from eval.runs.logs import DIGEST_CHARS, RunLogs
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_applied_prompts
 from mas.runtime.sample_context import SampleKey
-from mas.system import Program, Resources
+from mas.system import Program
 
 GC_THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
-
-
-class LocalExecutor:
-    """An Executor (see `contract.py`)."""
-
-    def __init__(self, config: EvalConfig, prompts: PromptSet | None, resources: Resources) -> None:
-        """Build the program; UserError: it cannot be built, such as with a tool that cannot be loaded."""
-        self.program = config.system.build(config.model, prompts, resources)
-        self._config, self._prompts = config, prompts
-
-    def open(self, run_info: RunInfo, hooks: SampleHooks, stop: StopController) -> "LocalAnswering":
-        return LocalAnswering(create_runner(self._config, self.program, run_info, hooks.answers), self._prompts)
 
 
 @dataclass(frozen=True)
@@ -83,7 +71,6 @@ class _TracedProgram:
             self.trace = list(dspy.settings.trace or ())
 
     def name_calls(self) -> list[NamedCall]:
-        """Return the calls of the program's own predictors."""
         names = {id(predictor): name for name, predictor in self.program.named_predictors()}
         return [
             (names[id(predictor)], {name: value for name, value in inputs.items() if name != "tools"}, outputs)
@@ -92,7 +79,7 @@ class _TracedProgram:
         ]
 
 
-def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, answers: AnswerLog) -> SampleRunner:
+def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, logs: RunLogs) -> SampleRunner:
     return SampleRunner(
         run_id=run_info.run_id,
         program=program,
@@ -100,7 +87,7 @@ def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, answe
         extra_scorers=config.extra_scorers,
         deadline_seconds=config.run.deadline_seconds,
         redact=config.redact,
-        open_listener=answers.begin,
+        open_listener=logs.begin,
         cost_without_calls=0.0 if config.needs_model else None,
         labels=LabelSet(tuple(run_info.task.labels)),
     )

@@ -13,8 +13,7 @@ from urllib.parse import quote
 from rich.text import Text
 
 from eval.analysis.run_list.read_runs import COMPLETE, CRASHED, REFUSED, RUNNING, STOPPED, TUNING, RunEntry, parse_time
-from eval.execution.console import Console
-from eval.execution.projection import format_duration
+from eval.execution.console import Console, format_duration
 from eval.reports.formats import NOT_AVAILABLE, format_interval, format_points, format_share, format_usd, list_parts
 from eval.reports.html.page import ROWS, Column, Rows, Scripts, load_scripts, load_template
 from eval.runs.folder import format_report_command

@@ -15,7 +15,7 @@ from eval.analysis.attribution.run_attribution import attribute_run, read_with_s
 from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
-from eval.execution.projection import format_duration
+from eval.execution.console import format_duration
 from eval.reports.files import write_files
 from eval.reports.formats import (
     Table,

@@ -22,8 +22,7 @@ from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.analysis.attribution.run_attribution import read_with_steps
 from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.dataset import read_labels
-from eval.execution.console import MissingServices, Output, RunProgress
-from eval.execution.executors.local import LocalExecutor
+from eval.execution.console import Output, RunProgress, open_resources, print_notes
 from eval.execution.run_session import Session, SessionRequest, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.formats import format_percent
@@ -105,22 +104,22 @@ def prove(request: Request, output: Output) -> Proof:
     budget = None if limits.max_cost_usd is None else limits.max_cost_usd / n_arms
     config = replace(request.config, run=replace(limits, concurrency=at_once, max_cost_usd=budget))
     stop = StopController(limits.drain_seconds, limits.max_errors, limits.max_seconds)
-    missing, info, samples = MissingServices(config), _build_info(request), {each.id: each for each in request.samples}
+    info, samples = _build_info(request), {each.id: each for each in request.samples}
     keys = list_pending(list(samples), limits.epochs, {}, retry_errors=False)
     pending = [(samples[key.sample_id], key) for key in keys]
     asked = SessionRequest(config=config, prompts=request.prompts)
     with ExitStack() as stack:
-        resources = stack.enter_context(missing.open_resources())
-        missing.report(output.print)
+        resources, notes = stack.enter_context(open_resources(config))
+        print_notes(notes, output.print)
         bar = RunProgress(n_answers, output.console, at_once=at_once * n_arms, list_traffic=config.list_traffic)
         progress = stack.enter_context(bar)
         work, sessions = [], []
         for name, correction in corrections.items():
             store = stack.enter_context(RunStore(folder / name / DATABASE))
-            executor = LocalExecutor(config, request.prompts, resources)
+            program = config.system.build(config.model, request.prompts, resources)
             if correction is not None:
-                correction.change_program(executor.program)
-            sessions.append(Session(asked, executor, store, stop, output, stack))
+                correction.change_program(program)
+            sessions.append(Session(asked, program, store, stop, output, stack))
             sessions[-1].begin(replace(info, gold_informed=name), request.samples)
             work.append(functools.partial(sessions[-1].execute, pending, progress.update))
         stopped = run_to_end(work, stop)

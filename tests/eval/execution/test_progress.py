@@ -8,38 +8,23 @@ import pytest
 from rich.console import Console
 
 from eval.execution import console as console_module
-from eval.execution.console import RunProgress
+from eval.execution.console import RunProgress, format_duration, project
 from eval.runs.record import Record, Usage
 from mas.llm import Traffic
 
 Make = Callable[..., Record]
 
 
-def silent(traffic: list[Traffic], *, terminal: bool = False) -> list[str]:
-    """Show the lines of a run in which nothing is finished for a third of a second."""
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_minute_without_an_answer_is_explained_by_the_requests(terminal: bool) -> None:
     output = io.StringIO()
     screen = Console(file=output, force_terminal=terminal, width=300, color_system=None)
-
-    def list_traffic() -> list[Traffic]:
-        return traffic if len(traffic) < 2 else [traffic.pop(0)]
-
-    with patch.object(console_module, "SILENCE_SECONDS", 0.05), RunProgress(1, screen, list_traffic=list_traffic):
+    traffic = [Traffic(answered=9, refused=33, failed=1, in_flight=1, waiting=n, pace=0.5) for n in (7, 8)]
+    with patch.object(console_module, "SILENCE_SECONDS", 0.05), RunProgress(1, screen, list_traffic=lambda: traffic):
         time.sleep(0.33)
-    return [line for line in output.getvalue().splitlines() if "no answer" in line]
-
-
-BUSY = Traffic(answered=7, refused=2, failed=0, in_flight=3, waiting=0, pace=500.0)
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_minute_without_an_answer_is_explained_by_the_refusals_and_the_pace(terminal: bool) -> None:
-    later = Traffic(answered=9, refused=33, failed=1, in_flight=1, waiting=15, pace=0.5)
-    lines = silent([BUSY, later], terminal=terminal)
-    assert 1 <= len(lines) <= 4  # after 0.05, 0.1, 0.2 s: each twice as long as the one before
-    assert (
-        ": 2 model requests answered, 31 refused (429), 1 failed; 1 in flight, 15 waiting; "
-        "the refusals allow 0.5 requests a second"
-    ) in lines[0]
+    lines = [line for line in output.getvalue().splitlines() if "no answer" in line]
+    assert 1 <= len(lines) <= 6
+    assert ": so far 18 model requests answered, 66 refused (429), 2 failed; 2 in flight, 15 waiting" in lines[0]
 
 
 def shown(records: list[Record], *, terminal: bool, width: int = 100, total: int | None = None) -> str:
@@ -84,3 +69,18 @@ def test_nothing_of_a_live_line_is_cut_in_a_narrow_terminal(record: Make, width:
     assert re.match(
         r"1200/10000 done, 0 correct, 600 errors, \$300\.0000, about \d+ s left, about \$2,500\.00 in all", said
     )
+
+
+def test_nothing_is_projected_from_fewer_answers_than_run_at_once_or_half() -> None:
+    assert project(10, 40, 1, 60.0, None) == (180.0, None)
+    assert project(5, 10, 16, 30.0, 0.5) == (30.0, 1.0)
+    for done, total, at_once in ((0, 66, 1), (2, 66, 1), (15, 66, 16), (4, 10, 16)):
+        assert project(done, total, at_once, 10.0, 0.5) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3_599, "1 h"), (12_000, "3 h 20 min"), (3_600 * 48, "2 d")],
+)
+def test_a_duration_has_two_units_or_fewer(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from eval.config.evaluation import LogSettings
-from eval.runs.logs import LogFile, RunLogs, describe_line
+from eval.runs.logs import LogFile, RunLogs
+from mas.runtime.sample_context import SampleKey
 
 SECRET = "sk-abcdef123456"
 
@@ -20,10 +21,10 @@ def system_lines(folder: Path) -> list[dict[str, object]]:
 
 def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
     with RunLogs(tmp_path, [SECRET, SECRET[:6], ""]) as logs:
-        logs.listener("t", {"task_id": "q1"})(
+        logs.begin("t", SampleKey("q1"))(
             "error", f"refused {SECRET}", {"error": f"key {SECRET} is bad", "deep": [{SECRET: SECRET}]}
         )
-        logs.listener("t", {"task_id": "q1"})("info", "long", {"text": "x" * 490 + SECRET})
+        logs.begin("t", SampleKey("q1"))("info", "long", {"text": "x" * 490 + SECRET})
         try:
             raise ValueError(SECRET)
         except ValueError as error:
@@ -32,7 +33,7 @@ def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
     assert SECRET[:6] not in written
     first = system_lines(tmp_path)[0]
     assert (first["event"], first["error"], first["deep"]) == ("refused ***", "key *** is bad", [{"***": "***"}])
-    assert "ValueError: ***" in str(lines(tmp_path / "logs" / "entry_point.log")[0]["exception"])
+    assert "ValueError: ***" in str(lines(tmp_path / "logs" / "entry_point.log")[-1]["exception"])
 
 
 @pytest.mark.parametrize(
@@ -48,15 +49,13 @@ def test_a_secret_is_taken_out_of_values_that_are_no_texts(
     tmp_path: Path, secret: str, value: object, written: object
 ) -> None:
     with RunLogs(tmp_path, [secret]) as logs:
-        logs.listener("t", {})("info", "called", {"value": value})
+        logs.begin("t", SampleKey("q1"))("info", "called", {"value": value})
     assert system_lines(tmp_path)[0]["value"] == written
 
 
 def test_a_value_neither_begins_a_line_nor_controls_a_terminal(tmp_path: Path) -> None:
     with RunLogs(tmp_path, [SECRET]) as logs:
-        logs.listener("t", {"task_id": "q1"})(
-            "error", "tool failed", {"error": f"\x1b[31m{SECRET}\nagent finished \ud800"}
-        )
+        logs.begin("t", SampleKey("q1"))("error", "tool failed", {"error": f"\x1b[31m{SECRET}\nagent finished \ud800"})
     text = (tmp_path / "logs" / "multi_agent_system.log").read_text("utf-8")
     assert text.count("\n") == 1, "a value cannot begin a line of its own"
     assert "\x1b" not in text and SECRET not in text and "tool failed" in text and "q1" in text
@@ -86,50 +85,12 @@ def test_new_lines_begin_on_a_line_of_their_own(before: str, after: str, tmp_pat
     assert path.read_text() == after
 
 
-PRESCRIBED: list[tuple[dict[str, object], str]] = [
-    ({"event": "orchestrator started"}, "Orchestrator starting execution. Current step: input"),
-    ({"event": "orchestrator finished", "step": "planner"}, "Orchestrator completed successfully. Next step: planner"),
-    ({"event": "agent finished", "component": "critic_expert"}, "Critic completed successfully"),
-    ({"event": "agent started", "component": "critic_planner"}, "Critic starting execution - critic_planner"),
-    ({"event": "rejected", "agent": "expert", "retry_count": 2}, "Expert rejected. Retry count: 2"),
-    ({"event": "retries exhausted", "agent": "expert"}, "Graceful Failure: Retry limit exceeded for expert"),
-    ({"event": "tool calls", "agent": "researcher", "calls": ["x"]}, "Researcher tool calls: ['x']"),
-    (
-        {"event": "tool started", "component": "tavily_tool", "arguments": {"query": "{K2}"}},
-        "Tavily tool searching for: {K2}",
-    ),
-    (
-        {"event": "tool started", "component": "read_file", "arguments": {"file": "a.xlsx"}},
-        "Loading Excel file: a.xlsx",
-    ),
-    (
-        {"event": "tool finished", "component": "calculator", "arguments": {}, "observation": "4"},
-        "Calculator result: 4",
-    ),
-    (
-        {"event": "tool failed", "component": "youtube_transcript_tool", "error": "No transcript found for this"},
-        "No transcript found for YouTube video",
-    ),
-    ({"event": "run ended"}, "Application finished successfully"),
-    ({"event": "something else", "agent": "{x}"}, "something else"),
-]
-
-
-@pytest.mark.parametrize(("line", "message"), PRESCRIBED)
-def test_a_line_has_the_message_of_the_design(line: dict[str, object], message: str) -> None:
-    assert describe_line(line) == message
-
-
-def test_an_event_of_a_users_program_with_braces_is_its_own_message() -> None:
-    assert describe_line({"event": "found {x: 1} and {0}"}) == "found {x: 1} and {0}"
-
-
 @pytest.mark.parametrize("level", ["WARN", "warn", "warning"])
 def test_warnings_alone_are_written_with_the_level_warn(tmp_path: Path, level: str) -> None:
     settings = LogSettings(level=level)
     with RunLogs(tmp_path, settings=settings) as logs:
-        logs.listener("t", {})("info", "agent started", {})
-        logs.listener("t", {})("warning", "unusable reply", {})
+        logs.begin("t", SampleKey("q1"))("info", "agent started", {})
+        logs.begin("t", SampleKey("q1"))("warning", "unusable reply", {})
     assert [line["level"] for line in system_lines(tmp_path)] == ["WARN"]
 
 
@@ -137,5 +98,5 @@ def test_a_session_that_fails_says_so_in_its_log(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="disk"), RunLogs(tmp_path, [SECRET]):
         raise ValueError(f"disk {SECRET}")
     (line,) = lines(tmp_path / "logs" / "entry_point.log")
-    assert (line["message"], line["level"]) == ("Application failed: disk ***", "ERROR")
+    assert (line["message"], line["level"]) == ("entry_point: application failed: disk ***", "ERROR")
     assert "ValueError" in str(line["exception"])

@@ -100,11 +100,11 @@ def test_a_question_that_was_not_run_is_an_error_with_the_gold_answer_of_its_pla
     assert (record.error_class, record.scored, record.correct, record.epoch) == ("not_run", True, False, 3)
 
 
-def test_a_second_writer_is_told_who_holds_the_run(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with RunStore(path) as store:
         assert is_in_use(path)
-        with pytest.raises(StoreError, match=rf"run\.db is in use by process {os.getpid()} on .+ since 20.+; wait"):
+        with pytest.raises(StoreError, match=r"run\.db is in use by another process; wait"):
             RunStore(path)
         store.write(make())  # the holder is not disturbed
     assert not is_in_use(path)

@@ -17,7 +17,7 @@ from scipy.stats import t as student
 
 from eval.benchmarks.sample_set import SAMPLE
 from eval.benchmarks.toy_set import ToyDataset
-from eval.execution.executors.local import LocalExecutor
+from eval.execution.run_session import Session
 from eval.scorers.gaia import GaiaScorer
 from mas.simulation.behaviour import World
 from tests.eval.command_line import EvalCommand
@@ -90,15 +90,15 @@ class Opened:
 @contextmanager
 def watched(folder: Path) -> Iterator[Opened]:
     """During a run."""
-    opened, open_answering = Opened(folder), LocalExecutor.open
+    opened, open_answering = Opened(folder), Session.open_answering
 
-    def counted(executor: LocalExecutor, *arguments: Any) -> Any:
+    def counted(session: Session) -> Any:
         opened.before_questions = len(opened.files)
-        return open_answering(executor, *arguments)
+        return open_answering(session)
 
     sys.addaudithook(opened.watch)  # cannot be taken off again, so it is switched off
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalExecutor, "open", counted)
+        patch.setattr(Session, "open_answering", counted)
         try:
             yield opened
         finally:

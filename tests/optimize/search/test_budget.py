@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import dspy
 import pytest
@@ -14,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.budget import REFLECTION, Budget, BudgetSettings, Spend, read_earlier_spend
-from eval.execution.run_session import Session
+from eval.execution.budget import REFLECTION, Budget, BudgetSettings, Spend, open_budget, read_earlier_spend
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
@@ -217,7 +215,6 @@ def test_what_was_paid_counts_also_if_the_database_of_the_payments_was_lost(tmp_
         store.write_state(RunState(spend=Spend(metric_calls=9, lm_calls=7, cost_usd=2.0).to_dict()))
         call_log = CallLog(store)
         call_log.pay(SampleKey("q1"), Payment(100, 0, 20, 0.5))
-        session = cast(Any, SimpleNamespace(store=store, call_log=call_log))
-        spent = Session._open_budget(session, BudgetSettings(usd=5.0), 3.0).spend()
+        spent = open_budget(BudgetSettings(usd=5.0), store, call_log, 3.0).spend()
     assert (spent.metric_calls, spent.lm_calls, spent.cost_usd) == (0, 7, 2.0)
     assert (spent.input_tokens, spent.output_tokens) == (100, 20)

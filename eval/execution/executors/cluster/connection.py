@@ -46,6 +46,7 @@ class RunCluster:
     """The cluster, to which this process is connected."""
 
     n_workers: int  # at the same time, at least 1
+    resolved: Mapping[str, object]  # the configuration as plain dictionaries, from which workers build the program
     places: Mapping[Path, Path] | None = None  # of attachments in the folder that nodes get; None: they are as here
 
     def move(self, sample: Sample) -> Sample:
@@ -53,12 +54,6 @@ class RunCluster:
         if self.places is None or sample.file is None:
             return sample
         return replace(sample, file=self.places[sample.file])
-
-    def move_config(self, resolved: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the configuration with files of the project where workers have the project; others do not track."""
-        if self.places is None:
-            return resolved
-        return {**{name: _move(part) for name, part in resolved.items()}, "tracking": _NO_TRACKING}
 
 
 @contextmanager
@@ -78,7 +73,7 @@ def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Se
     if settings.address is None:
         n_workers = settings.workers or os.cpu_count() or 1
         with _start_ray(min(n_workers, config.run.concurrency)):
-            yield RunCluster(n_workers)
+            yield RunCluster(n_workers, resolved)
         return
     if any(config.redact(argument) != argument for argument in sys.argv):
         raise UserError(
@@ -89,7 +84,7 @@ def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Se
         places = _copy_files(Path(folder), config, resolved, samples)
         with _join_ray(settings.address, folder) as n_cpus:
             n_workers = settings.workers or max(1, min(int(n_cpus), MAX_WORKERS))
-            yield RunCluster(n_workers, places)
+            yield RunCluster(n_workers, _move_files(resolved), places)
 
 
 @contextmanager
@@ -201,6 +196,11 @@ def _copy_files(
     return places
 
 
+def _move_files(resolved: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the configuration with files of the project where workers have the project; others do not track."""
+    return {**{name: _move(part) for name, part in resolved.items()}, "tracking": _NO_TRACKING}
+
+
 def _move(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _move(each) for key, each in value.items()}
@@ -211,7 +211,6 @@ def _move(value: object) -> object:
 
 
 def _list_targets(value: object) -> set[str]:
-    """Return the modules of targets in a configuration."""
     if isinstance(value, Mapping):
         own = value.get("target")
         found = {own.partition(":")[0]} if isinstance(own, str) and ":" in own else set()

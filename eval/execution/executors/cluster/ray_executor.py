@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import Path
 
 import ray
 from ray.exceptions import RayError
@@ -20,8 +21,9 @@ from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.executors.cluster.connection import RunCluster
 from eval.execution.executors.cluster.worker import Message, Start, WorkerActor
-from eval.execution.executors.contract import AnsweredTrial, OpenContext, SampleHooks
+from eval.execution.executors.contract import AnsweredTrial, OpenContext
 from eval.execution.termination import StopController
+from eval.runs.logs import RunLogs
 from eval.runs.record import Record, build_blank_record
 from eval.runs.run_info import RunInfo
 from mas.llm.profiles.model import Model
@@ -35,29 +37,10 @@ _END_SECONDS = 4.0  # for a worker to report what its cancelled requests have co
 
 
 @dataclass(frozen=True)
-class RayExecutor:
-    """An Executor (see `contract.py`)."""
-
-    program: Program  # as built in this process
-    config: EvalConfig
-    prompts: PromptSet | None
-    resolved: Mapping[str, object]  # the configuration as plain dictionaries, from which workers build the program
-    cluster: RunCluster
-
-    def open(self, run_info: RunInfo, hooks: SampleHooks, stop: StopController) -> "RayAnswering":
-        models = {"": self.config.model, **self.config.judges}
-        connections = [model.max_connections for model in models.values()]
-        n_workers = max(1, min(self.cluster.n_workers, self.config.run.concurrency, *connections))
-        start = Start(
-            self.cluster.move_config(self.resolved),
-            {name: _divide_limits(model, n_workers) for name, model in models.items()},
-            self.prompts,
-            run_info,
-            str(hooks.folder.absolute()),
-            tuple(sys.path) if self.cluster.places is None else (),
-            hooks.is_search,
-        )
-        return RayAnswering(self, n_workers, start, hooks, stop)
+class SampleHooks:
+    folder: Path  # of the run
+    logs: RunLogs
+    read_replies: Callable[[SampleKey], Mapping[str, str]] = lambda key: {}  # that the call log has
 
 
 def _divide_limits(model: Model, n_workers: int) -> dict[str, object]:
@@ -72,11 +55,28 @@ class RayAnswering:
     """An Answering (see `contract.py`) by workers that are started as samples come."""
 
     def __init__(
-        self, executor: RayExecutor, n_workers: int, start: Start, hooks: SampleHooks, stop: StopController
+        self,
+        cluster: RunCluster,
+        config: EvalConfig,
+        prompts: PromptSet | None,
+        run_info: RunInfo,
+        hooks: SampleHooks,
+        stop: StopController,
     ) -> None:
-        self._cluster, self._n_workers, self._start = executor.cluster, n_workers, start
-        self._hooks, self._stop = hooks, stop
-        self._share = -(-executor.config.run.concurrency // n_workers)  # samples of a worker at once
+        """`stop` ends the session if nothing can answer."""
+        models = {"": config.model, **config.judges}
+        connections = [model.max_connections for model in models.values()]
+        n_workers = max(1, min(cluster.n_workers, config.run.concurrency, *connections))
+        self._start = Start(
+            cluster.resolved,
+            {name: _divide_limits(model, n_workers) for name, model in models.items()},
+            prompts,
+            run_info,
+            str(hooks.folder.absolute()),
+            tuple(sys.path) if cluster.places is None else (),
+        )
+        self._cluster, self._n_workers, self._hooks, self._stop = cluster, n_workers, hooks, stop
+        self._share = -(-config.run.concurrency // n_workers)  # samples of a worker at once
         self._answers: set[asyncio.Task[object]] = set()  # that wait for a worker or for what it answers
         self._workers: list[RemoteWorker] = []
         self._keepers: set[asyncio.Task[None]] = set()
@@ -160,7 +160,7 @@ class RayAnswering:
                 n_unfinished = len(worker.leases)
                 await worker.end()
             how = worker.how_it_ended
-            self._hooks.answers.note("worker died", worker=worker.name, how=how, unfinished=n_unfinished)
+            self._hooks.logs.note("worker died", worker=worker.name, how=how, unfinished=n_unfinished)
             self._failed_starts = 0 if worker.is_ready else self._failed_starts + 1
             # A machine that dies takes all that start there, hence the number of workers.
             is_hopeless = self._failed_starts > MAX_DEATHS + len(self._workers)
@@ -174,8 +174,6 @@ class WorkerEndedError(Exception):
 
 @dataclass(eq=False)
 class _Lease:
-    """A sample that a worker has."""
-
     context: SampleContext
     answered: "asyncio.Future[AnsweredTrial]"
     reserved: int = 0  # requests in the run's budget
@@ -217,7 +215,7 @@ class RemoteWorker:
             built = await self._actor.build.remote(start)
             if isinstance(built, str):
                 return self.fail(built)
-            self._hooks.answers.note("worker ready", worker=self.name, pid=built[0], host=built[1])
+            self._hooks.logs.note("worker ready", worker=self.name, pid=built[0], host=built[1])
             self.is_ready = True
             note_change()
             while await self._receive():
@@ -297,4 +295,4 @@ class RemoteWorker:
             lease.answered.set_result(AnsweredTrial(record, pickle.loads(calls)))
 
     def log(self, name: str, text: str) -> None:
-        self._hooks.answers.write(name, text)
+        self._hooks.logs.add_lines(name, text)

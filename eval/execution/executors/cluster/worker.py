@@ -28,8 +28,8 @@ from omegaconf import OmegaConf
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import read_config
 from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc
-from eval.runs.call_log import SampleResults
-from eval.runs.logs import AnswerLog, RunLogs
+from eval.runs.call_log import KeptResults
+from eval.runs.logs import RunLogs
 from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
 from mas.runtime.errors import UserError
@@ -46,15 +46,12 @@ Refusal = tuple[str, str]  # of a request by the run's budget: the limit, and a 
 
 @dataclass(frozen=True)
 class Start:
-    """What a worker builds the program from."""
-
     config: Mapping[str, object]  # resolved; secrets are in the environment
     limits: Mapping[str, dict[str, object]]  # its share of what servers take: fields of a judge; "": of the run's model
     prompts: PromptSet | None
     run_info: RunInfo
     folder: str  # of the run
     path: tuple[str, ...]  # where modules are found; empty: the worker is elsewhere, with files that came with the run
-    is_search: bool  # as in `SampleHooks`
 
 
 class WorkerActor:
@@ -83,7 +80,6 @@ class WorkerActor:
         background_loop().call_soon_threadsafe(self._worker.begin, *arguments)
 
     def grant(self, request: int, refusal: Refusal | None) -> None:
-        """Let a request be sent, unless the run's budget refuses it."""
         background_loop().call_soon_threadsafe(self._worker.grant, request, refusal)
 
     def close(self) -> None:
@@ -108,13 +104,10 @@ class WorkerActor:
 
 
 class _Worker:
-    """The program and the samples in flight. Used on the agents' event loop."""
-
     def __init__(self, start: Start, send: Callable[..., None], stack: ExitStack) -> None:
-        """Build the program; `stack` closes what it uses."""
         if start.path:
             sys.path[:] = start.path
-        self._start, self._send, folder = start, send, Path(start.folder)
+        self._send, folder = send, Path(start.folder)
         self._config = config = read_config(OmegaConf.create(dict(start.config)))
         if not start.path:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="mas-worker-")), folder.name)
@@ -122,18 +115,17 @@ class _Worker:
         for name, model in {"": config.model, **config.judges}.items():
             vars(model).update(start.limits[name])
         resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
-        self._asks_budget = start.is_search or config.run.max_cost_usd is not None
+        self._is_search = start.run_info.tuning is not None
+        self._asks_budget = self._is_search or config.run.max_cost_usd is not None
         stack.enter_context(relax_gc())
         self._program = config.system.build(config.model, start.prompts, resources)
-        logs = RunLogs(folder, config.secrets(), config.log, lambda path: _SentLog(path.stem, send))
-        answers = AnswerLog(logs, lambda error: None)  # a message is always sent
-        self._answering = LocalAnswering(create_runner(config, self._program, start.run_info, answers), start.prompts)
+        logs = RunLogs(folder, config.secrets(), config.log, open_sink=lambda path: _SentLog(path.stem, send))
+        self._answering = LocalAnswering(create_runner(config, self._program, start.run_info, logs), start.prompts)
         self._programs: dict[str, Program] = {}  # of trials, by digest of the prompts
         self._tasks: set[asyncio.Task[None]] = set()  # a sample each
         self._requests, self._waiting = count(), dict[int, asyncio.Future[Refusal | None]]()  # for `grant`
 
     def begin(self, *arguments: Any) -> None:
-        """Begin to answer a sample; see `_answer`."""
         self._tasks.add(task := asyncio.create_task(self._answer(*arguments)))
         task.add_done_callback(self._tasks.discard)
 
@@ -175,7 +167,7 @@ class _Worker:
             self._send("finish", number, trial.record, packed)
 
     def _open_context(self, link: "_SampleLink", key: SampleKey) -> SampleContext:
-        results = SampleResults(link) if self._start.is_search or self._config.cache.tools == "run" else None
+        results = KeptResults(link) if self._is_search or self._config.cache.tools == "run" else None
         reserve = functools.partial(self._reserve, link.number) if self._asks_budget else None
         return SampleContext(key, self._config.limits, link, link, results, ask_budget=reserve)
 
@@ -201,8 +193,6 @@ class _Worker:
 
 @dataclass(frozen=True)
 class _SentLog:
-    """LogSink that sends the lines."""
-
     name: str
     send: Callable[..., None]
 

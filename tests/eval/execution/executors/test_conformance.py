@@ -1,4 +1,4 @@
-"""Every executor runs samples as its contract says. A new one is added to EXECUTORS."""
+"""Samples are answered as the contract says, in this process and in workers."""
 
 import asyncio
 import atexit
@@ -15,20 +15,24 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.executors.cluster.connection import RunCluster, open_cluster
-from eval.execution.executors.contract import Executor, PendingSample, SampleHooks
-from eval.execution.executors.local import LocalExecutor, run_side_by_side
+from eval.execution.executors.contract import Answering, PendingSample
+from eval.execution.executors.local import LocalAnswering, create_runner, run_side_by_side
 from eval.execution.termination import StopController
-from eval.runs.logs import AnswerLog, RunLogs
+from eval.runs.logs import RunLogs
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Resources
 
+Open = Callable[[EvalConfig, Path, RunLogs, StopController], Answering]
+INFO = RunInfo(run_id="r")
 OPTIONS = ["system=toy", "data=toy", "model=offline", "run.concurrency=2"]
 
 
-def build_local(config: EvalConfig) -> Executor:
-    return LocalExecutor(config, config.read_prompts(), Resources(config.tools))
+def open_local(config: EvalConfig, folder: Path, logs: RunLogs, stop: StopController) -> Answering:
+    prompts = config.read_prompts()
+    program = config.system.build(config.model, prompts, Resources(config.tools))
+    return LocalAnswering(create_runner(config, program, INFO, logs), prompts)
 
 
 @functools.cache
@@ -36,20 +40,19 @@ def start_ray() -> RunCluster:
     """One for all tests here; it ends with their process at the latest."""
     stack = ExitStack()
     atexit.register(stack.close)
-    config = read_config(compose_config([*OPTIONS, "executor=ray", "executor.workers=2"]))
-    return stack.enter_context(open_cluster(config, {}, []))
+    composed = compose_config([*OPTIONS, "executor=ray", "executor.workers=2"])
+    resolved = cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
+    return stack.enter_context(open_cluster(read_config(composed), resolved, []))
 
 
-def build_ray(config: EvalConfig) -> Executor:
+def open_ray(config: EvalConfig, folder: Path, logs: RunLogs, stop: StopController) -> Answering:
     cluster = start_ray()
-    from eval.execution.executors.cluster.ray_executor import RayExecutor
+    from eval.execution.executors.cluster.ray_executor import RayAnswering, SampleHooks
 
-    resolved = OmegaConf.to_container(compose_config([*OPTIONS, "executor=ray"]), resolve=True)
-    program = build_local(config).program
-    return RayExecutor(program, config, config.read_prompts(), cast(dict[str, object], resolved), cluster)
+    return RayAnswering(cluster, config, config.read_prompts(), INFO, SampleHooks(folder, logs), stop)
 
 
-EXECUTORS = [build_local, pytest.param(build_ray, marks=pytest.mark.slow)]
+OPENERS = [open_local, pytest.param(open_ray, marks=pytest.mark.slow)]
 
 
 @pytest.fixture
@@ -64,11 +67,11 @@ def pending(config: EvalConfig) -> list[PendingSample]:
 
 
 def answer_all(
-    executor: Executor, folder: Path, pending: list[PendingSample], keep: Callable[[Record], None], stop: StopController
-) -> None:
+    open_answering: Open, config: EvalConfig, folder: Path, pending: list[PendingSample],
+    keep: Callable[[Record], None], stop: StopController,
+) -> None:  # fmt: skip
     async def run() -> None:
-        answers = AnswerLog(logs, lambda error: None)
-        answering = executor.open(RunInfo(run_id="r"), SampleHooks(folder, answers), stop)
+        answering = open_answering(config, folder, logs, stop)
 
         async def answer(sample: Sample, key: SampleKey) -> Record:
             return (await answering.answer(None, sample, key, SampleContext)).record
@@ -82,30 +85,29 @@ def answer_all(
         asyncio.run(run())
 
 
-@pytest.mark.parametrize("build", EXECUTORS)
+@pytest.mark.parametrize("open_answering", OPENERS)
 def test_each_sample_ends_in_one_record(
-    build: Callable[[EvalConfig], Executor], config: EvalConfig, tmp_path: Path, pending: list[PendingSample]
+    open_answering: Open, config: EvalConfig, tmp_path: Path, pending: list[PendingSample]
 ) -> None:
-    executor, records = build(config), list[Record]()
-    assert isinstance(executor, Executor)
-    answer_all(executor, tmp_path, pending, records.append, StopController())
+    records = list[Record]()
+    answer_all(open_answering, config, tmp_path, pending, records.append, StopController())
     assert sorted((each.sample_id, each.epoch) for each in records) == sorted(
         (k.sample_id, k.epoch) for _, k in pending
     )
     assert {each.run_id for each in records} == {"r"}
 
 
-@pytest.mark.parametrize("build", EXECUTORS)
+@pytest.mark.parametrize("open_answering", OPENERS)
 def test_it_starts_nothing_after_a_stop_and_passes_on_what_the_store_raises(
-    build: Callable[[EvalConfig], Executor], config: EvalConfig, tmp_path: Path, pending: list[PendingSample]
+    open_answering: Open, config: EvalConfig, tmp_path: Path, pending: list[PendingSample]
 ) -> None:
     stop, records = StopController(say=lambda line: None), list[Record]()
     stop.stop_now("enough")
-    answer_all(build(config), tmp_path, pending, records.append, stop)
+    answer_all(open_answering, config, tmp_path, pending, records.append, stop)
     assert records == []
 
     def fail(record: Record) -> None:
         raise OSError("no room")
 
     with pytest.raises(OSError, match="no room"):
-        answer_all(build(config), tmp_path, pending, fail, StopController())
+        answer_all(open_answering, config, tmp_path, pending, fail, StopController())

@@ -11,14 +11,13 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from eval.execution.executors.cluster.connection import RunCluster
-from eval.execution.executors.contract import AnsweredTrial, SampleHooks
-from eval.execution.executors.local import LocalExecutor, run_side_by_side
+from eval.execution.executors.contract import AnsweredTrial
+from eval.execution.executors.local import run_side_by_side
 from eval.execution.termination import StopController
-from eval.runs.logs import AnswerLog, RunLogs
+from eval.runs.logs import RunLogs
 from eval.runs.record import Record, build_blank_record
 from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleContext, SampleKey
-from mas.system import Resources
 
 
 class ScriptedWorker:
@@ -87,17 +86,15 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[ScriptedWorker]:
 
 def run(folder: Path, stop: StopController, number: int, script: Callable[[], Any]) -> list[Record]:
     """Answer as many samples in half as many workers, to which the script happens; return the records."""
-    from eval.execution.executors.cluster.ray_executor import RayExecutor
+    from eval.execution.executors.cluster.ray_executor import RayAnswering, SampleHooks
 
     config = read_config(compose_config(["system=toy", "model=offline", f"run.concurrency={number}"]))
     pending = [(Sample(f"q{n}", "?"), SampleKey(f"q{n}")) for n in range(number)]
     records = list[Record]()
 
     async def execute() -> None:
-        program = LocalExecutor(config, None, Resources(config.tools)).program
-        executor = RayExecutor(program, config, None, {}, RunCluster(number // 2))
-        hooks = SampleHooks(folder, AnswerLog(logs, lambda error: None))
-        answering = executor.open(RunInfo(run_id="r"), hooks, stop)
+        cluster, hooks = RunCluster(number // 2, {}), SampleHooks(folder, logs)
+        answering = RayAnswering(cluster, config, None, RunInfo(run_id="r"), hooks, stop)
 
         async def answer(sample: Sample, key: SampleKey) -> Record:
             return (await answering.answer(None, sample, key, SampleContext)).record
