@@ -51,6 +51,7 @@ class CopyInMlflow:
     traces: dict[str, Any]
     metrics: dict[str, float]
     status: str
+    experiment_id: str
 
     @classmethod
     def of(cls, folder: Path) -> "CopyInMlflow":
@@ -61,7 +62,7 @@ class CopyInMlflow:
         client = MlflowClient(tracking_uri=link["uri"])
         run = client.get_run(link["run_id"])
         traces = {trace.info.trace_id: trace for trace in _traces(client, link)}
-        return cls(traces, dict(run.data.metrics), run.info.status)
+        return cls(traces, dict(run.data.metrics), run.info.status, link["experiment_id"])
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -74,7 +75,7 @@ class CopyInMlflow:
         from eval.mlflow_export.traces import derive_trace_id
 
         step = record.trajectory[place]
-        trace = self.traces[derive_trace_id(record)]
+        trace = self.traces[derive_trace_id(record, self.experiment_id)]
         origin = min(span.start_time_ns for span in trace.data.spans)
         begin_ns = origin + round((step["start_seconds"] - record.trajectory[0]["start_seconds"]) * 1e9)
         return min(trace.data.spans, key=lambda span: (abs(span.start_time_ns - begin_ns), span.name))

@@ -74,6 +74,7 @@ class Export(ABC):
     def send_new(self) -> int:
         """Send what is new in the store; return how much was read, 0 if nothing is left to send."""
 
+    @abstractmethod
     def send_all_again(self) -> None:
         """Forget what was sent, so that `send_new` begins with the first record."""
 
@@ -126,18 +127,20 @@ class Export(ABC):
         reason = self._failure or self.refusal
         # If it is not done, MLflow gets at least the run's status, and what can be said of its answers.
         is_reached = is_done or (self.is_open and any([self._try(self.end), self._try(self._count)]))
-        missing = self._describe_shortfall()
-        if is_done and not missing and not self.refusal:
-            self.state = replace(self.state, complete=True)
-        else:
+        missing, warning = self._describe_shortfall(), None
+        if not is_done or missing or self.refusal:
             has = (missing or "not everything of this run") if self.is_open else "nothing of this run"
             warning = f"MLflow has {has}{f' ({reason})' if reason else ''}; complete it with: {sync_command}"
-            self.state = replace(self.state, warning=warning)
         if is_reached:
-            self._try(lambda: self.run.mark(self.state.warning or COMPLETE))
-        cpu_seconds, late_seconds = time.process_time(), time.monotonic() - ended
-        self.state = replace(self.state, cpu_seconds=cpu_seconds, seconds_after_the_end=late_seconds)
-        log.info("export ended", complete=self.state.complete, counts=self.state.counts, cpu_seconds=cpu_seconds)
+            self._try(lambda: self.run.mark(warning or COMPLETE))
+        self.state = replace(
+            self.state,
+            complete=warning is None,
+            warning=warning,
+            cpu_seconds=time.process_time(),
+            seconds_after_the_end=time.monotonic() - ended,
+        )
+        log.info("export ended", complete=self.state.complete, counts=self.state.counts)
         write_state(self.folder, self.state)
         return self.state
 

@@ -82,11 +82,10 @@ class ExportRequest:
 
 
 class ExportOutcome(NamedTuple):
-    """Location of the run in MLflow, and a sentence if something is missing there."""
+    """What a run prints about MLflow at its end."""
 
-    link: dict[str, str] | None = None  # uri, experiment_id, run_id
-    warning: str | None = None
-    view_line: str | None = None  # says how to look at the run
+    warning: str | None = None  # what is missing there
+    view_line: str | None = None  # how to look at the run
 
 
 class ExporterLauncher:
@@ -126,14 +125,14 @@ class ExporterLauncher:
         if isinstance(self.tracking, NoTracking):
             return ExportOutcome()
         has_ended = self._wait(self.tracking.wait_seconds, show)
-        state, link = read_state(self.folder), read_link(self.folder)
+        state = read_state(self.folder)
         warning = state.warning if state else None
         if not has_ended:
             warning = f"MLflow does not have the whole run yet; complete it with: {self.sync_command}"
         elif state is None or not (state.complete or warning):
             log = self.folder / LOG
             warning = f"the process that sends the run to MLflow died, see {log}; complete it with: {self.sync_command}"
-        return ExportOutcome(link, warning, format_view_line(self.tracking, link))
+        return ExportOutcome(warning, format_view_line(self.tracking, read_link(self.folder)))
 
     def _wait(self, wait_seconds: float, show: Callable[[str], None]) -> bool:
         """Return whether the exporter has ended."""

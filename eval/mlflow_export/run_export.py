@@ -1,7 +1,7 @@
 """What an evaluation sends to MLflow of its store.
 
 export = RunExport(folder, LocalTracking(), redact=str)
-export.show()                      # the run in MLflow: its params, tags, prompts
+export.show()                      # the run in MLflow: its params, tags
 export.send_new()                  # records that the store has by now, a batch at a time
 export.count()                     # {"traces": {"store": 64, "mlflow": 64}, …}
 export.end()                       # metrics, files, and the run closed as FINISHED or KILLED
@@ -18,7 +18,6 @@ from eval.analysis.summary.summary import Summary
 from eval.config.evaluation import read_config
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter import Counts, Export, Redact
-from eval.mlflow_export.prompt_registry import name_owner, register_prompts
 from eval.mlflow_export.run_page import build_page, build_run_name, read_end_ms, read_start_ms, write_page
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
 from eval.reports.run_report.page import write_reports
@@ -61,19 +60,22 @@ class RunExport(Export):
 
     def show(self) -> None:
         self._write_page(None)
-        self._register_prompts(is_now=True)
 
     def send_new(self) -> int:
         """Send the next batch of records. An attempt that another replaces loses its verdict: averages count both."""
         from eval.mlflow_export.traces import CORRECT, derive_assessment_id, derive_trace_id, list_shown_steps
 
         row, records = self._read_batch()
+        experiment_id, tracing = self.run.experiment_id, self.run.tracing
         labelled = [each for each in records if any(not verdict.is_applied for verdict in each.human)]  # sent again
-        self._send([each for each in records if each in labelled or derive_trace_id(each) not in self._there])
+        self._send(
+            [each for each in records if each in labelled or derive_trace_id(each, experiment_id) not in self._there]
+        )
         for record in records:  # also those that were there: the process that sent them may have died before this
             for attempt in range(1, record.attempt):
                 replaced = replace(record, attempt=attempt)
-                self.run.tracing.delete_assessment(derive_trace_id(replaced), derive_assessment_id(replaced, CORRECT))
+                verdict_id = derive_assessment_id(replaced, experiment_id, CORRECT)
+                tracing.delete_assessment(derive_trace_id(replaced, experiment_id), verdict_id)
         self._row = row
         self._read.update(traces=len(records), spans=sum(len(list_shown_steps(each)) for each in records))
         return len(records)
@@ -118,7 +120,6 @@ class RunExport(Export):
         """
         summary, state = write_reports(self.folder, self.store), self.store.read_state()
         self._write_page(summary)
-        self._register_prompts(is_now=False)
         info = self.store.read_info()
         self.send_files(*FILES, *read_kept_prompts(self.folder, info.prompts))
         status = "KILLED" if summary.stopped or state.finished is False else "FINISHED"
@@ -127,12 +128,5 @@ class RunExport(Export):
         self.state = replace(self.state, status=status)
 
     def _write_page(self, summary: Summary | None) -> None:
-        info = self.store.read_info()
-        seconds = [each.wall_seconds for each in self.store.final_records()] if summary else []
-        write_page(self.run, build_page(info, summary, seconds, folder_name=self.folder.name, redact=self.redact))
-
-    def _register_prompts(self, is_now: bool) -> None:
-        info = self.store.read_info()
-        prompts = read_kept_prompts(self.folder, info.prompts).values()
-        if prompts:
-            register_prompts(self.run, *(name_owner(each, info.part("system")) for each in prompts), is_now=is_now)
+        page = build_page(self.store.read_info(), summary, folder_name=self.folder.name, redact=self.redact)
+        write_page(self.run, page)

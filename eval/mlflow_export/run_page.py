@@ -10,34 +10,20 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from eval.analysis.summary.summary import Summary
+from eval.analysis.summary.summary import Counts, Summary
 from eval.mlflow_export.tracked_run import TrackedRun, to_ms, truncate
 from eval.runs.run_info import RunInfo, RunState
-from eval.scorers.score import ACCURACY
 
 MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
 MAX_TAG_CHARS = 5000  # MLflow itself takes 8000
 PER_CALL = 100  # MLflow's limit for params and tags; metrics have a higher one
 CHANGED_TAG = "harness.config_changed"
-_PLAIN = (  # fields of the summary that are metrics under their own names
-    *("accuracy", "accuracy_ci95", "n", "n_correct", "n_wrong", "n_scored", "n_infrastructure", "n_unscored"),
-    *(
-        "n_questions",
-        "n_error",
-        "n_retried",
-        "epochs",
-        "format_loss",
-        "waited_seconds",
-        "wall_seconds",
-        "peak_memory_mb",
-    ),
-)
-_MAY_VANISH = ("errors/", "limits/", "lost/")  # when a run is resumed
+_MAY_VANISH = ("errors_by_class/", "limits/", "attribution/")  # when a run is resumed
 
 
 @dataclass(frozen=True)
@@ -60,36 +46,24 @@ class RunPage:
         return cls(
             {_name(name): truncate(redact(text), MAX_PARAM_CHARS) for name, text in params.items() if text},
             {_name(name): truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items() if text},
-            {_name(name): value for name, value in metrics.items()},
+            {_name(name): round(value, 6) for name, value in metrics.items()},
         )
 
 
 def build_page(
-    info: RunInfo,
-    summary: Summary | None = None,
-    seconds: Sequence[float] = (),
-    *,
-    folder_name: str = "",
-    redact: Callable[[str], str] = str,
+    info: RunInfo, summary: Summary | None = None, *, folder_name: str = "", redact: Callable[[str], str] = str
 ) -> RunPage:
     """Build the page of an evaluation.
 
     Args:
         info: facts about the run, from its store.
         summary: None while the run has not ended.
-        seconds: that each answer took.
         folder_name: name of the run's folder.
         redact: takes secrets out.
     """
     tags = {**info.origin, **_list_tags(info, summary), "run_folder": folder_name}
     metrics = dict(flatten_numbers(_select_numbers(summary))) if summary else {}
-    if seconds:
-        import numpy as np
-
-        names = ("latency/question_p50_seconds", "latency/question_p95_seconds")
-        metrics |= dict(zip(names, np.quantile(seconds, (0.5, 0.95)).tolist(), strict=True))
-    rounded = {name: round(value, 6) for name, value in metrics.items()}
-    return RunPage.build(flatten_params(info), tags, rounded, redact)
+    return RunPage.build(flatten_params(info), tags, metrics, redact)
 
 
 def build_run_name(info: RunInfo, folder_name: str) -> str:
@@ -97,9 +71,8 @@ def build_run_name(info: RunInfo, folder_name: str) -> str:
 
     Lists show little more than its beginning. No two folders of runs have the same name.
     """
-    given = info.part("run").get("name")
     asked = " ".join(filter(None, (info.system, info.model)))
-    name = str(given or " · ".join(filter(None, (asked, folder_name or info.run_id))) or "run")
+    name = str(info.part("run").get("name") or " · ".join(filter(None, (asked, folder_name))))
     return f"{name} (simulated)" if info.simulated else name
 
 
@@ -156,19 +129,13 @@ def _list_tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
         "prompts": Path(str(info.config.get("prompts") or "none")).name,
         "tools": ", ".join(sorted(system.get("tools") or {})),
         "harness.command": "" if info.command is None else json.dumps(info.command),
+        "harness.rescored_from": info.rescored_from or "",
     }
     if info.has_begun:
         found["simulated"] = json.dumps(info.simulated)
     if info.sweep:
         job, differs = str(info.sweep.job), " ".join(info.sweep.differs)
         found |= {"harness.sweep": info.sweep.id, "harness.sweep_job": job, "harness.sweep_differs": differs}
-    if info.rescored_from:
-        found |= {"harness.rescored_from": info.rescored_from, "harness.rescored_by": json.dumps(info.rescored_by)}
-    if info.model != "none":
-        of_system, of_model = system.get("agents") or {}, model.get("agents") or {}
-        for agent in {**of_system, **of_model}:  # as `mas.llm.profiles.openai_chat` chooses
-            own = (of_system.get(agent) or {}).get("model") or (of_model.get(agent) or {}).get("name")
-            found[f"model.{agent}"] = str(own or model.get("name", ""))
     if summary is not None:
         notes = [summary.notice, summary.stopped and f"Stopped: {summary.stopped}"]
         found["mlflow.note.content"] = "\n\n".join(each for each in notes if each)  # the description on the run's page
@@ -176,65 +143,32 @@ def _list_tags(info: RunInfo, summary: Summary | None) -> dict[str, str]:
 
 
 def _select_numbers(summary: Summary) -> dict[str, Any]:
-    """Return the numbers of a run by their names in MLflow, families of numbers as nested dictionaries."""
-    found = asdict(summary)
-    metric, score = summary.metric.replace(" ", "_"), "accuracy" if summary.metric == ACCURACY else "score"
-    groups = {f"level_{level}": counts for level, counts in found["by_level"].items()}
-    groups |= {f"{tag}_{value}": each for tag, values in found["by_tag"].items() for value, each in values.items()}
-    labels = found["labels"] or {"by_label": {}}
-    by_label = labels.pop("by_label")
+    """Return the numbers of `summary.json`, with its names; calls, tokens and cost are at the top."""
 
-    def select(group: Mapping[str, Any], value: str, *more: str) -> dict[str, Any]:
-        return {"value": group[value], "ci95": group[f"{value}_ci95"], **{name: group[name] for name in more}}
+    def select(counts: Counts) -> dict[str, Any]:
+        return {name: getattr(counts, name) for name in ("n", "score", "score_ci95")}
 
-    def name_lost(kind: str, name: str, **_: object) -> str:
-        return name if kind in ("agent", "tool") else f"{kind}_{name}"
-
-    def describe_overlap(overlap: Mapping[str, Any] | None) -> dict[str, Any]:
-        if overlap is None:
-            return {}
-        return {"questions": overlap["n_questions"], "score_without": {**overlap["without"], "n": None}}
-
-    return {
-        metric: summary.score,
-        f"{metric}_ci95": summary.score_ci95,
-        **{name: found[name] for name in _PLAIN},
-        **found["usage"],
-        f"{metric}/": {name: select(counts, score, "n") for name, counts in groups.items()},
-        "part/": found["parts"],
-        "extra/": {
-            name: {**extra["score"], "n": None, "n_failed": extra["n_failed"]}
-            for name, extra in found["extra_scorers"].items()
-        },
-        "errors/": summary.errors_by_class,
-        "limits/": summary.limits,
-        "lost/": {name_lost(**each): {**each["points"], "n": None} for each in found["attribution"] or ()},
-        "agents/": {name: {"seconds": seconds} for name, seconds in summary.by_agent.items()},
-        "critics/": found["critics"],
-        "tools/": {
-            name: {"calls": n, "errors": summary.tool_errors.get(name, 0)} for name, n in summary.calls_by_tool.items()
-        },
-        "labels/": {**by_label, **labels, "confusion": None},
-        "epochs/": found["by_epochs"] or {},
-        "judge/": found["scorer_usage"] if summary.scorer_usage.lm_calls else {},
-        "leaks/": {
-            **(describe_overlap(found["leaks"]) or {"questions": 0}),
-            "blocked_pages": sum(summary.blocked_pages.values()),
-        },
-        "tuned_on/": describe_overlap(found["used_to_tune"]),
+    found = summary.to_dict() | asdict(summary.usage) | {"usage": None, "version": None}
+    found["by_level"] = {level: select(counts) for level, counts in summary.by_level.items()}
+    found["by_tag"] = {
+        tag: {value: select(counts) for value, counts in values.items()} for tag, values in summary.by_tag.items()
     }
+    found["attribution"] = {each.title: asdict(each.points) for each in summary.attribution or ()}
+    found["labels"] = summary.labels and {**asdict(summary.labels), "confusion": None}
+    found["scorer_usage"] = asdict(summary.scorer_usage) if summary.scorer_usage.lm_calls else None
+    return found
 
 
-def flatten_numbers(tree: Mapping[str, Any], separator: str = "_", prefix: str = "") -> Iterator[tuple[str, float]]:
+def flatten_numbers(tree: Mapping[str, Any], separator: str = "/", prefix: str = "") -> Iterator[tuple[str, float]]:
     """Yield the numbers of nested dictionaries, an interval as two; MLflow has no null."""
     for key, value in tree.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from flatten_numbers(value, separator, name if name.endswith("/") else f"{name}{separator}")
-        elif name.endswith("_ci95") and value is not None:
+            yield from flatten_numbers(value, separator, f"{name}{separator}")
+        elif name.endswith("ci95") and value is not None:
             yield from zip((f"{name}_low", f"{name}_high"), value, strict=True)
         elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            yield name.removesuffix("_value"), float(value)
+            yield name.removesuffix(f"{separator}value"), float(value)
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

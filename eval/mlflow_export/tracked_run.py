@@ -13,11 +13,11 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from eval.config.tracking import LocalTracking, Tracking
 from mas.runtime.errors import UserError
@@ -25,10 +25,7 @@ from mas.runtime.errors import UserError
 if TYPE_CHECKING:  # MLflow is heavy, and reads its environment when it is imported: see `connect`
     from mlflow import MlflowClient
     from mlflow.entities import Trace
-    from mlflow.store.entities.paged_list import PagedList
     from mlflow.tracing.client import TracingClient
-
-T = TypeVar("T")
 
 RUN_TAG = "harness.run_id"
 IN_MLFLOW_TAG = "harness.in_mlflow"
@@ -52,24 +49,14 @@ def connect(settings: Tracking) -> "tuple[MlflowClient, TracingClient]":
 
 
 def open_run(
-    settings: Tracking,
-    run_id: str,
-    *,
-    name: str,
-    start_ms: int,
-    tags: Mapping[str, str] | None = None,
-    has_traces: bool = True,
+    settings: Tracking, run_id: str, *, name: str, start_ms: int, tags: Mapping[str, str] | None = None
 ) -> "TrackedRun":
-    """Return the run with this id of ours, created if MLflow has none; its status stays as it is.
+    """Return the run with this id of ours in the settings' experiment; its status stays as it is.
 
-    Args:
-        settings: address and experiment of MLflow.
-        run_id: id of the run in its store.
-        name: of a new run, as are the start in milliseconds since 1970, and the tags.
-        has_traces: MLflow has one trace of an id: sent to another experiment, it would vanish from the first.
+    Both are created if MLflow does not have them, the run with a name, its start (ms since 1970), and tags.
 
     Raises:
-        UserError: the experiment is in MLflow's bin, or the run, with its traces, is in another one.
+        UserError: the experiment is in MLflow's bin.
         MlflowException, OSError: MLflow cannot be reached or refuses.
     """
     with ExitStack() as stack:
@@ -79,41 +66,16 @@ def open_run(
             settings.path().mkdir(parents=True, exist_ok=True)
             stack.enter_context(FileLock(settings.path() / "mlflow.db.lock", timeout=_LOCK_SECONDS))
         client, tracing = connect(settings)
-        own_id = _get_experiment_id(client, settings.experiment, settings.artifact_location())
-        experiments = client.search_experiments(max_results=MAX_RESULTS) if has_traces else ()
-        names = {str(each.experiment_id): each.name for each in experiments}
-        found = client.search_runs([*{own_id, *names}], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=MAX_RESULTS)
-        here = [each for each in found if str(each.info.experiment_id) == own_id]
-        if not here and found:
-            there = names[str(found[0].info.experiment_id)]
-            raise UserError(
-                f"{name} is in the experiment {there} there already, and its traces can be in one only; "
-                f"give tracking.experiment='{there}', or another MLflow."
-            )
-        if not here:
-            here = [client.create_run(own_id, start_ms, tags={**(tags or {}), RUN_TAG: run_id}, run_name=name)]
-    return TrackedRun(client, tracing, own_id, str(here[0].info.run_id))
+        experiment_id = _get_experiment_id(client, settings)
+        found = client.search_runs([experiment_id], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
+        run = found[0] if found else client.create_run(experiment_id, start_ms, {**(tags or {}), RUN_TAG: run_id}, name)
+    return TrackedRun(client, tracing, experiment_id, str(run.info.run_id))
 
 
-def read_pages(fetch: "Callable[[str | None], PagedList[T]]") -> Iterator[T]:
-    """Yield the items of all pages; `fetch` returns the page with a token, the first one for None."""
-    token = None
-    while True:
-        page = fetch(token)
-        yield from page
-        if not (token := page.token):
-            return
-
-
-def _get_experiment_id(client: "MlflowClient", name: str, location: str | None) -> str:
-    """Return the id of the experiment, which is created if need be."""
-    found = client.get_experiment_by_name(name)
-    if found is None:
-        try:
-            return str(client.create_experiment(name, location))
-        except Exception:  # another run that starts at the same moment may have made it
-            if (found := client.get_experiment_by_name(name)) is None:
-                raise
+def _get_experiment_id(client: "MlflowClient", settings: Tracking) -> str:
+    name = settings.experiment
+    if (found := client.get_experiment_by_name(name)) is None:
+        return str(client.create_experiment(name, settings.artifact_location()))
     if found.lifecycle_stage == "deleted":
         raise UserError(
             f"the MLflow experiment {name} has been deleted; restore it (mlflow experiments restore -x "
@@ -162,11 +124,18 @@ class TrackedRun:
 
     def read_trace_ids(self) -> set[str]:
         """Return the ids of the traces that MLflow has of the run, with all their spans or not."""
-        given = {"locations": [self.experiment_id], "run_id": self.run_id, "include_spans": False}
-        traces: Iterator[Trace] = read_pages(
-            lambda token: self.tracing.search_traces(**given, max_results=_PAGE_TRACES, page_token=token)
-        )
-        return {trace.info.trace_id for trace in traces}
+        ids, token = set[str](), None
+        while True:
+            page = self.tracing.search_traces(
+                locations=[self.experiment_id],
+                run_id=self.run_id,
+                include_spans=False,
+                max_results=_PAGE_TRACES,
+                page_token=token,
+            )
+            ids.update(trace.info.trace_id for trace in page)
+            if not (token := page.token):
+                return ids
 
 
 def to_ms(moment: str) -> int:
@@ -177,30 +146,19 @@ def to_ms(moment: str) -> int:
 # MLflow's pages render texts as Markdown, and descriptions as HTML too: a picture would be loaded from its host, which
 # then knows who reads the answer. An invisible character (zero width space) makes it a link, or plain text.
 _PICTURE = re.compile(
-    r"(?:!|\\u0021)(?=\[|\\u005b)|<(?=/?(?:img|image|picture|source|svg|video|audio|iframe|object|embed|link|style)\b)",
+    r"(?:!|\\u0021)(?=\[|\\u005b)|<(?=/?(?:img|image|picture|source|svg|video|audio|iframe|object|embed|link|style)\b)"
+    r'|(?<="type": ")(?=(?:input_)?image)',  # part of a message, in JSON
     re.IGNORECASE,
 )
-MAX_TEXT_CHARS = 20_000  # of one text inside a span; the run's records.jsonl has it whole
 
 
-def clean_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """Replace characters that no database stores, break pictures that a page would load, and cut the text."""
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode("utf-8")
-    if "\x00" in text:
-        text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    if len(text) <= max_chars:
-        return break_pictures(text)
-    kept = break_pictures(text[:max_chars])
-    return f"{kept}\n[cut: the first {max_chars} of {len(text)} characters; records.jsonl has the whole]"
-
-
-def break_pictures(text: str) -> str:
-    """Return the text so that MLflow's pages load no picture for it."""
-    return _PICTURE.sub("\\g<0>\u200b", text)
+def clean_text(text: str) -> str:
+    """Replace characters that no database stores, and break pictures that a page would load."""
+    storable = text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return _PICTURE.sub("\\g<0>\u200b", storable)
 
 
 def truncate(text: str, max_chars: int) -> str:
-    """Cut the text to a column of fixed width, the mark of the cut included."""
-    cleaned = clean_text(text, max_chars=max(len(text), 1))
+    """Clean a text and cut it to a column of fixed width, the mark of the cut included."""
+    cleaned = clean_text(text)
     return cleaned if len(cleaned) <= max_chars else f"{cleaned[: max_chars - 1]}…"

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter import Counts, Export, Redact
-from eval.mlflow_export.prompt_registry import name_owner, register_prompts
 from eval.mlflow_export.run_page import RunPage, flatten_numbers, flatten_params, read_start_ms, write_page
 from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, open_run, to_ms
 from eval.runs.folder import FACTS, REPORT, TUNING_FILE, VERDICT
@@ -56,7 +55,6 @@ class TuningExport(Export):
             name=tuning.name,
             start_ms=read_start_ms(tuning.info),
             tags={KIND_TAG: KIND},
-            has_traces=False,  # sent to two experiments, it is in both
         )
 
     def show(self) -> None:
@@ -99,10 +97,6 @@ class TuningExport(Export):
         self._send_proposals(tuning, tuning.proposals)
         self.show()
         self.send_files(VERDICT, TUNING_FILE, REPORT, "config.yaml")
-        if tuning.published and tuning.winner and tuning.is_own:  # not of a run from elsewhere
-            with suppress(UserError):  # somebody has changed the prompts
-                prompts = replace(tuning.get_prompts(tuning.winner), name=tuning.task.name)
-                register_prompts(run, name_owner(prompts, tuning.info.part("system")), is_now=True)
         status = "FINISHED" if tuning.verdict else "KILLED"
         ended_at = tuning.state.last_session.ended_at
         written_ms = round((self.folder / FACTS).stat().st_mtime * 1000)  # of a run that was killed

@@ -54,7 +54,7 @@ def exported(
 
 
 def in_mlflow(settings: LocalTracking, state: ExportState) -> TrackedRun:
-    run = open_run(settings, "any", name="any", start_ms=0, has_traces=False)
+    run = open_run(settings, "any", name="any", start_ms=0)
     return TrackedRun(run.client, run.tracing, state.experiment_id, state.run_id)
 
 

@@ -34,7 +34,7 @@ def test_mlflow_counts_what_one_run_was_sent(opened: Opened, a_record: Make) -> 
     send(other, records.a_record("q1", run_id="another"))
     assert mine.count() == sent == Counter(traces=3, spans=40)
     assert mine.read_trace_ids() == {
-        derive_trace_id(a_record(name, attempt=n)) for name, n in [("q1", 1), ("q2", 1), ("q1", 2)]
+        derive_trace_id(a_record(name, attempt=n), mine.experiment_id) for name, n in [("q1", 1), ("q2", 1), ("q1", 2)]
     }
 
 
@@ -53,12 +53,12 @@ def test_a_trace_without_its_spans_is_seen(opened: Opened, a_record: Make, monke
 
 def test_a_number_that_a_resumed_run_does_not_have_any_more_is_replaced(opened: Opened) -> None:
     run = opened()
-    write_page(run, RunPage(metrics={"accuracy": 0.5, "errors/infrastructure": 3.0}))
+    write_page(run, RunPage(metrics={"accuracy": 0.5, "errors_by_class/infrastructure": 3.0}))
     for theirs in ("rouge", "review/agreement"):  # added by somebody else
         run.client.log_metric(run.run_id, theirs, 0.25)
     write_page(run, RunPage(metrics={"accuracy": 0.75}))
     shown = run.client.get_run(run.run_id).data.metrics
-    assert (shown["accuracy"], str(shown["errors/infrastructure"])) == (0.75, "nan")
+    assert (shown["accuracy"], str(shown["errors_by_class/infrastructure"])) == (0.75, "nan")
     assert (shown["rouge"], shown["review/agreement"]) == (0.25, 0.25)
 
 

@@ -10,7 +10,6 @@ from urllib.parse import quote
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo
-from eval.runs.shared_cache import SharedCache
 from eval.runs.store import RunStore
 from mas.runtime.sample_context import Payment, SampleKey
 from mas.runtime.security.redaction import build_redactor

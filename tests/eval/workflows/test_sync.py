@@ -12,7 +12,7 @@ from eval.config.tracking import LocalTracking
 from eval.runs.mlflow_state import read_state
 from eval.runs.store import RunStore
 from eval.sync import sync as run_command
-from tests.eval.mlflow_export.exporting import a_run, everything, exported, in_mlflow, own_records
+from tests.eval.mlflow_export.exporting import a_run, everything, in_mlflow, own_records
 from tests.eval.stored_run import CONFIG
 
 OFF = {**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}}
@@ -68,22 +68,18 @@ def test_a_run_without_tracking_needs_to_be_told_where_to(
     assert synced(folder, *overrides(local)) == FINISHED
 
 
-def test_a_run_that_is_elsewhere_in_this_mlflow_keeps_its_traces(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Also if the run's folder knows nothing of it: a copy, or one that was sent to another MLflow since."""
+def test_a_run_can_be_in_two_experiments_of_one_mlflow(tmp_path: Path, local: LocalTracking) -> None:
     folder = a_run(tmp_path / "run", local, own_records("q1"))
     assert synced(folder) == FINISHED
     state = read_state(folder)
     assert state is not None
     before = everything(in_mlflow(local, state))
-    (folder / "mlflow.json").unlink()
-    assert synced(folder, f"tracking.experiment={local.experiment} b") == USER_ERROR
-    assert f"is in the experiment {local.experiment} there already" in capsys.readouterr().err
+    other = replace(local, experiment=f"{local.experiment} b")
+    assert synced(folder, f"tracking.experiment={other.experiment}") == FINISHED
     assert everything(in_mlflow(local, state)) == before
-    refused = exported(folder, replace(local, experiment=f"{local.experiment} b"))  # as if resumed with another one
-    assert f"is in the experiment {local.experiment} there already" in str(refused.warning)
-    assert everything(in_mlflow(local, state)) == before
+    copied = read_state(folder)
+    assert copied is not None and copied.experiment_id != state.experiment_id
+    assert len(everything(in_mlflow(other, copied))["traces"]) == 1
 
 
 @pytest.mark.parametrize(

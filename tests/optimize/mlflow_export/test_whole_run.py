@@ -6,14 +6,13 @@ import pytest
 
 from eval.config.tracking import LocalTracking
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
-from tests.command import TUNED_SET
 from tests.optimize.mlflow_export.tuning_folder import client
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
 from tests.process import finish
 
 
 @pytest.mark.slow
-def test_a_published_run_is_in_mlflow_with_its_proposals_its_gate_and_its_set(tmp_path: Path) -> None:
+def test_a_published_run_is_in_mlflow_with_its_proposals_and_its_gate(tmp_path: Path) -> None:
     mlflow = tmp_path / "mlflow"
     model = Obedient(reflected=f"[[ ## new_instruction ## ]]\nAnswer it. {ALWAYS}\n\n[[ ## completed ## ]]")
     where = ("tracking=local", f"tracking.folder={mlflow}", "++tracking.wait_seconds=120")
@@ -32,12 +31,9 @@ def test_a_published_run_is_in_mlflow_with_its_proposals_its_gate_and_its_set(tm
     assert parent.data.tags["simulated"] == "true" and "Simulated model" in parent.data.tags["mlflow.note.content"]
     gained = {name: value for name, value in parent.data.metrics.items() if "gain" in name}
     assert tuned.verdict["gain"] in gained.values(), parent.data.metrics
-    published = store.get_prompt_version_by_alias("toy.finalize", TUNED_SET)
-    assert published.template == tuned.kept.texts["finalize"]
 
     before = [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in runs]
     synced = finish(tuned.folder, tuned.folder, *where[:2], script="optimize/sync.py", cwd=tmp_path)
     assert (synced.code, synced.err) == (0, "")
     again = store.search_runs([each.experiment_id for each in store.search_experiments()])
     assert [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in again] == before
-    assert store.get_prompt_version_by_alias("toy.finalize", TUNED_SET).version == published.version

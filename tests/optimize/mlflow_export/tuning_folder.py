@@ -2,7 +2,7 @@
 
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
 
-Each has a system, a run id and sealed questions of its own: all tests share one store and one registry.
+Each has a system, a run id and sealed questions of its own: all tests share one store.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,6 @@ from eval.runs.own_runs import note_run
 from eval.runs.run_info import RunInfo, TuningTask
 from eval.runs.store import PROPOSAL
 from mas.prompt_sets.prompt_set import PromptSet, digest, write_prompt_set
-from optimize.mlflow_export.tuning_export import TuningExport
 from optimize.search.optimizer import PARENT
 from optimize.session.tuning_store import PROMPTS
 from tests.eval.stored_tuning import TASK, store_tuning
@@ -93,7 +92,6 @@ def a_tuning(
     tracking: LocalTracking | None = None,
     verdict: Mapping[str, Any] | None = None,
     shortlist: Sequence[Mapping[str, Any]] = (),
-    demos: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Path:
@@ -104,7 +102,6 @@ def a_tuning(
         tracking: where MLflow keeps the run.
         verdict: None: there is none yet.
         shortlist: rows of it.
-        demos: of every candidate's finalizer.
         config: more of it.
         facts: fields of RunInfo, of TuningTask, of RunState and of its session; `prompts_name`: of the first set.
     """
@@ -127,7 +124,7 @@ def a_tuning(
     write_prompt_set(folder / "prompts", parent)
     results: dict[str, object] = {"splits": {"train": ["q1"], "val": ["q2"], "sealed": ["q3"]}}
     for each in proposals:
-        results |= propose(each, own, demos)
+        results |= propose(each, own)
     if opened is not None:
         results["sealed"] = {"n_earlier": opened}
     if shortlist:
@@ -146,12 +143,11 @@ def _with_digest(results: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict
     return {**verdict, "winner": {**winner, "prompts_sha256": kept["sha256"]}} if kept else dict(verdict)
 
 
-def propose(proposal: Mapping[str, Any], system: str, demos: Mapping[str, Any] | None = None) -> dict[str, object]:
+def propose(proposal: Mapping[str, Any], system: str) -> dict[str, object]:
     """Return the results that a proposal is."""
     name = proposal["candidate_id"]
-    own = {"finalizer": list(demos["finalizer"])} if demos else {}
     texts = {**TEXTS, "finalizer": f"You answer, as {name} of {system} does."}
-    return keep_candidate(proposal, PromptSet(name, system, texts, Path(), demos=own))
+    return keep_candidate(proposal, PromptSet(name, system, texts, Path()))
 
 
 def keep_candidate(proposal: Mapping[str, Any], prompts: PromptSet) -> dict[str, object]:
@@ -163,10 +159,3 @@ def keep_candidate(proposal: Mapping[str, Any], prompts: PromptSet) -> dict[str,
 
 def client(settings: LocalTracking) -> Any:
     return connect(settings)[0]
-
-
-def send(folder: Path, settings: LocalTracking) -> TuningExport:
-    """Send what the folder has, of a run that has ended."""
-    export = TuningExport(folder, settings, str)
-    export.end()
-    return export

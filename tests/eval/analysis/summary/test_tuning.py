@@ -64,7 +64,7 @@ def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
     nothing_left = TuningUse("mine", [], [], {"0f3a": "mine"})
     summary = summary_of(record("a"), record("b"), tuning_use=nothing_left)
     assert dict(list_notes(summary))["tuned on"] == told
-    assert "tuned_on/questions" not in build_page(RunInfo(), summary).metrics
+    assert "used_to_tune/n_questions" not in build_page(RunInfo(), summary).metrics
     some_left = summary_of(record("a"), record("b"), tuning_use=replace(nothing_left, learnt_from=["a"]))
     line = dict(list_notes(some_left))["tuned on"]
     assert line.startswith("1 of 2 questions was used")
@@ -79,12 +79,14 @@ def test_what_is_not_known_is_not_told(record: Make) -> None:
 
 def test_mlflow_gets_the_numbers(record: Make) -> None:
     met = build_page(RunInfo(), summary_of(record("a", score=1.0), record("b"), learnt_from="a")).metrics
-    assert {name: value for name, value in met.items() if name.startswith("tuned_on/")} == {
-        "tuned_on/questions": 1.0,
-        "tuned_on/score_without": 0.0,
-        "tuned_on/score_without_ci95_low": 0.0,
-        "tuned_on/score_without_ci95_high": pytest.approx(0.975, abs=1e-3),
+    assert {name: value for name, value in met.items() if name.startswith("used_to_tune/without")} == {
+        "used_to_tune/without": 0.0,
+        "used_to_tune/without/n": 1.0,
+        "used_to_tune/without/ci95_low": 0.0,
+        "used_to_tune/without/ci95_high": pytest.approx(0.975, abs=1e-3),
     }
     assert not [
-        name for name in build_page(RunInfo(), summary_of(record("a"), tuning_use=None)).metrics if "tuned_on" in name
+        name
+        for name in build_page(RunInfo(), summary_of(record("a"), tuning_use=None)).metrics
+        if "used_to_tune" in name
     ]
