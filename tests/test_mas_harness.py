@@ -133,7 +133,7 @@ def test_runs_are_compared(evaluate: Evaluate) -> None:
     assert comparison.difference == pytest.approx(-1 / 6)  # 0, 2 and 4 are right
     assert comparison.interval is not None and 0 < comparison.p <= 1
     assert "run_0" in comparison._repr_html_() and "run_1" in str(comparison)
-    assert mas_harness.runs_df([first, second])["accuracy"].tolist() == [first.score, second.score]
+    assert mas_harness.runs_df([first, second])["score"].tolist() == [first.score, second.score]
 
 
 @pytest.mark.parametrize(

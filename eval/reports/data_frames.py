@@ -10,11 +10,12 @@ Columns have Inspect's names where Inspect has them (`id`, `epoch`, `input`, `ta
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.analysis.attribution.run_attribution import attribute_run
-from eval.analysis.summary.summarise import is_planned, read_missing, summarise_store
+from eval.analysis.run_list.read_runs import read_entry
+from eval.analysis.summary.summarise import is_planned, read_missing
 from eval.runs.find import find_run, list_runs
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.record import Record
@@ -37,12 +38,7 @@ CALL_COLUMNS = (
     *("run", "run_id", "id", "epoch", "attempt", "event", "agent", "name", "span_id", "parent_id"),
     *("total_tokens", "input_tokens", "output_tokens", "cost_usd", "total_time", "started", "error"),
 )
-RUN_COLUMNS = (
-    *("run", "run_id", "created", "status", "system", "model", "dataset_name", "dataset_split", "prompts", "scorer"),
-    *("epochs", "total_samples", "completed_samples", "metric", "score", "ci_low", "ci_high", "accuracy", "n_scored"),
-    *("n_error", "model_calls", "tool_calls", "input_tokens", "output_tokens", "total_tokens", "cost_usd"),
-    *("total_time", "simulated", "error", "folder"),
-)
+RUN_COLUMNS = ("run", "state", "system", "model", "data", "prompts", "metric", "score", "ci_low", "ci_high", "n")
 EVENTS = {"lm": "model", "tool": "tool"}  # kind of a span → Inspect's name of the event
 
 
@@ -82,7 +78,7 @@ def calls_df(runs: RunNames = "latest") -> "pandas.DataFrame":
 
 
 def runs_df(runs: RunNames | None = None) -> "pandas.DataFrame":
-    """Return a row per run, the newest first; one that cannot be read has the status `unreadable` and says why.
+    """Return a row per run as `eval/list_runs.py` lists it, the newest first; `reason` says why one is `refused`.
 
     `runs`: as of `samples_df`; None: all under outputs/eval. Raise UserError if one does not exist.
     """
@@ -126,69 +122,36 @@ def _describe_sample(run: str, record: Record, tags: Mapping[str, str], link: Br
     )
     row: Row = dict(zip(SAMPLE_COLUMNS, values, strict=True))
     parts = {f"score_{k}": v for k, v in record.parts.items()}
-    return row | {f"metadata_{k}": v for k, v in tags.items()} | parts | _describe_labels(record)
-
-
-def _describe_labels(record: Record) -> Row:
-    """Return what people said of an answer, if they did: their labels, and the first target and score."""
-    if not record.human:
-        return {}
-    last = max(record.human, key=lambda each: each.when)
-    return {
-        "human_label": "; ".join(each.label for each in record.human),
-        "human_who": last.who,
-        "human_when": last.when,
-        "human_note": last.note,
-        "target_before": last.target_before,
-        "score_before": last.score_before,
-    }
+    return row | {f"metadata_{k}": v for k, v in tags.items()} | parts
 
 
 def _read_calls(folder: Path) -> Iterator[Row]:
     with refuse_unreadable(folder), open_run(folder) as store:
         for record in store.records():
             agents: dict[object, object] = {}  # id of a span → agent that it belongs to
-            for each in record.trajectory:
-                span = cast(Mapping[str, object], each)
-                inner = span.get("name") if span.get("kind") == "agent" else agents.get(span.get("parent"))
-                agents[span.get("id")] = inner
-                if (event := EVENTS.get(str(span.get("kind")))) is not None:
+            for span in record.trajectory:
+                inner = span["name"] if span["kind"] == "agent" else agents.get(span["parent"])
+                agents[span["id"]] = inner
+                if (event := EVENTS.get(span["kind"])) is not None:
                     yield _describe_call(folder.name, record, span, event, inner)
 
 
-def _describe_call(run: str, record: Record, span: Mapping[str, object], event: str, agent: object) -> Row:
-    found = span.get("attributes")
-    attributes = found if isinstance(found, Mapping) else {}
-    tokens = [_as_number(attributes.get(key)) for key in ("input_tokens", "output_tokens")]
-    began, ended = _as_number(span.get("start_seconds")), _as_number(span.get("end_seconds"))
+def _describe_call(run: str, record: Record, span: Mapping[str, Any], event: str, agent: object) -> Row:
+    attributes, began, ended = span.get("attributes") or {}, span["start_seconds"], span.get("end_seconds")
+    n_in, n_out = attributes.get("input_tokens"), attributes.get("output_tokens")
     values = (
-        *(run, record.run_id, record.sample_id, record.epoch, record.attempt, event, agent, span.get("name")),
-        *(span.get("id"), span.get("parent")),
-        *(None if None in tokens else sum(filter(None, tokens)), *tokens, _as_number(attributes.get("cost_usd"))),
-        *(None if began is None or ended is None else ended - began, began, span.get("error")),
+        *(run, record.run_id, record.sample_id, record.epoch, record.attempt, event, agent, span["name"]),
+        *(span["id"], span["parent"]),
+        *(None if n_in is None or n_out is None else n_in + n_out, n_in, n_out, attributes.get("cost_usd")),
+        *(None if ended is None else ended - began, began, span.get("error")),
     )
     return dict(zip(CALL_COLUMNS, values, strict=True))
 
 
-def _as_number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
 def _describe_run(folder: Path) -> Row:
-    try:
-        with refuse_unreadable(folder), open_run(find_run(folder)) as store:
-            run, created = summarise_store(store), store.read_info().started_at
-    except UserError as error:
-        return {"run": folder.name, "folder": str(folder), "status": "unreadable", "error": str(error)}
-    usage, status, bounds = run.usage, "success" if run.stopped is None else "stopped", run.score_ci95 or (None, None)
-    values = (
-        *(folder.name, run.run_id, created, status, run.system, run.model, run.data, run.split, run.prompts),
-        *(run.scorer, run.epochs, run.n, run.n - run.n_not_run, run.metric, run.score, *bounds, run.accuracy),
-        *(run.n_scored, run.n_error, usage.lm_calls, usage.tool_calls, usage.input_tokens, usage.output_tokens),
-        *(usage.input_tokens + usage.output_tokens, usage.cost_usd),
-        *(run.wall_seconds, run.simulated, run.stopped, str(folder)),
-    )
-    return dict(zip(RUN_COLUMNS, values, strict=True))
+    found = read_entry(folder).to_dict()
+    bounds: Any = found.pop("score_ci95") or (None, None)
+    return {"run": found.pop("name"), **found, **dict(zip(("ci_low", "ci_high"), bounds, strict=True))}
 
 
 def _build_frame(rows: Iterable[Row], columns: tuple[str, ...]) -> "pandas.DataFrame":

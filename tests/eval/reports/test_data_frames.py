@@ -14,7 +14,6 @@ from eval.reports.data_frames import (
     runs_df,
     samples_df,
 )
-from eval.runs.record import HumanVerdict
 from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
 from tests.eval.foreign_folder import edit_info
@@ -71,11 +70,9 @@ def test_a_run_is_a_row_with_its_interval_and_a_broken_one_says_so(tmp_path: Pat
     bad = stored_run(tmp_path / "bad", [answered("q1", "17")])
     edit_info(bad, version=99)
     frame = runs_df([good, bad]).set_index("run")
-    assert frame.loc["good", ["status", "system", "model", "accuracy", "total_samples", "n_error"]].tolist() == [
-        *("success", "toy", "m", 0.5, 2, 0)
-    ]
+    assert frame.loc["good", ["state", "system", "model", "score", "n"]].tolist() == [*("complete", "toy", "m", 0.5, 2)]
     assert 0 < frame.loc["good", "ci_low"] < 0.5 < frame.loc["good", "ci_high"] < 1
-    assert frame.loc["bad", "status"] == "unreadable" and "version" in str(frame.loc["bad", "error"])
+    assert frame.loc["bad", "state"] == "refused" and "version" in str(frame.loc["bad", "reason"])
 
 
 def test_a_foreign_folder_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +82,7 @@ def test_a_foreign_folder_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder = stored_run(tmp_path / "theirs", [answered("${oc.env:HOME}", "=cmd|' /C calc'!A0", trajectory=STEPS)])
     edit_info(folder, config={"system": {"_target_": "evil:x", "target": "evil:x", "name": "${oc.env:HOME}"}})
     assert samples_df(folder)["id"].tolist() == ["${oc.env:HOME}"] and len(calls_df(folder)) == 2
-    assert runs_df(folder)["status"].tolist() == ["success"]
+    assert runs_df(folder)["state"].tolist() == ["complete"]
     assert not (tmp_path / "was_here").exists()
     wrong = stored_run(tmp_path / "wrong", [answered("q1", "17", wall_seconds="x", trajectory=["x"])])
     edit_info(wrong, system="other")
@@ -106,12 +103,3 @@ def test_what_is_no_run_is_a_sentence(wrong: object) -> None:
 def test_pandas_is_imported_only_when_a_frame_is_built() -> None:
     code = "import sys, eval.reports.data_frames; assert 'pandas' not in sys.modules and 'dspy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
-
-
-def test_labels_of_people_are_columns_where_there_are_any(tmp_path: Path) -> None:
-    verdict = HumanVerdict("1", "wrong_gold", "ada", "2026", "old", "table 2", "18", "17", 0.0, is_of_question=True)
-    folder = stored_run(tmp_path / "a", [answered("q1", "18", gold="18", human=[verdict]), answered("q2", "17")])
-    row = samples_df(folder).set_index("id").loc["q1"]
-    assert tuple(row[["human_label", "human_who", "human_note", "target_before", "score_before"]]) == (
-        "wrong_gold", "ada", "table 2", "17", 0.0,
-    )  # fmt: skip
