@@ -1,11 +1,12 @@
 """Notes and tables that few runs have: critics, epochs, labels, leaks, what people said; loaded where there are such.
 
-describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% over 4 labels; lowest: …"
+describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% over 4 labels"
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from eval.analysis.attribution import CriticNumbers
+from eval.analysis.statistics.intervals import Estimate
 from eval.analysis.summary.rare_numbers import (
     NO_ANSWER,
     OTHER,
@@ -14,13 +15,12 @@ from eval.analysis.summary.rare_numbers import (
     LabelSummary,
     TuningOverlap,
 )
-from eval.analysis.summary.summarise import MAX_TAG_VALUES
 from eval.analysis.summary.summary import Summary
 from eval.reports.formats import (
     MAX_ERROR_CHARS,
     MAX_NAME_CHARS,
     Table,
-    describe_without,
+    format_bounds,
     format_estimate,
     format_floor,
     format_interval,
@@ -34,42 +34,44 @@ from mas.runtime.text import format_count
 
 PASS_LEGEND = "pass@k: one of k answers right; pass^k: all k right"
 MAX_LINES_OF_K = 6
-MAX_LISTED = 3  # sources or hosts in one line
-MAX_SOURCE_CHARS = 120
 _INTERVAL = "95% interval"
 
 
 def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and sentences."""
+    incomplete = summary.incomplete
     if summary.used_to_tune:
-        yield "tuned on", describe_tuned_on(summary.used_to_tune, summary.incomplete, summary.metric)
+        yield "tuned on", describe_tuned_on(summary.used_to_tune, incomplete, summary.metric)
     for name, critic in summary.critics.items():
         yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
     if summary.metric != ACCURACY:
-        share = format_share(summary.accuracy, summary.accuracy_ci95, summary.incomplete)
+        share = format_share(summary.accuracy, summary.accuracy_ci95, incomplete)
         yield "fully right", f"{share} of the answers; the {summary.metric} counts partly right ones in part"
-    if labels := summary.labels:
-        yield "labels", describe_labels(labels, summary.incomplete)
-    for tag, counts in summary.by_tag.items():
-        if len(counts) == MAX_TAG_VALUES:
-            yield f"by {tag}", f"the {MAX_TAG_VALUES} values with the most questions are shown"
+    if summary.labels:
+        yield "labels", describe_labels(summary.labels, incomplete)
     for name, part in summary.parts.items():
-        yield f"part {name}", f"{format_estimate(part, summary.incomplete)} of {format_count(part.n or 0, 'answer')}"
+        yield f"part {name}", f"{format_estimate(part, incomplete)} of {format_count(part.n or 0, 'answer')}"
     for name, extra in summary.extra_scorers.items():
-        result = f"{extra.metric} {format_estimate(extra.score, summary.incomplete)}"
+        result = f"{extra.metric} {format_estimate(extra.score, incomplete)}"
         failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
         error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
         yield f"scored by {name}", f"{result}; {failed}: {error}" if extra.n_failed else result
     if summary.scorer == JUDGE:
         yield "judged", "by a model, whose verdicts are opinions; python eval/view.py has a queue for people's"
-    if review := summary.human_review:
-        yield "reviewed by people", describe_review(review, summary)
-    yield from _list_leaks(summary)
+    if summary.human_review:
+        yield "reviewed by people", describe_review(summary.human_review, summary)
+    if leaks := summary.leaks:
+        sources = "; ".join(dict.fromkeys(each.source for each in leaks.results))
+        met = f"{format_count(leaks.n_questions, 'question')} met a page that gives the benchmark away"
+        without = _describe_without(leaks.without, incomplete, summary.metric)
+        yield "benchmark leaks", f"{met}: {shorten_line(sources, MAX_ERROR_CHARS)}; {without}"
+    if blocked := summary.blocked_pages:
+        hosts = ", ".join(f"{host} {times}" for host, times in blocked.items())
+        yield "blocked pages", f"{sum(blocked.values())}: {shorten_line(hosts, MAX_ERROR_CHARS)}"
     if summary.epochs > 1:
         repeats, found = f"{summary.epochs} of each of {summary.n_questions} questions", summary.by_epochs
-        later = "; pass@k and pass^k need all answers" if summary.incomplete else ""
-        clustered = f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else later
-        yield "epochs", f"{repeats}{clustered}"
+        later = "; pass@k and pass^k need all answers" if incomplete else ""
+        yield "epochs", repeats + (f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else later)
 
 
 def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: str = ACCURACY) -> str:
@@ -82,25 +84,13 @@ def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: 
     roles = f" ({overlap.n_learnt_from} for training, {overlap.n_picked_by} for validation)"
     parts = [f"{use}{roles}, so the {metric} is inflated"]
     if overlap.without and n < overlap.n_all:
-        parts.append(describe_without(overlap.without, n, incomplete, metric))
+        parts.append(_describe_without(overlap.without, incomplete, metric))
     return "; ".join([*parts, *([unknown] if unknown else [])])
 
 
-def _list_leaks(summary: Summary) -> Iterator[tuple[str, str]]:
-    if leaks := summary.leaks:
-        n = leaks.n_questions
-        sources = _cut_list(list(dict.fromkeys(each.source for each in leaks.results)), "; ")
-        without = describe_without(leaks.without, n, summary.incomplete, summary.metric)
-        met = f"{format_count(n, 'question')} met a page that gives the benchmark away"
-        yield "benchmark leaks", f"{met}: {sources}; {without}"
-    if blocked := summary.blocked_pages:
-        hosts = [f"{host} {times}" for host, times in blocked.items()]
-        yield "blocked pages", f"{sum(blocked.values())}: {_cut_list(hosts, ', ')}"
-
-
-def _cut_list(names: Sequence[str], mark: str) -> str:
-    more = [f"{len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
-    return mark.join([*(shorten_line(each, MAX_SOURCE_CHARS) for each in names[:MAX_LISTED]), *more])
+def _describe_without(others: Estimate, incomplete: bool, metric: str) -> str:
+    share = format_floor(others.value, incomplete)
+    return f"{metric} without them: {share} of {others.n}{format_bounds(others.ci95)}"
 
 
 def describe_critic(critic: CriticNumbers) -> str:
@@ -118,25 +108,12 @@ def describe_critic(critic: CriticNumbers) -> str:
 
 
 def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
-    """Return the macro F1, the label with the lowest F1, and the answers that are no label.
-
-    While answers are missing, the macro F1 is no bound: wrong answers that still come make it fall.
-    """
-    targets = {name: each for name, each in labels.by_label.items() if each.recall.n}
-    if labels.macro_f1 is None or not targets:
+    """Return the macro F1. While answers are missing, it is no bound: wrong answers that still come make it fall."""
+    n = sum(each.recall.n != 0 for each in labels.by_label.values())
+    if labels.macro_f1 is None:
         return "no answer has one of the labels as its target"
-    name, lowest = min(targets.items(), key=lambda item: item[1].f1.value or 0.0)
     so_far = " so far" if incomplete else ""
-    parts = [
-        f"macro F1 {format_percent(labels.macro_f1)}{so_far} over {format_count(len(targets), 'label')}",
-        f"lowest: {shorten_line(name, MAX_NAME_CHARS)}, F1 {format_percent(lowest.f1.value)} "
-        f"(precision {format_percent(lowest.precision.value)}, recall {format_percent(lowest.recall.value)})",
-    ]
-    if labels.n_other:
-        parts.append(f"{format_count(labels.n_other, 'answer')} {'is' if labels.n_other == 1 else 'are'} no label")
-    if labels.n_no_answer:
-        parts.append(f"{format_count(labels.n_no_answer, 'sample')} without a scored answer, counted as missed")
-    return "; ".join(parts)
+    return f"macro F1 {format_percent(labels.macro_f1)}{so_far} over {format_count(n, 'label')}"
 
 
 def build_labels(summary: Summary, labels: LabelSummary) -> Table:
@@ -171,8 +148,7 @@ def describe_verdict(verdict: HumanVerdict) -> str:
     parts = [f"{name}: {verdict.who}, {verdict.when[:16].replace('T', ' ')} UTC, who saw it in {verdict.run}"]
     if verdict.target is not None:
         parts.append(f"gold answer {verdict.target_before!r} corrected to {verdict.target!r}")
-    before = "no score" if verdict.score_before is None else f"a score of {verdict.score_before:g}"
-    parts.append(f"the scorer had given {before}" if verdict.is_applied else "not applied yet")
+    parts += [] if verdict.is_applied else ["not applied yet"]
     return "; ".join([*parts, *([f"note: {verdict.note}"] if verdict.note else [])])
 
 
@@ -182,9 +158,9 @@ def describe_review(review: HumanReview, summary: Summary) -> str:
     if review.score_before is not None:
         parts.append(describe_changes(review))
         parts.append(f"before, the {summary.metric} was {format_floor(review.score_before, summary.incomplete)}")
-    if n := review.n_ambiguous + review.n_bad_questions:
+    if review.n_ambiguous or review.n_bad_questions:
         kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
-        parts.append(f"{kinds}, which count: {describe_without(review.without, n, summary.incomplete, summary.metric)}")
+        parts.append(f"{kinds}, which count; {_describe_without(review.without, summary.incomplete, summary.metric)}")
     if review.n_pending:
         command = "python eval/rescore.py outputs gold=outputs/gold"
         pending = format_count(review.n_pending, "answer")
@@ -201,4 +177,4 @@ def build_epochs(by_epochs: EpochNumbers) -> Table:
         estimates = (by_epochs.pass_at[k], by_epochs.pass_hat[k])
         cells = (cell for each in estimates for cell in (format_percent(each.value), format_interval(each.ci95)))
         rows.append([k, *cells])
-    return Table(("k", "pass@k", "95% interval", "pass^k", "95% interval"), rows)
+    return Table(("k", "pass@k", _INTERVAL, "pass^k", _INTERVAL), rows)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.style import Style
 from rich.text import Text
 
-from eval.analysis.summary.summarise import GOING_ON, MAX_TAG_VALUES
+from eval.analysis.summary.summarise import GOING_ON
 from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.execution.console import Console
@@ -138,7 +138,6 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         *(summary.used_to_tune, summary.critics, summary.labels, summary.parts),
         *(summary.extra_scorers, summary.human_review, summary.leaks, summary.blocked_pages),
         *(summary.epochs > 1, summary.metric != ACCURACY, summary.scorer == JUDGE),
-        *(len(values) == MAX_TAG_VALUES for values in summary.by_tag.values()),
     )
     if any(rare):
         from eval.reports.rare_notes import list_rare_notes
@@ -161,7 +160,11 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         rows = format_count(len(summary.bad_rows), "unreadable row")
         yield "skipped", f"{rows} of the dataset, outside every number here"
     yield from _list_spending(summary)
-    yield from _list_sessions(summary)
+    if len(summary.sessions) > 1:
+        yield "sessions", f"{len(summary.sessions)}: the run was resumed"
+    if changes := [f"{key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]:
+        yield "configuration changed", "; ".join(changes)
+    yield "time", f"{summary.wall_seconds:,.1f} s"
 
 
 def _describe_loss(lost: LostPoints) -> str:
@@ -196,13 +199,14 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
     usage, judging = summary.usage, summary.scorer_usage
-    of_lm_calls = _list_kinds(
-        (usage.retries, "sent again"),
-        (usage.misshapen_replies, "not in the form asked for, but read"),
-        (usage.replayed_calls, "replayed from before an interruption"),
-    )
-    of_tools = _list_kinds((usage.replayed_tool_calls, "answered before in this run"))
-    yield "calls", f"{usage.lm_calls:,} to language models{of_lm_calls}, {usage.tool_calls:,} to tools{of_tools}"
+    kinds = {
+        "sent again": usage.retries,
+        "not in the form asked for, but read": usage.misshapen_replies,
+        "replayed from before an interruption": usage.replayed_calls,
+    }
+    listed = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items() if n)
+    of_which = f" (of which {listed})" if listed else ""
+    yield "calls", f"{usage.lm_calls:,} to language models{of_which}, {usage.tool_calls:,} to tools"
     if (idle := summary.agents_without_calls) and usage.lm_calls:
         have = f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} tools"
         yield "no tool was called", f"{have}; a model without native calls may make them with model.native_tools=false"
@@ -214,29 +218,12 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
                 yield f"{name} never worked", shorten_line(reason, MAX_ERROR_CHARS)
     yield "tokens", _format_tokens(usage)
     if judging.lm_calls:
-        cost = f" and {_format_cost(judging)}" if judging.cost_usd is not None or judging.known_cost_usd else ""
-        yield "judging", f"{judging.lm_calls:,} calls, tokens {_format_tokens(judging)}{cost}, in no other number here"
+        spent = f"tokens {_format_tokens(judging)}, cost {_format_cost(judging)}"
+        yield "judging", f"{judging.lm_calls:,} calls, {spent}, in no other number here"
     yield "cost", _format_total_cost(summary)
     if unfinished := summary.unfinished:
         outside = "outside the numbers above until the run is resumed"
         yield "unfinished questions", f"{unfinished.lm_calls:,} calls, {_format_cost(unfinished)}; {outside}"
-
-
-def _list_sessions(summary: Summary) -> Iterator[tuple[str, str]]:
-    if (waited := summary.waited_seconds) >= 0.05:
-        yield "waited", f"{waited:,.1f} s for rate limits, free places and retries, of all questions together"
-    if len(summary.sessions) > 1:
-        yield "sessions", f"{len(summary.sessions)}: the run was resumed"
-    if changes := [f"{key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]:
-        yield "configuration changed", "; ".join(changes)
-    yield "time", f"{summary.wall_seconds:,.1f} s"
-    if summary.peak_memory_mb:
-        yield "memory", f"{summary.peak_memory_mb:,.0f} MB at most, without that of its helper processes"
-
-
-def _list_kinds(*kinds: tuple[int, str]) -> str:
-    listed = [f"{count:,} {kind}" for count, kind in kinds if count]
-    return f" (of which {', '.join(listed)})" if listed else ""
 
 
 def _format_tokens(usage: Usage) -> str:

@@ -65,12 +65,6 @@ def test_a_cost_says_why_it_is_unknown_or_zero(record: Make) -> None:
     assert "cost: $0.0000 (simulated)" in shown([free], simulated=True)
 
 
-def test_tool_calls_that_were_not_made_are_counted(record: Make) -> None:
-    assert "6 to tools (of which 5 answered before in this run)" in shown(
-        [record("a", usage=Usage(tool_calls=6, replayed_tool_calls=5))]
-    )
-
-
 def test_epochs_have_a_table_of_their_own(record: Make) -> None:
     records = [record(name, epoch=epoch, score=float(name == "a")) for name in "abc" for epoch in (1, 2)]
     text = shown(records, epochs=2)

@@ -52,7 +52,7 @@ def test_only_questions_with_a_gold_answer_count(record: Make) -> None:
     summary = summary_of(record("a", target=None), record("b", score=1.0), record("c"), learnt_from="ab")
     assert dict(list_notes(summary))["tuned on"].startswith(
         "1 of 2 questions was used to tune mine (1 for training, 0 for validation), so the "
-        "accuracy is inflated; accuracy without it: 0.0% of 1"
+        "accuracy is inflated; accuracy without them: 0.0% of 1"
     )
     clean = summary_of(record("a", target=None), record("b"), learnt_from="a")
     assert dict(list_notes(clean))["tuned on"] == "none of 1 question was used to tune mine"
