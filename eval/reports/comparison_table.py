@@ -4,13 +4,12 @@
     print_gate(result, Console())
     write_gate_files(result, notes, markdown=Path("comment.md"), json_file=Path("gate.json"))
 
-Markdown is for a pull request, JSON for scripts. Neither holds a question, an answer or a target. Names and ids are
-data: in Markdown they are code, so that they neither format the page nor notify anybody.
+Markdown is for a pull request, JSON for scripts. Neither holds a question, an answer or a target.
 """
 
+import io
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rich.text import Text
@@ -19,7 +18,6 @@ from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, Run
 from eval.analysis.comparison.comparison import Side
 from eval.analysis.comparison.regression_gate import FAIL, INCONCLUSIVE, PASS, GateResult, JudgedMetric
 from eval.analysis.statistics.paired_tests import MeanDifference
-from eval.analysis.summary.measures import Answer
 from eval.execution.console import Console
 from eval.reports.formats import (
     NOT_AVAILABLE,
@@ -28,7 +26,6 @@ from eval.reports.formats import (
     format_p_value,
     format_percent,
     format_points,
-    format_usd,
 )
 from eval.runs.folder import write_lines
 from eval.scorers.score import ACCURACY
@@ -37,17 +34,11 @@ from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 
-MAX_FLIPS = 20  # --html and --json have all
-QUESTION_CHARS = 60  # --html has whole questions and answers
-SHORT_CHARS = 200  # of an answer, a reason
-_ID_CHARS = 12  # of the id of a question; --json has all of it
+MAX_ID_CHARS = 40  # of the id of a question; --json has all of it
 MAX_CHARS = 240  # of a setting
 _MAX_SETTINGS = 10  # that are listed; --html and --json have all
-_SIDES_INTERVAL, _FOR_SIDES_INTERVAL = "its 95% interval", 90  # the row, and the columns of a terminal that it needs
-_NOTHING = "options, prompts and tools are the same"
-MAX_IDS = 10  # of the questions that got worse
-_MAX_NAME_CHARS = 80  # of a name or an id in Markdown
-_MAX_LINE_CHARS = 1_000
+MAX_IDS = 10  # of the questions that got better, or worse; --html and --json have all
+_MARKDOWN_WIDTH = 110
 _STYLES = {PASS: "bold green", FAIL: "bold red", INCONCLUSIVE: "bold yellow"}
 _MARKS = {PASS: "✅", FAIL: "❌", INCONCLUSIVE: "❔"}
 _SENTENCES = {
@@ -66,23 +57,22 @@ def print_comparison(result: ComparisonResult, console: Console) -> None:
     for run in result.runs:
         console.print(Text(describe_run(run)), soft_wrap=True)
     for pair in result.comparisons:
-        table = build_numbers(pair)
-        rows = [row for row in table.rows if row[0] != _SIDES_INTERVAL or console.width >= _FOR_SIDES_INTERVAL]
-        console.print(Table(table.headings, rows).build(f"{pair.run} compared with {pair.against}", whole=1))
-        differ, verdict = list(list_differences(pair)), describe_verdict(pair, len(result.comparisons))
-        more = _describe_more(len(differ) - _MAX_SETTINGS)
-        for line in (*verdict, *pair.notes, *differ[:_MAX_SETTINGS], *more):
+        console.print(build_numbers(pair).build(f"{pair.run} compared with {pair.against}", whole=1))
+        verdict, differ = describe_verdict(pair, len(result.comparisons)), list(list_differences(pair))
+        more = [f"… and {n} more: --html FILE"] if (n := len(differ) - _MAX_SETTINGS) > 0 else []
+        for line in (*verdict, *pair.notes, *differ[:_MAX_SETTINGS], *more, *_list_flips(pair)):
             console.print(Text(line), soft_wrap=True)
-        if pair.comparison.flips:
-            partly = "" if pair.comparison.metric == ACCURACY else "◐ partly right, "
-            marks = f"✓ right, {partly}✗ wrong, ! error"
-            console.print(_build_flips(pair).build("questions that flipped", marks, whole=1))
-        for line in _describe_more(len(pair.comparison.flips) - MAX_FLIPS):
-            console.print(Text(line))
 
 
-def _describe_more(n: int) -> list[str]:
-    return [f"… and {n} more: --html FILE"] if n > 0 else []
+def _list_flips(pair: RunComparison) -> Iterator[str]:
+    for name, sign in {"better": 1, "worse": -1}.items():
+        if ids := [flip.id for flip in pair.comparison.flips if sign * flip.difference > 0]:
+            yield f"{name} in {pair.run}: {_join_ids(ids)} (--html FILE shows the answers)"
+
+
+def _join_ids(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - MAX_IDS} more" if len(ids) > MAX_IDS else ""
+    return ", ".join(shorten_line(each, MAX_ID_CHARS) for each in ids[:MAX_IDS]) + more
 
 
 def describe_run(run: ReadRun) -> str:
@@ -111,7 +101,6 @@ def build_numbers(pair: RunComparison) -> Table:
     score = comparison.score
     scores = MeanDifference(score.n_questions, first.score, second.score, score.difference, score.ci95)
     add_means(comparison.metric, scores, format_percent, format_points, " points")
-    add_sides(_SIDES_INTERVAL, lambda side: format_interval(side.score_ci95))
     if comparison.metric != ACCURACY:
         add_sides("fully right", lambda side: format_percent(side.accuracy))
     add_means("unreadable", comparison.unreadable, format_percent, format_points, " points")
@@ -120,8 +109,6 @@ def build_numbers(pair: RunComparison) -> Table:
         add_means("cost/answer", cost, "${:,.5f}".format, "{:+,.5f}".format)
     add_means("time/answer", comparison.seconds, "{:,.2f} s".format, "{:+,.2f}".format, " s")
     add_means("tokens/answer", comparison.tokens, "{:,.0f}".format, "{:+,.0f}".format)
-    add_sides("tokens in all", lambda side: f"{side.tokens:,}")
-    add_sides("cost in all", lambda side: format_usd(side.cost_usd))
     add_sides("errors", lambda side: ", ".join(f"{name} {n}" for name, n in side.errors_by_class.items()) or "none")
     return Table(("", pair.against, pair.run, f"{pair.run} - {pair.against}", "95% interval"), rows)
 
@@ -147,30 +134,9 @@ def list_differences(pair: RunComparison) -> Iterator[str]:
     """Yield every option, prompt and tool in which the two runs differ."""
     yield from (f"{name}: {shorten_line(change, MAX_CHARS)}" for name, change in pair.differs.items())
     if not pair.differs:
-        yield _NOTHING
+        yield "options, prompts and tools are the same"
     if any(name.startswith("prompt ") for name in pair.differs):
         yield "the texts of prompts: python optimize/diff.py SET SET"
-
-
-def _build_flips(pair: RunComparison) -> Table:
-    """Return a row for each of the samples with the largest difference."""
-    headings = ("question", pair.against, pair.run, "gold", "asked")
-    rows = []
-    for flip in pair.comparison.flips[:MAX_FLIPS]:
-        cells = []
-        for answers in (flip.first, flip.second):
-            # The verdicts of all epochs, then the answers that differ: ✓✗✓ 17, 18.
-            marks, texts = zip(*map(_describe_answer, answers), strict=True)
-            cells.append(f"{''.join(marks)} {', '.join(dict.fromkeys(texts))}")
-        cells += [flip.target, shorten_line(flip.question, QUESTION_CHARS)]
-        rows.append([shorten_line(flip.id, _ID_CHARS), *(shorten_line(each, SHORT_CHARS) for each in cells)])
-    return Table(headings, rows, left=headings)
-
-
-def _describe_answer(answer: Answer) -> tuple[str, str]:
-    if answer.error_class:
-        return "!", answer.error_class
-    return "✓" if answer.correct else "✗" if answer.value == 0 else "◐", answer.answer or ""
 
 
 def print_gate(result: GateResult, console: Console) -> None:
@@ -193,24 +159,25 @@ def write_gate_files(
         write_lines(json_file, [json.dumps(result.to_dict(), indent=2, allow_nan=False)])
     if markdown:
         with write_atomically(markdown) as file:
-            file.writelines(f"{line}\n" for line in _list_markdown(result, notes))
+            file.write(_render_markdown(result, notes))
 
 
-def _list_markdown(result: GateResult, notes: Sequence[str]) -> Iterator[str]:
-    yield f"### {_MARKS[result.verdict]} {_escape(describe_gate(result).replace('gate', 'Gate', 1))}"
-    yield from ["", f"**{SIMULATED_NOTICE}**"] if result.simulated else []
-    table = _build_gate_table(result)
-    marked = zip(result.metrics, table.rows, strict=True)
-    rows = [(f"{_MARKS[each.verdict]} {each.verdict}", *row[1:]) for each, row in marked]
-    yield from ("", Table(table.headings, rows, table.left).render_markdown(), "")
-    yield from (f"- {_escape(line)}" for line in _list_remarks(result))
+def _render_markdown(result: GateResult, notes: Sequence[str]) -> str:
+    """Return the verdict as a heading and a block of code, in which names of a run format nothing and notify nobody."""
+    console = Console(file=io.StringIO(), width=_MARKDOWN_WIDTH)
+    if result.simulated:
+        console.print(Text(SIMULATED_NOTICE))
+    print_gate(result, console)
+    for side, run in {"A, base": result.base, "B, new": result.new}.items():
+        made_of = ", ".join(f"{name} {run[name] or 'none'}" for name in ("system", "model", "prompts"))
+        console.print(Text(shorten_line(f"{side}: {run['name']} ({made_of})", MAX_CHARS)), soft_wrap=True)
     if result.worse:
-        more = f" and {n} more" if (n := len(result.worse) - MAX_IDS) > 0 else ""
-        yield f"- largest losses: {', '.join(map(_format_code, result.worse[:MAX_IDS]))}{more}"
-    yield from ("", f"- base: {_describe_gated_run(result.base)}", f"- new: {_describe_gated_run(result.new)}", "")
-    if notes:
-        lines = (shorten_line(f"{note} (A is base, B is new)", _MAX_LINE_CHARS).replace("`", "'") for note in notes)
-        yield from ("```text", *lines, "```")
+        console.print(Text(f"largest losses: {_join_ids(result.worse)}"), soft_wrap=True)
+    for note in notes:
+        console.print(Text(note), soft_wrap=True)
+    text = console.file.getvalue().replace("`", "'")  # type: ignore[attr-defined]  # the StringIO from above
+    verdict = describe_gate(result).partition(":")[0].capitalize()
+    return f"### {_MARKS[result.verdict]} {verdict}\n\n```text\n{text}```\n"
 
 
 def describe_gate(result: GateResult) -> str:
@@ -243,11 +210,6 @@ def _explain(judged: JudgedMetric, margin: float) -> str:
     return "too few questions to decide, or a change that is too close to the limit"
 
 
-def _describe_gated_run(run: Mapping[str, object]) -> str:
-    named = [f"{name} {_format_code(str(run[name] or 'none'))}" for name in ("system", "model", "prompts")]
-    return f"{_format_code(str(run['name']))} ({', '.join(named)})"
-
-
 def _build_gate_table(result: GateResult) -> Table:
     interval = f"{100 * (1 - 2 * result.level):.3g}% interval"
     headings = ("verdict", "metric", "base", "new", "change", interval, "allowed")
@@ -257,13 +219,3 @@ def _build_gate_table(result: GateResult) -> Table:
         shares = (format_percent(each.base), format_percent(each.new), f"{change} points")
         rows.append((each.verdict, each.name, *shares, f"{low} to {high}", f"down to {allowed}"))
     return Table(headings, rows, left=("metric",))
-
-
-def _format_code(text: str) -> str:
-    """Return data as Markdown's inline code, on one line: it cannot end the code, a table's cell or the page."""
-    return f"`{shorten_line(text, _MAX_NAME_CHARS).replace('`', chr(39)).replace('|', '¦') or ' '}`"
-
-
-def _escape(text: str) -> str:
-    """Return a sentence of ours, in which nothing comes from a run but numbers, as plain Markdown text."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~@&])", r"\\\1", shorten_line(text, _MAX_LINE_CHARS))
