@@ -1,10 +1,9 @@
-"""List runs and tuning runs, and write their index page.
+"""List runs and tuning runs; eval/view.py shows them in the browser.
 
     python eval/list_runs.py                                 all runs below outputs/, the newest first
     python eval/list_runs.py model=gpt-4o data=gaia night    and the word in any of its texts
-    python eval/list_runs.py --html                          also as outputs/index.html
 
-Exit codes: 0 done · 1 a mistake of the user, in one sentence · 3 the page could not be written.
+Exit codes: 0 done · 1 a mistake of the user, in one sentence.
 """
 
 import sys
@@ -18,12 +17,12 @@ import argparse
 import json
 
 from eval.cli.arguments import UserErrorParser
-from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
+from eval.cli.command import FINISHED, exit_now, run_cli
 from eval.cli.paths import OUTPUTS
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-_USAGE = "python eval/list_runs.py [FOLDER ...] [filter=value ...] [--json] [--html [FILE]]"
+_USAGE = "python eval/list_runs.py [FOLDER ...] [filter=value ...] [--json]"
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -34,8 +33,6 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = UserErrorParser(usage=_USAGE, description=description)
     parser.add_argument("words", nargs="*", metavar="WORD", help="a folder, filter=value, or a text")
     parser.add_argument("--json", action="store_true", help="print the runs as JSON")
-    page = OUTPUTS / "index.html"
-    parser.add_argument("--html", metavar="FILE", nargs="?", type=Path, const=page, help="write the index page")
     return parser.parse_intermixed_args(arguments)
 
 
@@ -47,7 +44,7 @@ def task(arguments: list[str]) -> int:
         raise UserError(f"{missing} is no folder; name one with runs in it, or leave it out for outputs/.")
     from eval.analysis.run_list.read_runs import read_runs, select_runs
     from eval.execution.console import Console
-    from eval.reports.run_list.page import print_runs, write_index
+    from eval.reports.run_list.page import print_runs
 
     found = read_runs(folders or [OUTPUTS])
     runs = select_runs(found, filters)
@@ -55,13 +52,6 @@ def task(arguments: list[str]) -> int:
         print_line(json.dumps([run.to_dict() for run in runs], indent=2, default=str))
     else:
         print_runs(runs, len(found), Console())
-    if given.html:
-        try:
-            write_index(given.html.absolute(), runs)
-        except OSError as error:
-            print_line(f"stopped: {given.html} cannot be written: {error}", error=True)
-            return STOPPED
-        print_line(f"page: {given.html.absolute()}", error=given.json)
     return FINISHED
 
 

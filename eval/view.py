@@ -24,7 +24,7 @@ from eval.cli.paths import OUTPUTS
 from eval.runs.folder import read_user
 from mas.runtime.errors import UserError
 
-PORT = 8770  # 0: any that is free
+PORT = "8770"  # 0: any that is free
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -39,8 +39,8 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
         raise UserError(f"{sorted(unknown)[0]} is not an option here; expected port or user; usage: {usage}.")
     if len(folders) > 1:
         raise UserError(f"{len(folders)} folders are given; name one; usage: {usage}.")
-    port = options.get("port", str(PORT))
-    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+    port = options.get("port", PORT)
+    if not port.isdecimal() or int(port) > 65535:
         raise UserError(f"port={port} is out of range; expected 0 to 65535.")
     given.folder, given.port = Path(folders[0]) if folders else OUTPUTS, int(port)
     given.user = options.get("user", "").strip() or read_user() or "unknown"
@@ -49,9 +49,9 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
 
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
-    from eval.viewer.application import Catalogue, serve_viewer
+    from eval.viewer.application import Desk, serve_viewer
 
-    return serve_viewer(Catalogue(given.folder), given.port, given.user)
+    return serve_viewer(Desk(given.folder, given.user), given.port)
 
 
 if __name__ == "__main__":

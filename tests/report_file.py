@@ -23,9 +23,8 @@ class ReportFile:
     def __init__(self, path: Path) -> None:
         self.html = path.read_text("utf-8")
         self.visible = _SCRIPT.sub("", self.html)  # without scripts and data
-        self._blocks = re.findall(r'<script type="application/octet-stream" class="block">(.*?)</script>', self.html)
-        index = re.search(r'<script type="application/json" class="block-index">(.*?)</script>', self.html)
-        self._index = json.loads(index[1]) if index else {}
+        block = r'<script type="[^"]*" class="block" data-name="(.*?)" data-keys="(.*?)">(.*?)</script>'
+        self._blocks = re.findall(block, self.html)
         self.rows = self._read_rows()
 
     def _read_rows(self) -> list[dict[str, Any]]:
@@ -51,16 +50,16 @@ class ReportFile:
 
     def _read(self, name: str, sample_id: str, epoch: int) -> dict[str, Any]:
         key = next(each["key"] for each in self.answers(sample_id) if each["epoch"] == epoch)
-        for place, keys in self._index.get(name, []):
-            if key in keys:
-                data = cast(Any, decode_data(self._blocks[place]))
+        for block_name, keys, text in self._blocks:
+            if block_name == name and str(key) in keys.split(","):
+                data = cast(Any, decode_data(text))
                 return cast(dict[str, Any], _resolve(data["values"][str(key)], data["texts"]))
         return {}
 
     @property
     def text(self) -> str:
         """All that a reader can get to see, as one text."""
-        blocks = [json.dumps(decode_data(each), ensure_ascii=False) for each in self._blocks]
+        blocks = [json.dumps(decode_data(text), ensure_ascii=False) for _, _, text in self._blocks]
         return "\n".join([self.visible, json.dumps(self.rows, ensure_ascii=False), *blocks])
 
 

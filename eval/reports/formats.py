@@ -1,8 +1,8 @@
-"""Numbers in words, and tables of them for the terminal, for Markdown and for a page.
+"""Numbers in words, and tables of them for the terminal and for a page.
 
 format_percent(0.5), format_interval((0.3, 0.7)), format_usd(None)      # "50.0%", "30.0% to 70.0%", "n/a"
 table = Table(("job", "cost"), [("0", "$0.12")])
-table.build(title="sweep"), table.render_markdown()     # on a page: parts.table(table.columns, table.rows)
+table.build(title="sweep")      # on a page: parts.table(table.columns, table.rows)
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -47,6 +47,10 @@ def format_share(share: float | None, bounds: Interval | None, incomplete: bool 
     return format_floor(share, incomplete) + format_bounds(bounds)
 
 
+def format_estimate(found: Estimate, incomplete: bool = False) -> str:
+    return format_share(found.value, found.ci95, incomplete)
+
+
 def format_points(difference: float) -> str:
     return f"{100 * difference:+.1f}"
 
@@ -61,26 +65,6 @@ def format_usd(cost_usd: float | None) -> str:
 
 def format_seconds(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:,.1f} s"
-
-
-def format_number(number: float) -> str:
-    return f"{number:,.0f}" if number == int(number) else f"{number:,.4g}"
-
-
-def shorten_number(n: int) -> str:
-    if n >= 1_000_000:
-        return f"{n / 1_000_000:,.1f} M"
-    return f"{n / 1_000:,.1f} k" if n >= 10_000 else f"{n:,}"
-
-
-def format_estimate(found: Estimate, incomplete: bool = False) -> str:
-    return format_share(found.value, found.ci95, incomplete)
-
-
-def describe_without(others: Estimate, n: int, incomplete: bool, metric: str) -> str:
-    """Return the metric without so many samples that are left out."""
-    share = f"{format_floor(others.value, incomplete)} of {others.n}{format_bounds(others.ci95)}"
-    return f"{metric} without {'it' if n == 1 else 'them'}: {share}"
 
 
 @dataclass(frozen=True)
@@ -116,10 +100,3 @@ class Table:
         for row in self.rows:
             table.add_row(*map(Text, row))
         return table
-
-    def render_markdown(self) -> str:
-        """Return the table in Markdown; cells are data, and cannot end theirs."""
-        rules = ["---" if self._is_left(place) else "---:" for place in range(len(self.headings))]
-        escaped = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": " "})
-        rows = (" | ".join(text.translate(escaped) for text in row) for row in (self.headings, rules, *self.rows))
-        return "\n".join(f"| {row} |" for row in rows)

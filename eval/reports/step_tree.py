@@ -1,6 +1,6 @@
 """The steps of a sample as pages show them: calls to models are added up in the agent that made them.
 
-build_steps(record.trajectory)[0].title      # "planner"
+build_steps(record.trajectory)[0]["title"]      # "planner"
 """
 
 import json
@@ -18,11 +18,9 @@ MAX_TEXT_CHARS = 2_000  # of each text on the page
 MAX_PROMPT_CHARS = 200_000  # of each message of a prompt, and of a reply
 MAX_ASKED_CHARS = 300  # of an agent's inputs: mostly the outputs of earlier agents
 MAX_INLINE_CHARS = 100  # of an argument within the call
-MAX_STEPS = 200  # of a sample
 _FRAME = ("question", "orchestrator")  # kinds of the spans around the steps
-_MORE = "more"
 
-Fields = list[tuple[str, str]]  # name and text; the name may be empty
+Json = dict[str, object]
 
 
 @dataclass(slots=True)
@@ -31,54 +29,46 @@ class Step:
 
     kind: str  # of its span
     title: str
-    seconds: float | None  # None: cut off
+    span: int  # its id
+    took: str
     asked: str = ""
-    said: Fields = field(default_factory=list)
+    said: list[tuple[str, str]] = field(default_factory=list)  # name, which may be empty, and text
     decision: str = ""  # of a critic
     warnings: list[str] = field(default_factory=list)
     error: str = ""
     calls: list[Span] = field(default_factory=list)  # to language models
-    span: int | None = None  # its id
     inner: list["Step"] = field(default_factory=list)  # the tools that an agent used
 
-    @property
-    def facts(self) -> str:
-        took = [] if self.kind in (*_FRAME, _MORE) else ["cut off" if self.seconds is None else f"{self.seconds:.1f} s"]
-        return " · ".join([*took, *_list_facts(self.calls)])
-
-    def to_dict(self) -> dict[str, object]:
-        same = ("kind", "title", "facts", "asked", "said", "decision", "warnings", "error")
-        values: dict[str, object] = {name: getattr(self, name) for name in same}
-        values |= {"calls": [each.id for each in self.calls], "inner": [each.to_dict() for each in self.inner]}
+    def to_dict(self) -> Json:
+        values = {name: getattr(self, name) for name in ("kind", "title", "asked", "said", "decision", "warnings")}
+        values["error"] = self.error
+        values["facts"] = " · ".join(filter(None, (self.took, *_list_facts(self.calls))))
+        values["calls"] = [each.id for each in self.calls]
+        values["inner"] = [each.to_dict() for each in self.inner]
         return {name: value for name, value in values.items() if value} | {"span": self.span}
 
 
-def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Step]:
-    """Return the steps in the order of their beginning; of very many the first."""
-    spans = [_read_span(-number, data) for number, data in enumerate(trajectory, start=1)]
-    parents = {span.id: span.parent for span in spans}
-    made: dict[int, Step] = {}
+def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Json]:
+    """Return the steps in the order of their beginning."""
     top: list[Step] = []
-    n_more = 0
-    for span in spans:
-        outer = _find_outer_step(span, parents, made)
+    outer_steps: dict[int | None, Step | None] = {}  # id of a span → the step that what is in it belongs to
+    for span in _read_spans(trajectory):
+        outer = outer_steps[span.id] = outer_steps.get(span.parent)
         if span.kind == "lm" and outer is not None:
             outer.calls.append(span)
             if span.error:
                 outer.warnings.append(_flatten(f"call to {span.name} {_describe_failure(span.error)}"))
             outer.warnings += _list_warnings(span)
-        elif len(made) == MAX_STEPS:
-            n_more += span.kind not in ("lm", *_FRAME)
         elif (step := build_step(span)) is not None:
-            made[span.id] = step
             (top if outer is None else outer.inner).append(step)
-    return [*top, Step(_MORE, f"… {format_count(n_more, 'step')} more in records.jsonl", None)] if n_more else top
+            if span.kind not in _FRAME:
+                outer_steps[span.id] = step
+    return [each.to_dict() for each in top]
 
 
-def build_calls(trajectory: Sequence[Mapping[str, object]]) -> dict[str, dict[str, object]]:
+def build_calls(trajectory: Sequence[Mapping[str, object]]) -> dict[str, Json]:
     """Return each call to a model with its whole prompt and reply, by the id of its span."""
-    spans = (_read_span(-number, data) for number, data in enumerate(trajectory, start=1))
-    return {str(span.id): _build_call(span) for span in spans if span.kind == "lm"}
+    return {str(span.id): _build_call(span) for span in _read_spans(trajectory) if span.kind == "lm"}
 
 
 def mark_answer(record: Record) -> str:
@@ -87,6 +77,13 @@ def mark_answer(record: Record) -> str:
     if not record.scored:
         return "unscored"
     return "right" if record.correct else "partial" if record.value else "wrong"
+
+
+def _read_spans(trajectory: Sequence[Mapping[str, object]]) -> Iterator[Span]:
+    """Yield spans of which only some fields may be known; one without an id gets a negative one."""
+    for number, data in enumerate(trajectory, start=1):
+        known = {each.name: data[each.name] for each in fields(Span) if data.get(each.name) is not None}
+        yield Span(**{"id": -number, "parent": None, "kind": "", "name": "", "start_seconds": 0.0, **known})  # type: ignore[arg-type]
 
 
 def _list_facts(calls: Sequence[Span]) -> Iterator[str]:
@@ -100,37 +97,21 @@ def _list_facts(calls: Sequence[Span]) -> Iterator[str]:
     yield format_cost(None if None in costs else sum(cost or 0.0 for cost in costs))
 
 
-def _build_call(span: Span) -> dict[str, object]:
-    took = "cut off" if span.end_seconds is None else f"{span.seconds:.1f} s"
+def _build_call(span: Span) -> Json:
     messages = [(str(each.get("role") or ""), _join_parts(each)) for each in span.inputs.get("messages") or []]
     if system := span.inputs.get("system"):
         messages.insert(0, ("system", str(system)))
     return {
-        "title": " · ".join([span.name, took, *list(_list_facts([span]))[1:]]),
+        "title": " · ".join([span.name, _describe_time(span), *list(_list_facts([span]))[1:]]),
         "messages": [(role, cut_text(text, MAX_PROMPT_CHARS)) for role, text in messages],
         "reply": cut_text(_join_parts(span.outputs), MAX_PROMPT_CHARS),
         "error": _flatten(_describe_failure(span.error)) if span.error else "",
     }
 
 
-def _read_span(number: int, data: Mapping[str, object]) -> Span:
-    """Return a span of which only some fields may be known; `number` is its id if it has none."""
-    known = {each.name: data[each.name] for each in fields(Span) if data.get(each.name) is not None}
-    return Span(**{"id": number, "parent": None, "kind": "", "name": "", "start_seconds": 0.0, **known})  # type: ignore[arg-type]
-
-
-def _find_outer_step(span: Span, parents: Mapping[int, int | None], made: Mapping[int, Step]) -> Step | None:
-    parent = span.parent
-    while parent is not None:
-        if parent in made and made[parent].kind not in _FRAME:
-            return made[parent]
-        parent = parents.get(parent)
-    return None
-
-
 def build_step(span: Span) -> Step | None:
     """Return a span as a step; None for the frame around the steps, if nothing has gone wrong there."""
-    step = Step(span.kind, span.name, None if span.end_seconds is None else span.seconds, span=span.id)
+    step = Step(span.kind, span.name, span.id, "" if span.kind in _FRAME else _describe_time(span))
     if span.error and span.kind != "question":  # the page shows the sample's error above its steps
         step.error = _flatten(_describe_failure(span.error))
     step.warnings = list(_list_warnings(span))
@@ -168,6 +149,10 @@ def _list_warnings(span: Span) -> Iterator[str]:
         if each["level"] != "info" and each["name"] != "decision":
             parts = [f"{key} {value}" for key, value in each.items() if key not in ("name", "level", "seconds")]
             yield _flatten(f"{each['name']}: {', '.join(parts)}")
+
+
+def _describe_time(span: Span) -> str:
+    return "cut off" if span.end_seconds is None else f"{span.seconds:.1f} s"
 
 
 def _describe_failure(error: str) -> str:

@@ -1,21 +1,27 @@
 """The viewer: its addresses, on a loopback port until Ctrl-C ends it.
 
-serve_viewer(Catalogue(OUTPUTS), port=8770, user="ada")
+serve_viewer(Desk(OUTPUTS, user="ada"), port=8770)
+
+Only its own pages, in the browser of the user who started it, may use it: `Guard`, and starlette's check of host names.
 """
 
 import os
-import re
+import secrets
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
+from pydantic import BaseModel, StrictInt
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from eval.analysis.human_review import find_gold_folder
@@ -29,7 +35,6 @@ from eval.runs.folder import DATABASE, REPORT, TUNING_FILE, format_path
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.store import StoreError, open_run
 from eval.viewer.live_run import LiveRun
-from eval.viewer.protection import HOST, Guard
 from eval.viewer.review_queue import ReviewQueue
 from eval.workflows.service import open_listener
 from mas.runtime.errors import UserError
@@ -37,9 +42,18 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 
+HOST = "127.0.0.1"
 _HERE = Path(__file__).parent
 _NICENESS = 5
 _LAST_SECONDS = 1  # for connections at the end
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",  # pages bring their own
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -50,40 +64,154 @@ _SANDBOX = (
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _REFUSALS = (HTTPException, UserError, StoreError)  # are answered with their sentence
-Json = dict[str, object]
-_PAGE = re.compile(r"[A-Za-z0-9][\w.-]*\.html")
+Body = TypeVar("Body", bound=BaseModel)
 
 
-class Catalogue:
-    """Runs in outputs/, in a folder like outputs/eval, or a single one, by the id in their address.
+class Guard:
+    """Middleware that lets in whoever has the printed address, which has a token that is new at each start."""
 
-    Only folders found here are read: no address is a path.
-    """
+    def __init__(self, port: int) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self.url = f"http://{HOST}:{port}/open?token={self.token}"  # sets the cookie, then shows the start page
+        self._cookie = f"viewer_{port}"  # cookies of one host are shared by all its ports
 
-    def __init__(self, folder: Path) -> None:
-        """Raise UserError if there is no such folder."""
+    async def __call__(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        answer = self._answer(request) or await call_next(request)
+        for name, value in _HEADERS.items():
+            answer.headers.setdefault(name, value)
+        return answer
+
+    def _answer(self, request: Request) -> Response | None:
+        """Return None for a request of a page of this server."""
+        headers, origin = request.headers, request.headers.get("origin")
+        if origin is not None and origin != f"http://{headers.get('host')}":
+            return PlainTextResponse("Requests from pages of other origins are refused.\n", 403)
+        is_json = headers.get("content-type", "").startswith("application/json")  # no form of another site can send it
+        if request.method not in ("GET", "HEAD") and (origin is None or not is_json):
+            return PlainTextResponse("Only the viewer's own pages may write; reload the page.\n", 403)
+        if request.url.path == "/open" and self._is_token(request.query_params.get("token", "")):
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self._cookie, self.token, httponly=True, samesite="strict")
+            return answer
+        if self._is_token(request.cookies.get(self._cookie, "")):
+            return None
+        return PlainTextResponse("Open the address that python eval/view.py has printed.\n", 401)
+
+    def _is_token(self, given: str) -> bool:
+        """Compare in a time that does not depend on where they differ."""
+        return secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+
+
+class NewLabel(BaseModel):
+    row: StrictInt
+    label: str = ""
+    target: str | None = None
+    note: str = ""
+
+
+class Withdrawal(BaseModel):
+    id: str  # of the label
+
+
+class Desk:
+    """Answers to all requests. Runs are found by the id in their address: no address is a path."""
+
+    def __init__(self, folder: Path, user: str) -> None:
+        """`folder`: outputs/, one like outputs/eval, or a run's. Raise UserError if there is no such folder."""
         if not folder.is_dir():
             raise UserError(f"{folder} is no folder; name one with runs, such as outputs, or the folder of a run.")
-        self.folder = folder.absolute()
-
-    def find(self, run_id: str) -> Path | None:
-        return next((folder for folder in find_run_folders(self.folder) if self.name(folder) == run_id), None)
+        self.folder, self.user = folder.absolute(), user
+        self.watched: dict[Path, LiveRun] = {}  # live runs, by folder, for all browsers
+        self.queues: dict[Path, ReviewQueue] = {}  # of answers to review, likewise
 
     def name(self, folder: Path) -> str:
-        """Return the id of a run's folder, as it stands in addresses."""
+        """Return the id of a run's folder."""
         return str(folder.relative_to(self.folder)).replace(os.sep, "~") if folder != self.folder else folder.name
 
-    def list_pages(self, folder: Path) -> list[str]:
-        return sorted(name for each in folder.glob("*.html") if self.find_page(folder, name := each.name))
+    def find(self, run_id: str) -> Path:
+        for folder in find_run_folders(self.folder):
+            if self.name(folder) == run_id:
+                return folder
+        raise HTTPException(404, "There is no such run; go back to the list.")
 
-    def find_page(self, folder: Path, name: str) -> Path | None:
-        """Return the path of a page in a run's folder; None if there is none, or it is a link."""
-        path = folder / name
-        return path if _PAGE.fullmatch(name) and path.is_file() and not path.is_symlink() else None
+    def _find_run(self, request: Request) -> Path:
+        return self.find(request.path_params["run_id"])
+
+    def _open_queue(self, request: Request) -> ReviewQueue:
+        folder = self._find_run(request)
+        return self.queues.setdefault(folder, ReviewQueue(folder, find_gold_folder(folder)))
+
+    def show_start(self, request: Request) -> Response:
+        runs = read_runs([self.folder])
+        page = render_index(runs, self.folder, lambda run: f"/runs/{quote(self.name(run.folder), safe='')}")
+        return _answer_page(*page)
+
+    def show_run(self, request: Request) -> Response:
+        folder = self._find_run(request)
+        entry, is_live = read_entry(folder), is_evaluation(folder)
+        command = f"python optimize/report.py {folder.name} writes its page, also while it goes on"
+        return _render(
+            "live.html.jinja",
+            load_scripts(_HERE / "live.js"),
+            data={"id": self.name(folder), "run": folder.name, "live": is_live},
+            notices=list_notices(entry),
+            pages=list(dict.fromkeys([*([REPORT] if is_live else []), *find_pages(folder)])),
+            status="The run is read …" if is_live else "; ".join(filter(None, (entry.state, entry.remark, command))),
+        )
+
+    def show_state(self, request: Request) -> Response:
+        folder = self._find_run(request)
+        if not is_evaluation(folder):
+            raise HTTPException(404, "Only evaluations have a live page.")
+        with refuse_unreadable(folder):
+            state = self.watched.setdefault(folder, LiveRun(folder)).render()
+        return Response(write_json(state), media_type="application/json")
+
+    def show_page(self, request: Request) -> Response:
+        folder, name = self._find_run(request), request.path_params["name"]
+        if name == REPORT and is_evaluation(folder):
+            _write_report(folder)
+        if (path := find_pages(folder).get(name)) is None:
+            raise HTTPException(404, "There is no such page; go back to the list.")
+        policy = _SANDBOX.format(scripts=list_own_scripts())
+        return FileResponse(path, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": policy})
+
+    def show_review(self, request: Request) -> Response:
+        folder, queue = self._find_run(request), self._open_queue(request)
+        refusal = queue.explain_refusal()
+        items = [] if refusal else queue.list_items()
+        return _render(
+            "review.html.jinja",
+            load_scripts(*ROWS, FOLDER / "steps.js", _HERE / "review.js"),
+            data={"id": self.name(folder), "run": folder.name, "items": items},
+            user=self.user,
+            notices=[] if refusal else list_notices(read_entry(folder)),
+            refusal=refusal,
+        )
+
+    def show_answer(self, request: Request) -> Response:
+        answer = self._open_queue(request).read_answer(request.path_params["row"])
+        return Response(write_json(answer), media_type="application/json")
+
+    async def save_label(self, request: Request) -> Response:
+        new = await _read_body(request, NewLabel)
+        save = lambda: self._open_queue(request).save(new.row, new.label, self.user, new.target, new.note)  # noqa: E731
+        return JSONResponse(await run_in_threadpool(save))
+
+    async def withdraw_label(self, request: Request) -> Response:
+        label_id = (await _read_body(request, Withdrawal)).id
+        await run_in_threadpool(lambda: self._open_queue(request).withdraw(label_id, self.user))
+        return JSONResponse({})
 
 
 def is_evaluation(folder: Path) -> bool:
     return (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file()
+
+
+def find_pages(folder: Path) -> dict[str, Path]:
+    """Return the pages in a run's folder by name; a link is none."""
+    found = sorted(folder.glob("[!.]*.html"))
+    return {each.name: each for each in found if each.is_file() and not each.is_symlink()}
 
 
 def list_notices(entry: RunEntry) -> list[str]:
@@ -92,8 +220,8 @@ def list_notices(entry: RunEntry) -> list[str]:
     return [each for each in (SIMULATED_NOTICE if entry.simulated else "", no_measurement) if each]
 
 
-def make_application(desk: "Desk") -> Starlette:
-    """Return the application, without its protection. What is no coroutine runs in a thread."""
+def make_application(desk: Desk, guard: Guard) -> Starlette:
+    """Return the application. What is no coroutine runs in a thread."""
     routes = [
         Route("/", desk.show_start),
         Route("/runs/{run_id}", desk.show_run),  # a live evaluation; of other runs, where their pages are
@@ -104,7 +232,16 @@ def make_application(desk: "Desk") -> Starlette:
         Route("/runs/{run_id}/labels", desk.save_label, methods=["POST"]),
         Route("/runs/{run_id}/withdrawals", desk.withdraw_label, methods=["POST"]),
     ]
-    return Starlette(routes=routes, exception_handlers=dict.fromkeys(_REFUSALS, _describe_error))
+    middleware = [
+        Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]),  # not names of others for this machine
+        Middleware(BaseHTTPMiddleware, dispatch=guard),
+    ]
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=dict.fromkeys(_REFUSALS, _describe_error))
+
+
+def _describe_error(request: Request, error: Exception) -> Response:
+    sentence, code = (error.detail, error.status_code) if isinstance(error, HTTPException) else (str(error), 409)
+    return JSONResponse({"error": sentence}, code)
 
 
 def _write_report(folder: Path) -> None:
@@ -117,102 +254,6 @@ def _write_report(folder: Path) -> None:
             write_reports(folder, store)
     except OSError as error:
         raise HTTPException(409, f"The report cannot be written: {error}") from error
-
-
-def _describe_error(request: Request, error: Exception) -> Response:
-    sentence, code = (error.detail, error.status_code) if isinstance(error, HTTPException) else (str(error), 409)
-    return JSONResponse({"error": sentence}, code)
-
-
-@dataclass
-class Desk:
-    """Answers to all requests, and what they share."""
-
-    catalogue: Catalogue
-    user: str
-    watched: dict[Path, LiveRun] = field(default_factory=dict)  # live runs, by folder, for all browsers
-    queues: dict[Path, ReviewQueue] = field(default_factory=dict)  # of answers to review, likewise
-
-    def _find_run(self, request: Request) -> Path:
-        folder = self.catalogue.find(request.path_params["run_id"])
-        if folder is None:
-            raise HTTPException(404, "There is no such run; go back to the list.")
-        return folder
-
-    def _open_queue(self, request: Request) -> ReviewQueue:
-        folder = self._find_run(request)
-        return self.queues.setdefault(folder, ReviewQueue(folder, find_gold_folder(folder)))
-
-    def show_start(self, request: Request) -> Response:
-        folder, name = self.catalogue.folder, self.catalogue.name
-        page = render_index(read_runs([folder]), folder, lambda run: f"/runs/{quote(name(run.folder), safe='')}")
-        return _answer_page(*page)
-
-    def show_run(self, request: Request) -> Response:
-        folder = self._find_run(request)
-        entry, is_live = read_entry(folder), is_evaluation(folder)
-        command = f"python optimize/report.py {folder.name} writes its page, also while it goes on"
-        pages = self.catalogue.list_pages(folder)
-        return _render(
-            "live.html.jinja",
-            load_scripts(_HERE / "live.js"),
-            data={"id": self.catalogue.name(folder), "run": folder.name, "live": is_live},
-            notices=list_notices(entry),
-            pages=[REPORT, *(each for each in pages if each != REPORT)] if is_live else pages,
-            status="The run is read …" if is_live else "; ".join(filter(None, (entry.state, entry.remark, command))),
-        )
-
-    def show_state(self, request: Request) -> Response:
-        folder = self._find_run(request)
-        if not is_evaluation(folder):
-            raise HTTPException(404, "Only evaluations have a live page.")
-        try:
-            state = self.watched.setdefault(folder, LiveRun(folder)).render()
-        except (StoreError, ValueError, TypeError, LookupError, AttributeError) as error:  # a run from elsewhere
-            self.watched.pop(folder, None)
-            raise HTTPException(409, f"The run cannot be read: {error}"[:500]) from error
-        return Response(write_json(state), media_type="application/json")
-
-    def show_page(self, request: Request) -> Response:
-        folder, name = self._find_run(request), request.path_params["name"]
-        if name == REPORT and is_evaluation(folder):
-            _write_report(folder)
-        path = self.catalogue.find_page(folder, name)
-        if path is None:
-            raise HTTPException(404, "There is no such page; go back to the list.")
-        policy = _SANDBOX.format(scripts=list_own_scripts())
-        return FileResponse(path, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": policy})
-
-    def show_review(self, request: Request) -> Response:
-        folder, queue = self._find_run(request), self._open_queue(request)
-        refusal = queue.explain_refusal()
-        items = [] if refusal else queue.list_items()
-        return _render(
-            "review.html.jinja",
-            load_scripts(*ROWS, FOLDER / "steps.js", _HERE / "review.js"),
-            data={"id": self.catalogue.name(folder), "run": folder.name, "items": items},
-            user=self.user,
-            notices=[] if refusal else list_notices(read_entry(folder)),
-            refusal=refusal,
-        )
-
-    def show_answer(self, request: Request) -> Response:
-        answer = self._open_queue(request).read_answer(request.path_params["row"])
-        return Response(write_json(answer), media_type="application/json")
-
-    async def save_label(self, request: Request) -> Response:
-        body = await _read_body(request)
-        row, target = body.get("row"), body.get("target")
-        if not isinstance(row, int) or isinstance(row, bool) or not (target is None or isinstance(target, str)):
-            raise HTTPException(400, "row must be a number, and target a text.")
-        label, note = str(body.get("label") or ""), str(body.get("note") or "")
-        save = lambda: self._open_queue(request).save(row, label, self.user, target, note)  # noqa: E731
-        return JSONResponse(await run_in_threadpool(save))
-
-    async def withdraw_label(self, request: Request) -> Response:
-        label_id = str((await _read_body(request)).get("id") or "")
-        await run_in_threadpool(lambda: self._open_queue(request).withdraw(label_id, self.user))
-        return JSONResponse({})
 
 
 def _render(template: str, scripts: Scripts, **values: object) -> HTMLResponse:
@@ -229,26 +270,23 @@ def list_own_scripts() -> str:
     return load_scripts(*sorted(FOLDER.parent.rglob("*.js"))).policy
 
 
-async def _read_body(request: Request) -> Json:
+async def _read_body(request: Request, kind: type[Body]) -> Body:
     try:
-        body = await request.json()
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(400, "The body is no JSON.") from error
-    if not isinstance(body, dict):
-        raise HTTPException(400, "The body must be a JSON object.")
-    return body
+        return kind.model_validate_json(await request.body())
+    except ValueError as error:
+        raise HTTPException(400, "The request is not one of this version's pages; reload the page.") from error
 
 
-def serve_viewer(catalogue: Catalogue, port: int, user: str) -> int:
+def serve_viewer(desk: Desk, port: int) -> int:
     """Serve the pages until a signal ends it; return the exit code. Raise UserError if the port is in use."""
     import uvicorn
 
     with suppress(OSError):
         os.nice(_NICENESS)  # a run on this machine comes first
     with closing(open_listener(HOST, port, "port")) as listener:
-        guard = Guard(make_application(Desk(catalogue, user)), listener.getsockname()[1])
+        guard = Guard(listener.getsockname()[1])
         config = uvicorn.Config(
-            guard,
+            make_application(desk, guard),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -261,6 +299,6 @@ def serve_viewer(catalogue: Catalogue, port: int, user: str) -> int:
             server.force_exit, server.should_exit = server.should_exit, True
 
         with handle_signals(stop):
-            print_line(f"{format_path(catalogue.folder)} at {guard.url} (for you alone; Ctrl-C ends it)")
+            print_line(f"{format_path(desk.folder)} at {guard.url} (for you alone; Ctrl-C ends it)")
             run_blocking(server.serve([listener]))
     return FINISHED

@@ -8,10 +8,8 @@ queue.withdraw(label_id, who="ada")
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from threading import Lock
 
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.human_review.labels import (
@@ -29,7 +27,7 @@ from eval.runs.folder import DATABASE, TUNING_FILE
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
-from eval.runs.store import RunStore, StoreError
+from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
@@ -49,20 +47,29 @@ class ReviewQueue:
     def __init__(self, folder: Path, gold: Path) -> None:
         """`gold`: folder of the labels."""
         self.folder, self.gold = folder, gold
-        self._store: RunStore | None = None
-        self._opening = Lock()
+
+    @cached_property
+    def store(self) -> RunStore:
+        check_entries(self.folder)
+        return RunStore(self.folder / DATABASE, read_only=True)
 
     def explain_refusal(self) -> str:
         """Return why answers of the run cannot be reviewed; empty if they can."""
-        with self._open() as (_, info):
-            return _explain_refusal(info)
+        info = self._read_info()
+        if why := info.describe_gold():
+            return f"No measurement: {why}; review the answers of the run that it was made of."
+        if info.rescored_from:
+            return f"It was scored again from {info.rescored_from}; review the answers of that run."
+        if not is_dataset_digest(info.task.dataset_sha256):
+            return "It does not say which data it was made with, so labels on it could not be used."
+        return ""
 
     def list_items(self) -> list[Json]:
         """Return the last attempt at each question and epoch that has a target, wrong answers first."""
-        book = read_labels(self.gold)
-        with self._open() as (store, info):
-            last: dict[tuple[str, int], tuple[int, Record]] = {}
-            for row, record in store.records_after(0):
+        info, book = self._read_info(), read_labels(self.gold)
+        last: dict[tuple[str, int], tuple[int, Record]] = {}
+        with refuse_unreadable(self.folder):
+            for row, record in self.store.records_after(0):
                 before = last.get((record.sample_id, record.epoch))
                 if record.scored and (before is None or before[1].attempt < record.attempt):
                     last[record.sample_id, record.epoch] = row, record
@@ -81,8 +88,9 @@ class ReviewQueue:
 
     def read_answer(self, row: int) -> Json:
         """Return everything that a person needs to judge an answer; raise UserError if there is no such row."""
-        with self._open() as (store, info):
-            record = _read_record(store, row)
+        info = self._read_info()
+        with refuse_unreadable(self.folder):
+            record = self._read_record(row)
             link = find_broken_link(record, labels=LabelSet(tuple(info.task.labels)))
             same = ("epoch", "level", "question", "file", "target", "answer", "explanation", "error")
             return {name: getattr(record, name) for name in same} | {
@@ -91,7 +99,7 @@ class ReviewQueue:
                 "mark": mark_answer(record),
                 "lost": f"{link.kind} {link.name}: {link.evidence}" if link else "",
                 "reasoning": cut_text(record.reasoning_trace),
-                "steps": [each.to_dict() for each in build_steps(record.trajectory)],
+                "steps": build_steps(record.trajectory),
                 "labels": _list_labels(record, info, read_labels(self.gold)),
             }
 
@@ -101,13 +109,13 @@ class ReviewQueue:
         Raises:
             UserError: it is not complete, the run cannot be reviewed, or the file cannot be written.
         """
-        with self._open() as (store, info):
-            if reason := _explain_refusal(info):
-                raise UserError(reason)
-            record = _read_record(store, row)
-            file, run = info.task.file_sha256.get(record.sample_id), self.folder.name
-            saved = describe_label(record, label, file_sha256=file, who=who, run=run, target=target, note=note)
-            append_label(self.gold, info.task.dataset_sha256, saved)
+        info = self._read_info()
+        if reason := self.explain_refusal():
+            raise UserError(reason)
+        record = self._read_record(row)
+        file, run = info.task.file_sha256.get(record.sample_id), self.folder.name
+        saved = describe_label(record, label, file_sha256=file, who=who, run=run, target=target, note=note)
+        append_label(self.gold, info.task.dataset_sha256, saved)
         return _describe_label(saved)
 
     def withdraw(self, label_id: str, who: str) -> None:
@@ -115,47 +123,21 @@ class ReviewQueue:
         label = next((each for each in read_labels(self.gold).labels if each.id == label_id), None)
         if label is None:
             raise UserError("there is no such label any more; reload the page.")
-        with self._open() as (_, info):
-            append_label(self.gold, info.task.dataset_sha256, withdraw(label, who))
+        append_label(self.gold, self._read_info().task.dataset_sha256, withdraw(label, who))
 
-    @contextmanager
-    def _open(self) -> Iterator[tuple[RunStore, RunInfo]]:
-        """Raise UserError for a run that cannot be read, or a tuning run, whose sealed answers nobody reads early."""
-        try:
-            with refuse_unreadable(self.folder):
-                with self._opening:
-                    if self._store is None:
-                        check_entries(self.folder)
-                        self._store = RunStore(self.folder / DATABASE, read_only=True)
-                info = self._store.read_info()
-                if info.tuning or (self.folder / TUNING_FILE).is_file():
-                    raise UserError(_OF_TUNING)
-                yield self._store, info
-        except StoreError as error:
-            raise UserError(f"{error}.") from error
+    def _read_info(self) -> RunInfo:
+        """Raise UserError for a tuning run, whose sealed answers nobody reads early."""
+        with refuse_unreadable(self.folder):
+            info = self.store.read_info()
+        if info.tuning or (self.folder / TUNING_FILE).is_file():
+            raise UserError(_OF_TUNING)
+        return info
 
-    def close(self) -> None:
-        with self._opening:
-            if self._store is not None:
-                self._store.close()
-                self._store = None
-
-
-def _explain_refusal(info: RunInfo) -> str:
-    if why := info.describe_gold():
-        return f"No measurement: {why}; review the answers of the run that it was made of."
-    if info.rescored_from:
-        return f"It was scored again from {info.rescored_from}; review the answers of that run."
-    if not is_dataset_digest(info.task.dataset_sha256):
-        return "It does not say which data it was made with, so labels on it could not be used."
-    return ""
-
-
-def _read_record(store: RunStore, row: int) -> Record:
-    number, line = next(store.lines_after(row - 1), (0, ""))
-    if number != row:
-        raise UserError("there is no such answer; reload the page.")
-    return Record.from_dict(json.loads(line))
+    def _read_record(self, row: int) -> Record:
+        number, line = next(self.store.lines_after(row - 1), (0, ""))
+        if number != row:
+            raise UserError("there is no such answer; reload the page.")
+        return Record.from_dict(json.loads(line))
 
 
 def _list_labels(record: Record, info: RunInfo, book: LabelBook) -> list[Json]:

@@ -1,4 +1,4 @@
-"""`eval/list_runs.py`: the list and the index page."""
+"""`eval/list_runs.py`."""
 
 import json
 from collections.abc import Iterator
@@ -40,18 +40,6 @@ def test_the_list_names_state_score_and_model(outputs: Path, capsys: pytest.Capt
         ("crashed", "its process ended without notice, in its phase search"),
         ("complete", "published as prompts/mine"),
     ]
-
-
-def test_the_index_page_links_every_report_or_says_how_it_is_made_and_executes_nothing(
-    outputs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (outputs / "eval" / "2026-11-01_10-00-00_old" / "report.html").unlink()
-    assert task(["--html", str(outputs / "index.html")]) == FINISHED
-    assert f"page: {outputs / 'index.html'}" in capsys.readouterr().out.replace("\n", "")
-    page = (outputs / "index.html").read_text("utf-8")
-    assert "./eval/2026-11-20_10-00-00_seen/report.html" in page
-    assert "made with: python eval/report.py" in page and "_old/report.html" not in page
-    assert "<img" not in page and page.count("</script>") == page.count("<script")
 
 
 @pytest.mark.parametrize(

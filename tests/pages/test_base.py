@@ -68,7 +68,7 @@ def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
         blocks=writer.close(),
         tiles=[("72.7%", "accuracy", "95% interval 65.4% to 79.0%"), ("$1.23", f"cost{label}", "")],
         charts=make_charts(label),
-        table=Rows("questions", columns, values),
+        table=Rows("question", columns, values),
     )
     path.write_text(page, encoding="utf-8")
 

@@ -7,11 +7,12 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from eval.analysis.run_list.read_runs import RunEntry, read_runs
-from eval.reports.run_list.page import write_index
+from eval.reports.run_list.page import render_index
 from tests.eval.analysis.run_list.test_read_runs import finished, tuning
 from tests.eval.stored_run import SESSION, answered, stored_run
 from tests.pages.browser import collect_errors, find_pictures, open_file, set_view, small_picture, visit
@@ -26,8 +27,15 @@ def make_name(text: str) -> str:
     return text.replace("/", "|")
 
 
+def write_index(place: Path, runs: list[RunEntry]) -> Path:
+    """Write the viewer's page to the disk, with links to the runs' own pages."""
+    page, _ = render_index(runs, place, lambda run: f"./{quote(str(run.folder.relative_to(place)))}/report.html")
+    (place / "index.html").write_text(page, encoding="utf-8")
+    return place / "index.html"
+
+
 def make_outputs(place: Path) -> Path:
-    """Runs in every state, and the index page."""
+    """Runs in every state, and the page of all."""
     for number in range(6):
         began = [{**SESSION, "started_at": f"2026-11-{number + 10}T08:00:00+00:00"}]
         model = "gpt-4o" if number % 2 else "gpt-4o-mini"
@@ -44,8 +52,7 @@ def make_outputs(place: Path) -> Path:
     refused = {**PUBLISHED, "published": False, "finish_reason": "not_significant"}
     tuning(place / "optimize" / "2026-11-21_09-00-00_more_gepa", refused)
     tuning(place / "optimize" / "2026-11-21_10-00-00_late_gepa", stopped="interrupted by Ctrl-C")
-    write_index(place / "index.html", read_runs([place]))
-    return place / "index.html"
+    return write_index(place, read_runs([place]))
 
 
 def test_the_index_is_read_filtered_and_leads_to_every_page(page: Any, tmp_path: Path) -> None:
@@ -72,11 +79,10 @@ def test_names_of_others_execute_nothing(page: Any, tmp_path: Path) -> None:
             state="stopped",
             **dict.fromkeys(("reason", "system", "model", "data", "prompts", "metric", "started_at"), text),  # type: ignore[arg-type]
             score=0.5,
-            report=tmp_path / make_name(text) / "report.html",
         )
         for text in ATTACKS
     ]
-    write_index(tmp_path / "index.html", runs)
+    write_index(tmp_path, runs)
     errors = collect_errors(page)
     open_file(page, tmp_path / "index.html")
     assert page.locator("a.row").count() == len(ATTACKS)

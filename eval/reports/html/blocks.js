@@ -4,7 +4,7 @@ const Blocks = (() => {
   const MOST_OPEN = 6; // blocks that are kept as they were read
   const TEXT = "\u0000";
   const opened = new Map();
-  let places = null; // name → key → element
+  let places = null; // name and key → element
 
   // The value in an element that holds the base64 of a gzip of JSON.
   async function read(element) {
@@ -16,15 +16,9 @@ const Blocks = (() => {
   }
 
   function find(name, key) {
-    if (!places) {
-      places = new Map();
-      const elements = document.querySelectorAll("script.block");
-      const index = document.querySelector("script.block-index");
-      for (const [each, blocks] of Object.entries(index ? JSON.parse(index.textContent) : {})) {
-        places.set(each, new Map(blocks.flatMap(([place, keys]) => keys.map((one) => [one, elements[place]]))));
-      }
-    }
-    return places.get(name)?.get(key);
+    const list = (block) => block.dataset.keys.split(",").map((one) => [`${block.dataset.name} ${one}`, block]);
+    places ??= new Map([...document.querySelectorAll("script.block")].flatMap(list));
+    return places.get(`${name} ${key}`);
   }
 
   function resolve(value, texts) {

@@ -26,7 +26,7 @@
       [
         each.group ? `${each.label} · ${each.group}` : each.label,
         `${data.x_label || "value"}: ${x(each.x)}`,
-        each.low !== undefined ? `95% interval: ${x(each.low)} to ${x(each.high)}` : "",
+        each.low != null ? `95% interval: ${x(each.low)} to ${x(each.high)}` : "",
         each.note || "",
       ].filter(Boolean).map((line) => cut(line, 120)).join("\n");
     return { ...data, groups, color, x, tip };
@@ -48,12 +48,12 @@
     if (chart.kind === "bars") {
       marks.push(Plot.barX(chart.points, { ...options, stroke: null, x1: 0, x2: "x", insetTop: narrow ? 18 : 4, insetBottom: 4, rx: 2 }));
     }
-    const bounded = chart.points.filter((each) => each.low !== undefined);
+    const bounded = chart.points.filter((each) => each.low != null);
     const dy = narrow ? 8 : 0;
     const ink = chart.kind === "bars" ? "var(--text)" : chart.color;
     marks.push(Plot.ruleY(bounded, { ...band, x1: "low", x2: "high", stroke: ink, strokeWidth: chart.kind === "bars" ? 1.2 : 3, strokeOpacity: chart.kind === "bars" ? 0.8 : 0.55, dy }));
     if (chart.kind === "dots") marks.push(Plot.dot(chart.points, { ...options, x: "x", r: 4.5, dy }));
-    if (chart.x_mark !== undefined) marks.push(Plot.ruleX([chart.x_mark], { stroke: "var(--quiet)", strokeDasharray: "3,3" }));
+    if (chart.x_mark != null) marks.push(Plot.ruleX([chart.x_mark], { stroke: "var(--quiet)", strokeDasharray: "3,3" }));
     marks.push(Plot.text(chart.points, { ...band, x: (each) => Math.max(each.x, each.high ?? each.x), text: (each) => each.note || "", textAnchor: "start", dx: 7, dy, fill: "var(--quiet)", fontSize: 11.5 }));
     if (narrow) {
       const first = grouped ? chart.points.filter((each) => each.group === chart.groups[0]) : chart.points;
@@ -95,7 +95,7 @@
     const chart = prepare(data);
     const drawn = drawRows(chart, width);
     drawn.setAttribute("role", "img");
-    drawn.setAttribute("aria-label", `${data.title}: chart of ${data.points.length} values; the table below has them`);
+    drawn.setAttribute("aria-label", `${data.title}: ${chart.points.map((each) => chart.tip(each).replaceAll("\n", ", ")).join("; ")}`);
     for (const part of drawn.querySelectorAll("[aria-label]")) {
       part.setAttribute("class", part.getAttribute("aria-label")); // a group has no role that may be named
       part.removeAttribute("aria-label");

@@ -4,9 +4,9 @@ columns = [Column("question", "question", width="3fr"), Column("cause", "lost at
 lost = Chart("bars", "Points lost", [Point("expert", 12, low=7, high=19, tone="wrong", href="#?cause=expert")])
 writer = BlockWriter(max_bytes=8_000_000)
 writer.add("prompts", 17, {"messages": […]}, rank=1)     # on the page: await Blocks.get("prompts", 17)
-rows = Rows("questions", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
-values = {"charts": [lost], "rows": rows, "blocks": writer.close(), "scripts": load_scripts(*CHARTS, *ROWS)}
-write_page(path, Path("report.html.jinja"), values)      # which draws them with `parts.html.jinja`
+rows = Rows("question", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
+values = {"charts": [lost], "rows": rows, "blocks": writer.close()}
+write_page(path, Path("report.html.jinja"), Path("report.js"), values)      # which draws them with `parts.html.jinja`
 """
 
 import base64
@@ -14,16 +14,14 @@ import functools
 import gzip
 import hashlib
 import json
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from eval.reports.formats import format_interval, format_number, format_percent, format_points, format_seconds
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
@@ -33,12 +31,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 Format = Literal["number", "percent", "points", "seconds"]  # points: percentage points with their sign
-_FORMATS: dict[Format, Callable[[float], str]] = {
-    "number": format_number,
-    "percent": format_percent,
-    "points": format_points,
-    "seconds": format_seconds,
-}
 Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
 Kind = Literal["text", "number", "usd", "seconds", "hidden"]
 
@@ -81,9 +73,14 @@ def _make_environment(folder: Path) -> "Environment":
     return environment
 
 
-def write_page(path: Path, template: Path, values: Mapping[str, object]) -> None:
-    """Write a page from its template; raise OSError if it cannot be written: one that is there stays as it was."""
-    stream = load_template(template).stream(values)
+def write_page(path: Path, template: Path, script: Path, values: Mapping[str, object]) -> None:
+    """Write a page with charts, rows and steps; `script` is its own.
+
+    Raises:
+        OSError: it cannot be written; one that is already there stays as it was.
+    """
+    scripts = load_scripts(*CHARTS, *ROWS, *STEPS, script)
+    stream = load_template(template).stream(values, scripts=scripts)
     stream.enable_buffering(_PIECE)
     with write_atomically(path) as file:
         file.writelines(map(escape_controls, stream))
@@ -145,26 +142,11 @@ class Chart:
 
     @property
     def data(self) -> dict[str, object]:
-        return _drop_empty({**vars(self), "points": [_drop_empty(vars(each)) for each in self.points]})
-
-    @property
-    def table(self) -> tuple[list[tuple[str, str]], list[list[str]]]:
-        """Return columns and rows of the chart as a table, as `parts.table` takes them; empty columns are left out."""
-        titles, form = ["name", "group", self.x_label or "value", "95% interval", "note"], _FORMATS[self.x_format]
-        rows = []
-        for each in self.points:
-            interval = "" if each.low is None or each.high is None else format_interval((each.low, each.high), form)
-            rows.append([each.label, each.group, form(each.x), interval, each.note])
-        filled = [at for at in range(len(titles)) if any(row[at] for row in rows)]
-        return [(titles[at], "") for at in filled], [[row[at] for at in filled] for row in rows]
+        return asdict(self)
 
 
 def link(**filters: str) -> str:
     return f"#?{urlencode(filters)}"
-
-
-def _drop_empty(values: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in values.items() if value not in (None, "")}
 
 
 @dataclass(frozen=True)
@@ -186,10 +168,9 @@ class Column:
 class Rows:
     """A table of rows; each has an `id` that is unique on the page: `page.html#id` opens it."""
 
-    name: str
+    noun: str  # of a row
     columns: Sequence[Column]
     values: Iterable[Mapping[str, object]]
-    noun: str = "question"
 
     @cached_property
     def compressed(self) -> str:
@@ -200,8 +181,7 @@ class Rows:
     def data(self) -> dict[str, object]:
         keys = ["id", *(each.key for each in self.columns)]
         rows = [[row[key] for key in keys] for row in self.values]
-        columns = list(map(vars, self.columns))
-        return {"name": self.name, "noun": self.noun, "columns": columns, "keys": keys, "rows": rows}
+        return {"noun": self.noun, "columns": list(map(asdict, self.columns)), "keys": keys, "rows": rows}
 
 
 class Block(NamedTuple):
@@ -218,14 +198,6 @@ class Blocks:
     left_out: Mapping[str, int]  # name → values for which there was no room
 
     @property
-    def index(self) -> dict[str, list[tuple[int, Sequence[int]]]]:
-        """Return, for each name, the place of each of its blocks and the keys of the values in it."""
-        index: defaultdict[str, list[tuple[int, Sequence[int]]]] = defaultdict(list)
-        for place, each in enumerate(self.blocks):
-            index[each.name].append((place, each.keys))
-        return dict(index)
-
-    @property
     def notes(self) -> list[str]:
         where = "right ones first; they are in records.jsonl of the run."
         left_out = sorted(self.left_out.items(), reverse=True)
@@ -238,60 +210,55 @@ class _Open:
     def __init__(self) -> None:
         self.texts, self.values, self.n_chars = dict[str, int](), dict[int, str](), 0  # values as JSON
 
-    def share(self, text: str) -> object:
+    def add(self, key: int, value: object) -> None:
+        self.values[key] = json.dumps(map_texts(value, self._share), ensure_ascii=False, separators=(",", ":"))
+        self.n_chars += len(self.values[key])
+
+    def _share(self, text: str) -> object:
         if len(text) < _SHARED_CHARS:
             return text
         if text not in self.texts:
             self.n_chars += len(text)
         return {_TEXT: self.texts.setdefault(text, len(self.texts))}
 
+    def close(self, name: str) -> Block:
+        values = ",".join(f'"{key}":{value}' for key, value in self.values.items())
+        texts = json.dumps(list(self.texts), ensure_ascii=False)
+        return Block(name, list(self.values), encode_data(f'{{"texts":{texts},"values":{{{values}}}}}'))
+
 
 class BlockWriter:
     """Gathers values into compressed blocks, in each of which a long text is written once.
 
-    Of one name and key, the value that was added last is kept. Where there is no room for all, values of a higher rank
-    are left out first.
+    Where there is no room for all, values of a higher rank are left out first.
     """
 
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes`: of all blocks together, as they are written."""
         self._max_bytes = max_bytes
-        self._n_bytes = 0
         self._open: defaultdict[tuple[int, str], _Open] = defaultdict(_Open)
-        self._closed: dict[int, list[Block]] = defaultdict(list)  # by rank
-        self._full_from = math.inf  # lowest rank of which something was left out
-        self._left_out: Counter[str] = Counter()
+        self._closed: defaultdict[int, list[Block]] = defaultdict(list)  # by rank
 
     def add(self, name: str, key: int, value: object, rank: int = 0) -> None:
-        """Add a value, which JSON must be able to hold; the lowest ranks are kept the longest."""
-        if rank >= self._full_from:
-            self._left_out[name] += 1
-            return
+        """Add a value, which JSON must be able to hold."""
         block = self._open[rank, name]
-        block.values[key] = json.dumps(map_texts(value, block.share), ensure_ascii=False, separators=(",", ":"))
-        block.n_chars += len(block.values[key])
+        block.add(key, value)
         if block.n_chars > BLOCK_BYTES:
-            self._close(rank, name)
+            self._closed[rank].append(self._open.pop((rank, name)).close(name))
 
     def close(self) -> Blocks:
-        """Return the blocks, the lowest rank first."""
+        """Return the blocks for which there is room, the lowest rank first."""
         for rank, name in sorted(self._open):
-            self._close(rank, name)
-        return Blocks([each for rank in sorted(self._closed) for each in self._closed[rank]], dict(self._left_out))
-
-    def _close(self, rank: int, name: str) -> None:
-        block = self._open.pop((rank, name))
-        values = ",".join(f'"{key}":{value}' for key, value in block.values.items())
-        texts = json.dumps(list(block.texts), ensure_ascii=False)
-        text = encode_data(f'{{"texts":{texts},"values":{{{values}}}}}')
-        self._closed[rank].append(Block(name, list(block.values), text))
-        self._n_bytes += len(text)
-        while self._n_bytes > self._max_bytes:
-            last = max(each for each, blocks in self._closed.items() if blocks)
-            dropped = self._closed[last].pop()
-            self._n_bytes -= len(dropped.text)
-            self._left_out[dropped.name] += len(dropped.keys)
-            self._full_from = min(self._full_from, last)
+            self._closed[rank].append(self._open[rank, name].close(name))
+        kept, left_out, room = list[Block](), Counter[str](), self._max_bytes
+        for rank in sorted(self._closed):
+            for block in self._closed[rank]:
+                if len(block.text) <= room:
+                    room -= len(block.text)
+                    kept.append(block)
+                else:
+                    left_out[block.name] += len(block.keys)
+        return Blocks(kept, left_out)
 
 
 def encode_data(text: str) -> str:

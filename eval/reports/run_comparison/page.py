@@ -12,30 +12,14 @@ from pathlib import Path
 from statistics import fmean, pvariance
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
-from eval.reports.formats import format_p_value, format_points
-from eval.reports.html.page import (
-    CHARTS,
-    ROWS,
-    STEPS,
-    Blocks,
-    Chart,
-    Column,
-    Point,
-    Rows,
-    Tone,
-    link,
-    load_scripts,
-    write_page,
-)
+from eval.reports.formats import format_interval, format_p_value, format_points
+from eval.reports.html.page import Blocks, Chart, Column, Point, Rows, link, write_page
 from eval.reports.run_report.answers import AnswerGatherer, Row, list_values
 from eval.runs.store import open_run
 from mas.runtime.text import format_count
 
-MIN_GROUP = 2  # questions of a group that has an interval
-MAX_GROUPS = 14  # levels, or causes of lost points
-MAX_ANSWERS = 20_000  # rows of (run, sample, epoch)
+MAX_CAUSES = 14  # of lost points
 MAX_WITH_TEXTS = 3  # runs whose answers are written into the table; of more, their signs
 RIGHT, WRONG, EQUAL = "all right", "all wrong", "equal in part"
 DISAGREE = "runs disagree"  # of three runs or more
@@ -53,8 +37,7 @@ def write_comparison(path: Path, result: ComparisonResult) -> None:
     """
     ids = list(dict.fromkeys(id for each in result.comparisons for id in each.comparison.pairs))
     runs, n = result.runs, len(result.comparisons)
-    max_questions = max(MAX_ANSWERS // sum(each.answers.epochs for each in runs), 1)
-    rows, blocks = gather_runs(runs, ids, max_questions)
+    rows, blocks = gather_runs(runs, ids)
     labels = [each.label for each in runs]
     page = {
         "notice": result.notice,
@@ -62,34 +45,25 @@ def write_comparison(path: Path, result: ComparisonResult) -> None:
         "runs": list(map(describe_run, runs)),
         "verdicts": [describe_result(each, n) for each in result.comparisons],
         "comparisons": [_build_section(each, n) for each in result.comparisons],
-        "charts": [chart_differences(result), chart_losses(rows, labels)],
-        "rows": Rows("questions", _list_columns(labels), rows),
+        "charts": [chart_losses(rows, labels)],
+        "rows": Rows("question", _list_columns(labels), rows),
         "n_shown": len(rows),
-        "n_left_out": len(ids) - max_questions,
         "blocks": blocks,
-        "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
-    write_page(path, _TEMPLATE, page)
+    write_page(path, _TEMPLATE, _SCRIPT, page)
 
 
 def describe_result(pair: RunComparison, n_comparisons: int) -> str:
     score, p = pair.comparison.score, pair.p_holm if n_comparisons > 1 else pair.comparison.score.p
-    metric, where = pair.comparison.metric, ""
+    where, sure = "", "one question says nothing about others"
     if pair.n_tuned_on:
         where = f" on the {score.n_questions} questions that were {'' if pair.is_optimistic else 'not '}tuned on"
-    points = f"{format_points(score.difference)} points of {metric}"
-    if score.ci95 is None:
-        sure = f"{pair.run} - {pair.against}{where}: {points}; one question says nothing about others"
-    else:
-        low, high = map(format_points, score.ci95)
-        bounds = f"95% interval {low} to {high}, p {format_p_value(p)}"
+    verdict = f"No difference is shown between {pair.against} and {pair.run}"
+    if score.ci95:
+        sure = f"95% interval {format_interval(score.ci95, format_points)}, p {format_p_value(p)}"
         if p <= 0.05:
-            how = "better" if score.difference > 0 else "worse"
-            amount = f"{100 * abs(score.difference):.1f} points of {metric}"
-            sure = f"{pair.run} is {how} than {pair.against} by {amount}{where} ({bounds})"
-        else:
-            sure = f"No difference is shown between {pair.against} and {pair.run}{where}: {points} ({bounds})"
-    return f"{sure}."
+            verdict = f"{pair.run} is {'better' if score.difference > 0 else 'worse'} than {pair.against}"
+    return f"{verdict}{where}: {format_points(score.difference)} points of {pair.comparison.metric} ({sure})."
 
 
 def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]:
@@ -118,34 +92,6 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
     ]
 
 
-def chart_differences(result: ComparisonResult) -> Chart:
-    if len(result.runs) > 2:
-        first = result.runs[0].label
-        points = [_point(f"{pair.run} - {first}", pair.comparison.score) for pair in result.comparisons]
-        title = f"Difference to {first} in points, with 95% intervals, each as if it were the only one"
-        return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
-    (pair,), questions = result.comparisons, result.runs[0].answers.questions
-    comparison = pair.comparison
-    points = [_point(f"all: {comparison.metric}", comparison.score)]
-    levels: dict[str, list[Pair]] = defaultdict(list)
-    for sample_id, scores in comparison.pairs.items():
-        levels[questions[sample_id].level or ""].append(scores)
-    shown = {level: group for level, group in sorted(levels.items()) if level and len(group) >= MIN_GROUP}
-    if 2 <= len(shown) <= MAX_GROUPS:
-        points += [_point(f"level {level}", run_paired_test(group)) for level, group in shown.items()]
-    title = f"{pair.run} - {pair.against} in points, with 95% intervals; levels are not adjusted for their number"
-    return Chart("dots", title, points, x_label="points", x_format="points", x_mark=0.0)
-
-
-def _point(label: str, result: PairedResult) -> Point:
-    low, high = result.ci95 or (None, None)
-    tone: Tone = "quiet"
-    if low is not None and high is not None and not low <= 0 <= high:
-        tone = "right" if low > 0 else "wrong"
-    note = format_count(result.n_questions, "question")
-    return Point(label, result.difference, low=low, high=high, tone=tone, note=note)
-
-
 def chart_losses(rows: Sequence[Row], labels: Sequence[str]) -> Chart:
     """Chart the points that each run lost by the first cause, as shares of its questions."""
     n = max(len(rows), 1)
@@ -155,7 +101,7 @@ def chart_losses(rows: Sequence[Row], labels: Sequence[str]) -> Chart:
             for each in answers:
                 if each["lost"]:
                     lost[each["lost"]][label] += (1 - each["value"]) / len(answers)
-    order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_GROUPS]
+    order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_CAUSES]
     points = []
     for name in order:
         for label in labels:
@@ -165,8 +111,8 @@ def chart_losses(rows: Sequence[Row], labels: Sequence[str]) -> Chart:
     return Chart("bars", title, points, x_label="share of the questions", x_format="percent")
 
 
-def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int) -> tuple[list[Row], Blocks]:
-    """Return the rows of the first questions, those on which the runs disagree most first, and what opens in them.
+def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str]) -> tuple[list[Row], Blocks]:
+    """Return the rows of questions, those on which the runs disagree most first, and what opens in them.
 
     Raises:
         UserError: a store cannot be read.
@@ -174,7 +120,7 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
     scores = {each: [run.answers.list_scores(each) for run in runs] for each in ids}
     means = {id: [fmean(each) if each else 0.0 for each in sides] for id, sides in scores.items()}
     # stable: else in the dataset's order; losses before gains
-    ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))[:max_questions]
+    ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))
     disagree = frozenset(each for each in ids if pvariance(means[each]))
     gatherer, wanted = AnswerGatherer(disagree), frozenset(ids)
     found: list[dict[str, Row]] = []
@@ -182,7 +128,7 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str], max_questions: int)
         with open_run(run.path) as store:
             records = (each for each in store.records() if each.sample_id in wanted)
             plan = [each for each in store.read_plan() if each.id in wanted]
-            found.append({row["id"]: row for row in gatherer.gather(records, plan, len(plan))})
+            found.append({row["id"]: row for row in gatherer.gather(records, plan)})
     labels, rows = [each.label for each in runs], []
     for id in ids:
         if (first := next((each[id] for each in found if id in each), None)) is not None:

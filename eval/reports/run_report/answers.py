@@ -33,9 +33,9 @@ class AnswerGatherer:
         self._key = 0  # of the last answer
 
     def gather(
-        self, records: Iterable[Record], plan: Sequence[PlannedQuestion], max_questions: int, links: Links | None = None
+        self, records: Iterable[Record], plan: Sequence[PlannedQuestion], links: Links | None = None
     ) -> list[Row]:
-        """Return the first questions in the dataset's order, with the last attempt at each epoch.
+        """Return the questions in the dataset's order, with the last attempt at each epoch.
 
         `links`: first broken links by sample id and epoch; others are found from the record.
         """
@@ -45,8 +45,6 @@ class AnswerGatherer:
         answers: defaultdict[int, dict[int, Row]] = defaultdict(dict)  # by place and epoch
         for record in records:
             at = place.setdefault(record.sample_id, len(place))
-            if at >= max_questions:
-                continue
             rows.setdefault(at, _build_question(record, tags.get(record.sample_id, {})))
             before = answers[at].get(record.epoch)
             if before is not None and before["attempt"] >= record.attempt:
@@ -87,7 +85,6 @@ def _build_answer(record: Record, key: int, link: BrokenLink | None) -> Row:
         "error_class": (record.error_class or "unknown") if record.error is not None else "",
         "limit": record.limit or "",
         "seconds": round(record.wall_seconds, 3),
-        "tokens": usage.input_tokens + usage.output_tokens,
         "cost_usd": usage.cost_usd if usage.lm_calls else 0.0,
         "people": ", ".join(each.label.replace("_", " ") for each in record.human),
     }
@@ -100,16 +97,12 @@ def list_values(answers: Iterable[Row], name: str) -> list[str]:
 
 def _list_details(record: Record, answer: Row, link: BrokenLink | None) -> dict[str, object]:
     usage, failure = record.usage, record.error_details
-    rejected = ", ".join(f"{agent} {n}" for agent, n in (failure.retry_counts if failure else {}).items() if n)
-    place = [record.error_component, failure and failure.step and f"step {failure.step}"]
-    place.append(rejected and f"rejections {rejected}")
-    spent = [
-        f"{answer['seconds']:.1f} s",
-        format_count(usage.lm_calls, "model call"),
-        format_count(usage.tool_calls, "tool call"),
-        f"{answer['tokens']:,} tokens",
-        format_cost(answer["cost_usd"]) + (f"; try {record.attempt}" if record.attempt > 1 else ""),
-    ]
+    place = [record.error_component]
+    if failure:
+        rejected = ", ".join(f"{agent} {n}" for agent, n in failure.retry_counts.items() if n)
+        place += [failure.step and f"step {failure.step}", rejected and f"rejections {rejected}"]
+    calls = f"{format_count(usage.lm_calls, 'model call')}, {format_count(usage.tool_calls, 'tool call')}"
+    spent = f"{calls}, {usage.input_tokens + usage.output_tokens:,} tokens, {format_cost(answer['cost_usd'])}"
     details: dict[str, object] = {
         "question": record.question,
         "target": record.target,
@@ -117,20 +110,19 @@ def _list_details(record: Record, answer: Row, link: BrokenLink | None) -> dict[
         "scorer": _describe_score(record),
         "people": "\n".join(map(describe_verdict, record.human)),
         "extra": [
-            (f"scorer {name}", cut_text(f"{value}: {each.error or each.explanation}"))
+            (f"scorer {name}", cut_text(f"{each.value}: {each.error or each.explanation}"))
             for name, each in record.extra_scores.items()
-            for value in ("not scored" if each.value is None else f"{each.value:.2f}",)
         ],
         "error": _describe_error(record),
-        "failed in": "; ".join(map(str, filter(None, place))),
+        "failed in": "; ".join(filter(None, place)),
         "stack": failure.stack if failure else "",
         "ended by": record.limit,
         "evidence": link.evidence if link else "",
         "reasoning": record.reasoning_trace,
-        "spent": "" if answer["mark"] == "not run" else ", ".join(spent),
+        "spent": f"{record.wall_seconds:.1f} s, {spent}" if usage.lm_calls else "",
         "thread id": record.thread_id,
         "broken": link.step if link else None,
-        "steps": [each.to_dict() for each in build_steps(record.trajectory)],
+        "steps": build_steps(record.trajectory),
     }
     cut = {name: cut_text(value) if isinstance(value, str) else value for name, value in details.items()}
     return {name: value for name, value in cut.items() if value not in ("", None, [])}

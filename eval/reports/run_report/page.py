@@ -5,7 +5,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -17,29 +17,8 @@ from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.console import format_duration
 from eval.reports.files import write_files
-from eval.reports.formats import (
-    Table,
-    format_floor,
-    format_interval,
-    format_percent,
-    format_seconds,
-    format_usd,
-    shorten_number,
-)
-from eval.reports.html.page import (
-    CHARTS,
-    ROWS,
-    STEPS,
-    Blocks,
-    Chart,
-    Column,
-    Point,
-    Rows,
-    Tone,
-    link,
-    load_scripts,
-    write_page,
-)
+from eval.reports.formats import Table, format_floor, format_interval, format_percent, format_seconds, format_usd
+from eval.reports.html.page import Blocks, Chart, Column, Point, Rows, Tone, link, write_page
 from eval.reports.rare_notes import PASS_LEGEND, build_confusion, build_epochs, build_labels, describe_critic
 from eval.reports.run_report.answers import RIGHT, AnswerGatherer, Links, Row, list_values
 from eval.reports.step_tree import MAX_TEXT_CHARS
@@ -52,9 +31,6 @@ from eval.scorers.score import ACCURACY
 from mas.runtime.text import format_count
 
 MAX_CAUSES = 15
-MAX_VALUES = 15  # of a level, kind or tag in a chart
-MAX_ANSWERS = 10_000  # rows of (sample, epoch)
-MAX_LEAKS = 200  # web results
 _DIGEST_CHARS = 12
 CAVEATS = (  # what a reader must know before the number is believed
     *("tuned on", "benchmark leaks", "judged", "reviewed by people"),
@@ -74,8 +50,8 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     attribution = attribute_run(store)
     summary = write_files(folder, store, attribution)
     info, plan = store.read_info(), store.read_plan()
-    shown = {each.id for each in plan[: limit_questions(info.epochs)]}
-    last = read_with_steps(store, lambda key: key[0] in shown and key[1] <= info.epochs)
+    known = {each.id for each in plan}
+    last = read_with_steps(store, lambda key: key[0] in known and key[1] <= info.epochs)
     gold = find_gold_folder(store.path.resolve().parent)
     records = chain(attach_labels(last, info, gold), read_missing(store))
     write_report(folder / REPORT, summary, records, plan, describe_run(info, summary), attribution.links)
@@ -87,7 +63,7 @@ def write_report(
     summary: Summary,
     records: Iterable[Record],
     plan: Sequence[PlannedQuestion] = (),
-    facts: Iterable[tuple[str, str]] = (),
+    facts: Mapping[str, str] | None = None,
     links: Links | None = None,
 ) -> None:
     """Write the page; if it cannot be written, one that is already there stays as it was.
@@ -101,63 +77,39 @@ def write_report(
         links: first broken links by sample id and epoch; others are found from the record.
     """
     gatherer = AnswerGatherer()
-    questions = gatherer.gather(records, plan, limit_questions(summary.epochs), links)
-    write_page(path, _TEMPLATE, _build_page(summary, questions, gatherer.writer.close(), list(facts)))
+    questions = gatherer.gather(records, plan, links)
+    write_page(path, _TEMPLATE, _SCRIPT, _build_page(summary, questions, gatherer.writer.close(), facts or {}))
 
 
-def limit_questions(epochs: int) -> int:
-    return max(MAX_ANSWERS // max(epochs, 1), 1)
-
-
-def describe_run(info: RunInfo, summary: Summary) -> Iterator[tuple[str, str]]:
-    """Yield names and facts of a run; what it did not record is left out."""
-    yield "run", f"{summary.folder} (id {summary.run_id})" if summary.folder else summary.run_id
-    if summary.system:
-        target = info.part("system").get("target")
-        yield "system", f"{summary.system} ({target})" if target else summary.system
-    if summary.model:
-        agents = (info.part("system").get("agents") or {}).items()
-        others = (f"{name}: {each['model']}" for name, each in agents if isinstance(each, dict) and each.get("model"))
-        yield "model", "; ".join([summary.model, *others])
-    if summary.data:
-        split = f", split {summary.split}" if summary.split else ""
-        revision = f", revision {info.task.data_revision[:_DIGEST_CHARS]}" if info.task.data_revision else ""
-        times = f", {summary.epochs} epochs" if summary.epochs > 1 else ""
-        yield "questions", f"{summary.data}{split}{revision}: {summary.n_questions:,}{times}"
-    if summary.scorer:
-        yield "scorer", summary.scorer
-    if summary.prompts:
-        digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
-        edited = ", edited since it was published" if info.prompts_edited else ""
-        yield "prompts", f"{summary.prompts}{digest}{edited}"
-    if info.rescored_from:
-        yield "answers", f"those of {info.rescored_from}, scored again"
-    if info.gold_informed:
-        yield NO_MEASUREMENT, info.describe_gold()
-    if info.started_at:
-        date = datetime.fromisoformat(info.started_at).strftime("%Y-%m-%d %H:%M UTC")
-        yield "date", f"{date}; it took {format_duration(summary.wall_seconds)}"
-    if commit := info.origin.get("mlflow.source.git.commit"):
-        changed = ", with uncommitted changes" if info.origin.get("mlflow.source.git.dirty") == "true" else ""
-        yield "harness", f"commit {commit[:_DIGEST_CHARS]}{changed}"
-    if summary.command:
-        yield "command", f"python eval/run.py {shlex.join(summary.command)}"
-
-
-def _write_banner(summary: Summary) -> str:
-    if not summary.incomplete:
-        return ""
-    why = f": {summary.stopped}" if summary.stopped else ""
-    all_answers = format_count(summary.n, "question" if summary.epochs <= 1 else "answer")
-    n_answered, n_failed = summary.n - summary.n_error, summary.n_error - summary.n_not_run
-    so_far = f"{n_answered:,} answered, {n_failed:,} in error, {summary.n_not_run:,} not run"
-    return f"The run is not complete{why}. Of {all_answers}: {so_far}. What has no answer yet counts as wrong."
+def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
+    """Return names and facts of a run; what it did not record is left out."""
+    times = f", {summary.epochs} epochs" if summary.epochs > 1 else ""
+    digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
+    edited = ", edited since it was published" if info.prompts_edited else ""
+    commit = info.origin.get("mlflow.source.git.commit", "")
+    changed = ", with uncommitted changes" if info.origin.get("mlflow.source.git.dirty") == "true" else ""
+    took = f"; it took {format_duration(summary.wall_seconds)}"
+    facts = {
+        "run": f"{summary.folder} (id {summary.run_id})",
+        "system": " ".join(filter(None, (summary.system, info.part("system").get("target")))),
+        "model": summary.model,
+        "questions": summary.data and f"{summary.data}: {summary.n_questions:,}{times}",
+        "scorer": summary.scorer,
+        "prompts": summary.prompts and f"{summary.prompts}{digest}{edited}",
+        "answers": info.rescored_from and f"those of {info.rescored_from}, scored again",
+        NO_MEASUREMENT: info.describe_gold(),
+        "date": info.started_at and f"{datetime.fromisoformat(info.started_at):%Y-%m-%d %H:%M} UTC{took}",
+        "harness": commit and f"commit {commit[:_DIGEST_CHARS]}{changed}",
+        "command": summary.command and f"python eval/run.py {shlex.join(summary.command)}",
+    }
+    return {name: str(text) for name, text in facts.items() if text}
 
 
 def _build_page(
-    summary: Summary, questions: Sequence[Row], blocks: Blocks, facts: list[tuple[str, str]]
+    summary: Summary, questions: Sequence[Row], blocks: Blocks, facts: Mapping[str, str]
 ) -> dict[str, object]:
     notes, answers = dict(list_notes(summary)), [answer for question in questions for answer in question["answers"]]
+    about = [*facts.items(), *notes.items()]
     errors = [
         (n, name, summary.first_errors.get(name, ""), link(error=name))
         for name, n in summary.errors_by_class.items()
@@ -168,10 +120,10 @@ def _build_page(
     page: dict[str, object] = {
         "summary": summary,
         "title": format_title(summary),
-        "about": [*facts, *notes.items()],
-        "banner": _write_banner(summary),
+        "about": about,
+        "banner": "; ".join(notes[name] for name in ("stopped", "incomplete") if name in notes),
         "tiles": list(_build_tiles(summary, answers)),
-        "caveats": [(name, text) for name, text in (*notes.items(), *facts) if name in CAVEATS and name != clean],
+        "caveats": [(name, text) for name, text in about if name in CAVEATS and name != clean],
         "errors": errors,
         "all_failed": bool(errors) and summary.n_error == summary.n,
         "score_charts": list(_build_score_charts(summary)),
@@ -182,9 +134,7 @@ def _build_page(
         "rows": _build_rows(questions),
         "n_shown": len(answers),
         "blocks": blocks,
-        "n_left_out": summary.n_questions - len(questions),
         "max_chars": MAX_TEXT_CHARS,
-        "scripts": load_scripts(*CHARTS, *ROWS, *STEPS, _SCRIPT),
     }
     if (labels := summary.labels) is not None:
         page["macro_f1"] = format_percent(labels.macro_f1) + (" so far" if summary.incomplete else "")
@@ -198,12 +148,6 @@ def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
     if summary.by_epochs:
         title = f"Repeats: {summary.epochs} epochs of each question"
         yield title, f"{PASS_LEGEND}.", build_epochs(summary.by_epochs)
-    if summary.leaks:
-        results = summary.leaks.results
-        rows = [(each.sample_id, str(each.epoch), each.tool, each.source) for each in results[:MAX_LEAKS]]
-        remark = f"Web results with the gold answer and eight words in a row of the question: {len(results):,}."
-        table = Table(("question", "epoch", "tool", "source"), rows, left=("tool", "source"))
-        yield "Pages that give the benchmark away", remark, table
 
 
 def _build_rows(questions: Sequence[Row]) -> Rows:
@@ -225,10 +169,9 @@ def _build_rows(questions: Sequence[Row]) -> Rows:
         *(Column(f"tag {tag}", tag, kind="hidden", menu=True) for tag in tags),
         Column("file", "file", kind="hidden"),
         Column("why", "why", kind="hidden"),
-        Column("tokens", "tokens", kind="hidden", find=False),
         Column("answers", "answers", kind="hidden", find=False),
     ]
-    return Rows("questions", columns, [_build_row(each, tags) for each in questions])
+    return Rows("question", columns, [_build_row(each, tags) for each in questions])
 
 
 def _build_row(question: Row, tags: Sequence[str]) -> Row:
@@ -242,7 +185,6 @@ def _build_row(question: Row, tags: Sequence[str]) -> Row:
         "answer": [each["line"] for each in answers],
         "cost": None if None in costs else round(sum(costs), 6),
         "seconds": round(sum(each["seconds"] for each in answers), 6),
-        "tokens": sum(each["tokens"] for each in answers),
         **{f"tag {tag}": question["tags"].get(tag, "") for tag in tags},
     }
 
@@ -253,45 +195,34 @@ def _build_tiles(summary: Summary, answers: Sequence[Row]) -> Iterator[tuple[str
     yield format_floor(summary.score, summary.incomplete), summary.metric, remark
     over = f" over {summary.epochs} epochs" if summary.epochs > 1 else ""
     right = "right" if summary.metric == ACCURACY else "fully right"
-    yield f"{summary.n_correct:,} of {summary.n_scored:,}", right + over, _count_failures(summary)
+    n_failed, wrong = summary.n_error - summary.n_not_run, "wrong" if summary.metric == ACCURACY else "not fully"
+    failures = f"{summary.n_wrong:,} {wrong}, {n_failed:,} in error"
+    not_run = f", {summary.n_not_run:,} not run" if summary.n_not_run else ""
+    yield f"{summary.n_correct:,} of {summary.n_scored:,}", right + over, failures + not_run
     usage = summary.usage
     known = f"at least {format_usd(usage.known_cost_usd)}" if usage.known_cost_usd else format_usd(None)
     cost = known if usage.cost_usd is None else format_usd(usage.cost_usd)
     yield cost, "cost", "simulated model" if summary.simulated else ""
     n_in, n_out = usage.input_tokens, usage.output_tokens
-    yield shorten_number(n_in + n_out), "tokens", f"{shorten_number(n_in)} in, {shorten_number(n_out)} out"
+    yield f"{n_in + n_out:,}", "tokens", f"{n_in:,} in, {n_out:,} out"
     seconds = [each["seconds"] for each in answers if each["mark"] != "not run"]
     typical = f"{format_seconds(median(seconds))} for a typical answer" if seconds else ""
     yield format_duration(summary.wall_seconds), "time", typical
-
-
-def _count_failures(summary: Summary) -> str:
-    wrong = "answered wrongly" if summary.metric == ACCURACY else "answered, not fully right"
-    n_failed = summary.n_error - summary.n_not_run
-    infrastructure = f", {summary.n_infrastructure} by infrastructure" if summary.n_infrastructure else ""
-    parts = [
-        f"{summary.n_wrong:,} {wrong}" if summary.n_wrong else "",
-        f"{n_failed:,} in error{infrastructure}" if n_failed else "",
-        f"{summary.n_not_run:,} not run" if summary.n_not_run else "",
-    ]
-    return ", ".join(filter(None, parts))
 
 
 def _build_score_charts(summary: Summary) -> Iterator[Chart]:
     """Yield the score by level and by tag, such as the kind of the attachment, as far as there are several."""
     floor, metric = ", so far" if summary.incomplete else "", summary.metric
     for name, counts in {"level": summary.by_level, **summary.by_tag}.items():
-        scored = [(value, each) for value, each in counts.items() if each.score is not None]
-        few = f" (the first {MAX_VALUES} of {len(scored)})" if len(scored) > MAX_VALUES else ""
         points = []
-        for value, each in scored[:MAX_VALUES]:
-            label, key = (f"level {value}", "level") if name == "level" else (value, f"tag {name}")
-            low, high = each.score_ci95 or (None, None)
-            share, href = each.score or 0.0, link(**{key: value})
-            note = f"{share:.0%} of {each.n_scored:,}"
-            points.append(Point(label, share, low=low, high=high, tone="accent", note=note, href=href))
+        for value, each in counts.items():
+            if each.score is not None:
+                label, key = (f"level {value}", "level") if name == "level" else (value, f"tag {name}")
+                low, high = each.score_ci95 or (None, None)
+                note, href = f"{each.score:.0%} of {each.n_scored:,}", link(**{key: value})
+                points.append(Point(label, each.score, low=low, high=high, tone="accent", note=note, href=href))
         if len(points) > 1:
-            title = f"{metric[0].upper()}{metric[1:]} by {name}{few}{floor}"
+            title = f"{metric[0].upper()}{metric[1:]} by {name}{floor}"
             yield Chart("dots", title, points, metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
 
 

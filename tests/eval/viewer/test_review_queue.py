@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.store import RunStore
-from eval.viewer.application import Catalogue
+from eval.runs.store import RunStore, StoreError
+from eval.viewer.application import Desk
 from eval.viewer.review_queue import ReviewQueue
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, stored_run
@@ -24,7 +24,8 @@ def found(tmp_path: Path) -> Iterator[ReviewQueue]:
         replace(answered("wrong", "18"), epoch=2),
     ]
     run = stored_run(tmp_path / "eval" / "night", records, epochs=2, dataset_sha256=DATA)
-    with closing(ReviewQueue(run, tmp_path / "gold")) as queue:
+    queue = ReviewQueue(run, tmp_path / "gold")
+    with closing(queue.store):
         yield queue
 
 
@@ -61,8 +62,8 @@ def test_the_latest_attempt_is_reviewed(found: ReviewQueue) -> None:
 def test_a_run_is_found_in_outputs_in_a_folder_of_runs_and_alone(tmp_path: Path, found: ReviewQueue) -> None:
     folder = found.folder
     for place in (tmp_path, tmp_path / "eval", folder):
-        catalogue = Catalogue(place)
-        assert catalogue.find(catalogue.name(folder)) == folder
+        desk = Desk(place, "ada")
+        assert desk.find(desk.name(folder)) == folder
 
 
 def test_an_answer_is_shown_with_what_cost_its_point(found: ReviewQueue) -> None:
@@ -76,23 +77,19 @@ def test_answers_of_a_part_of_a_proof_are_not_reviewed(tmp_path: Path) -> None:
     assert "right answers" in queue.explain_refusal()
     with pytest.raises(UserError, match="right answers"):
         queue.save(1, "wrong", "ada")
-    queue.close()
+    queue.store.close()
 
 
-def test_a_folder_that_cannot_be_read_is_a_sentence_and_a_closed_queue_opens_again(
-    found: ReviewQueue, tmp_path: Path
-) -> None:
-    assert found.list_items()
-    found.close()
-    assert found.list_items()
+def test_a_folder_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.db").write_bytes(b"no store")
-    with closing(ReviewQueue(tmp_path / "broken", tmp_path / "gold")) as queue, pytest.raises(UserError, match=r"\.$"):
-        queue.list_items()
+    with pytest.raises(StoreError, match="is damaged"):
+        ReviewQueue(tmp_path / "broken", tmp_path / "gold").list_items()
 
 
 def test_an_earlier_attempt_that_was_written_later_is_not_reviewed(tmp_path: Path) -> None:
     records = [answered("q1", "18", attempt=2), answered("q1", "19", attempt=1)]
     run = stored_run(tmp_path / "night", records, dataset_sha256=DATA)
-    with closing(ReviewQueue(run, tmp_path / "gold")) as queue:
+    queue = ReviewQueue(run, tmp_path / "gold")
+    with closing(queue.store):
         assert [each["row"] for each in queue.list_items()] == [1]

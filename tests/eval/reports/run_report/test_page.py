@@ -1,6 +1,6 @@
 """The page of a run: numbers, errors, charts, rows, and what opens in them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def page(
     folder: Path,
     records: list[Record],
     plan: Sequence[PlannedQuestion] = (),
-    about: Sequence[tuple[str, str]] = (),
+    about: Mapping[str, str] | None = None,
     **facts: Any,
 ) -> Page:
     write_report(
@@ -81,11 +81,12 @@ def attribute(records: list[Record]) -> RunAttribution:
 
 def test_numbers_stand_with_their_intervals(tmp_path: Path, record: Make) -> None:
     records = [record("a", score=1.0), record("b", level="2"), record("c", level="2", error="x", score=None)]
-    text = page(tmp_path, records).text
+    made = page(tmp_path, records)
+    text = made.text
     assert "accuracy 33.3% 95% interval 1.7% to 93.7%" in text
     assert "all 33.3% 1.7% to 93.7% 1/3 1 1 3" in text
     assert "level 2 0.0% 0.0% to 84.2% 0/2 1 1 2" in text
-    assert "Accuracy by level as a table name accuracy 95% interval note level 1 100.0%" in text
+    assert '"title":"Accuracy by level","points":[{"label":"level 1","x":1.0,' in made.html
 
 
 def test_data_stays_text(tmp_path: Path, record: Make) -> None:
@@ -100,7 +101,7 @@ def test_data_stays_text(tmp_path: Path, record: Make) -> None:
     html = page(
         tmp_path,
         records,
-        about=[(evil, evil)],
+        about={evil: evil},
         **facts,
         sessions=[{"started_at": "", "stopped": evil, "changes": {evil: evil}}] * 2,
     )
@@ -151,12 +152,10 @@ def test_points_lost_are_shown_by_cause(tmp_path: Path, record: Make) -> None:
         record("f", target=None, score=None),
         record("g", target=None, score=None, answer=None, error="down", error_class="infrastructure"),
     ]
-    text = page(tmp_path, records, attribution=attribute(records)).text
-    assert "Points lost: program 35.0 (" in text
-    titles = "name points lost 95% interval note"
-    assert f"Points lost of 100, by the first broken link as a table {titles} program 35 " in text  # 1.75 of 5
-    assert "to" in text.partition("program 35 ")[2].partition(" 2 answers")[0]
-    assert "error infrastructure 20 " in text and "limit tokens 20 " in text
+    made = page(tmp_path, records, attribution=attribute(records))
+    assert "Points lost: program 35.0 (" in made.text
+    for label, points in {"program": 35.0, "error infrastructure": 20.0, "limit tokens": 20.0}.items():  # of 5 answers
+        assert f'"label":"{label}","x":{points},"low":' in made.html
 
 
 def test_a_run_that_stopped_says_what_was_not_asked_and_claims_no_interval(tmp_path: Path, record: Make) -> None:
@@ -166,9 +165,9 @@ def test_a_run_that_stopped_says_what_was_not_asked_and_claims_no_interval(tmp_p
         record("c", score=None, answer=None, error="the run stopped", error_class="not_run"),
     ]
     text = page(tmp_path, records, stopped="interrupted").text
-    assert "not complete: interrupted. Of 3 questions: 1 answered, 1 in error, 1 not run." in text
+    assert "interrupted; 1 right of 1 answered, 1 of 3 not run; what has no answer yet counts as wrong" in text
     assert "accuracy at least 33.3% not complete: no interval" in text
-    assert "1 in error, 1 by infrastructure, 1 not run" in text
+    assert "0 wrong, 1 in error, 1 not run" in text
     assert "all at least 33.3% 1/3 0 1 1 3" in text
     assert "Accuracy by" not in text or "so far" in text
     assert "95% interval" not in text
