@@ -2,7 +2,6 @@
 
     python eval/compare.py baseline careful
     python eval/compare.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample latest --html comparison.html
-    python eval/compare.py baseline level_1_only --intersection        only the questions that both have
 
     python eval/compare.py baseline careful --gate --margin 0.02 --alpha 0.05
     python eval/compare.py baseline careful --gate --metrics score,accuracy --markdown comment.md
@@ -40,15 +39,12 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     """
     description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
     usage = (
-        "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--intersection] [--html FILE] [--json FILE] "
+        "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--html FILE] [--json FILE] "
         "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE] [--markdown FILE]]"
     )
     parser = UserErrorParser(usage=usage, description=description)
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder"
-    )
-    parser.add_argument(
-        "--intersection", action="store_true", help="compare the questions that two runs have in common and answered"
     )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page, with gold answers")
     parser.add_argument(
@@ -72,8 +68,6 @@ def _check_options(given: argparse.Namespace) -> None:
     alone = [name for name in _GATE_OPTIONS if getattr(given, name) is not None and not given.gate]
     if alone:
         raise UserError(f"--{alone[0]} belongs to --gate; add --gate, or leave --{alone[0]} out.")
-    if given.gate and given.intersection:
-        raise UserError("--gate decides on all questions; leave --intersection out, and compare runs of the same ones.")
     if given.gate and len(given.runs) != 2:
         raise UserError(f"--gate compares a new run with its baseline, and {len(given.runs)} are named; name two runs.")
 
@@ -101,8 +95,7 @@ def task(arguments: list[str]) -> int:
     if settings:
         settings.check()
     with refuse_unreadable(*folders):
-        runs = read_runs(folders)
-        result = compare_read_runs(runs, given.intersection, hint=not settings)
+        result = compare_read_runs(read_runs(folders))
     gate = judge_new_run(result, settings) if settings else None
     print_comparison(result, console := Console())
     if gate:

@@ -1,6 +1,6 @@
 """Runs compared, and the verdict of the regression gate: in the terminal, and the verdict as files.
 
-    print_comparison(compare_read_runs(runs, intersection=False), Console())
+    print_comparison(compare_read_runs(runs), Console())
     print_gate(result, Console())
     write_gate_files(result, notes, markdown=Path("comment.md"), json_file=Path("gate.json"))
 

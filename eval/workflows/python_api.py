@@ -199,8 +199,8 @@ def open_program(system: str, *, model: str | None = None, options: Sequence[str
         yield config.system.build(config.model, prompts, resources)
 
 
-def compare(run_a: RunName, run_b: RunName, *, intersection: bool = False) -> Comparison:
-    """Compare two runs sample by sample, as `eval/compare.py` does; `intersection`: only what both have answered.
+def compare(run_a: RunName, run_b: RunName) -> Comparison:
+    """Compare two runs sample by sample, as `eval/compare.py` does.
 
     Raises:
         UserError: there is no such run, or the two cannot be compared.
@@ -209,7 +209,7 @@ def compare(run_a: RunName, run_b: RunName, *, intersection: bool = False) -> Co
 
     folders = find_folders([run_a, run_b])
     with refuse_unreadable(*folders):
-        return Comparison(compare_read_runs(read_runs(folders), intersection))
+        return Comparison(compare_read_runs(read_runs(folders)))
 
 
 def check_regression(
@@ -239,7 +239,7 @@ def check_regression(
     settings.check()
     folders = find_folders([base, new])
     with refuse_unreadable(*folders):
-        return judge_new_run(compare_read_runs(read_runs(folders), intersection=False, hint=False), settings)
+        return judge_new_run(compare_read_runs(read_runs(folders)), settings)
 
 
 def list_overrides(

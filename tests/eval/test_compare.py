@@ -60,26 +60,14 @@ def test_each_run_is_compared_with_the_first(tmp_path: Path, capsys: pytest.Capt
     assert SIMULATED_NOTICE not in out
 
 
-def test_runs_of_other_questions_need_to_be_asked_for_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_of_other_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = run(tmp_path / "a", 4)
     other = stored_run(tmp_path / "b", [answered("q1", "18"), answered("q9", "17"), answered("q2", "17", gold="18")])
     assert compare(first, other) == USER_ERROR
     err = capsys.readouterr().err
     assert "their questions differ: 2 of 9 are in both" in err
-    assert "--intersection" in err
+    assert "run.allow_config_change=true" in err
     assert err.count("\n") == 1
-    assert compare(first, other, "--intersection", "--json", tmp_path / "c.json") == FINISHED
-    made = content(tmp_path / "c.json")["comparisons"][0]
-    assert (made["n_questions"], made["n_left_out"]) == (1, 8)
-    assert "only what A and B have in common: 1 question; 8 left out" in capsys.readouterr().out
-
-
-def test_nothing_in_common_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    other = stored_run(tmp_path / "b", [answered("other", "17")])
-    assert compare(run(tmp_path / "a", 4), other, "--intersection") == USER_ERROR
-    assert "no question in common" in capsys.readouterr().err
 
 
 def test_an_unfinished_run_is_to_be_resumed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,22 +77,16 @@ def test_an_unfinished_run_is_to_be_resumed_first(tmp_path: Path, capsys: pytest
     err = capsys.readouterr().err
     assert "6 answers are still missing" in err
     assert "run.resume=" in err
-    assert compare(run(tmp_path / "c", 1), half, "--intersection", "--json", tmp_path / "c.json") == FINISHED
-    made = content(tmp_path / "c.json")["comparisons"][0]
-    assert (made["n_questions"], made["wins"], made["second"]["accuracy"]) == (2, 1, 1.0)
-    assert "left out, not counted as wrong" in capsys.readouterr().out
 
 
-def test_different_rules_are_told_even_where_they_were_asked_for(
+def test_other_rules_are_refused_and_answers_that_were_scored_again_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = run(tmp_path / "b", 4, config={**CONFIG, "scorer": {"_target_": "x"}}, rescored_from="a")
+    other = run(tmp_path / "b", 4, config={**CONFIG, "scorer": {"_target_": "x"}})
     assert compare(run(tmp_path / "a", 4), other) == USER_ERROR
     assert "their scorers differ" in capsys.readouterr().err
-    assert compare(tmp_path / "a", other, "--intersection") == FINISHED
-    out = capsys.readouterr().out
-    assert "were scored by different rules" in out
-    assert "B holds the answers of a, scored again" in out
+    assert compare(tmp_path / "a", run(tmp_path / "c", 4, rescored_from="a")) == FINISHED
+    assert "B holds the answers of a, scored again" in capsys.readouterr().out
 
 
 def test_what_models_wrote_moves_neither_terminal_nor_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

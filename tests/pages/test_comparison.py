@@ -20,7 +20,7 @@ SWEEP = ("-m", "experiment=offline", "limit=20", "run.dir=job-${hydra:job.num}",
 
 
 def write_page(path: Path, *folders: Path) -> Path:
-    write_comparison(path, compare_read_runs(read_runs(folders), intersection=False))
+    write_comparison(path, compare_read_runs(read_runs(folders)))
     return path
 
 
@@ -55,7 +55,7 @@ def test_pages_of_two_and_three_runs_and_of_a_sweep_are_readable_at_every_width_
 
 def test_hostile_texts_execute_nothing(page: Any, tmp_path: Path) -> None:
     folders = [write_hostile_run(tmp_path / name) for name in ("x", "y")]
-    result = compare_read_runs(read_runs(folders), intersection=True)
+    result = compare_read_runs(read_runs(folders))
     evil = "</script><img src=x onerror=alert(1)>"
     runs = [replace(each, name=evil, info=replace(each.info, model=evil)) for each in result.runs]
     write_comparison(tmp_path / "page.html", replace(result, runs=runs))

@@ -1,6 +1,6 @@
 """Read several runs and compare each with the first, for `eval/compare.py`.
 
-result = compare_read_runs(read_runs([find_run("baseline"), find_run("careful")]), intersection=False)
+result = compare_read_runs(read_runs([find_run("baseline"), find_run("careful")]))
 result.comparisons[0].p_holm, result.comparisons[0].notes
 """
 
@@ -11,14 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eval.analysis.comparison.comparison import (
-    Answers,
-    Comparison,
-    compare_answers,
-    find_common,
-    find_obstacle,
-    read_answers,
-)
+from eval.analysis.comparison.comparison import Answers, Comparison, compare_answers, find_obstacle, read_answers
 from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.summary.rare_numbers import measure_overlap
 from eval.config.measured import find_changes
@@ -34,7 +27,6 @@ LABELS = string.ascii_uppercase
 MAX_RUNS = len(LABELS)
 _DIGEST_CHARS = 12
 _NOTHING = "none"
-_ASK = "add --intersection (it compares the questions that both have in common and have answered), or "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +71,6 @@ class RunComparison:
     run: str
     against: str
     comparison: Comparison
-    n_left_out: int  # samples that are not compared
     n_tuned_on: int  # samples that prompts were tuned on; left out, unless all were
     is_optimistic: bool  # all were: the difference says nothing of other samples
     differs: dict[str, str]  # prompt, tools of an agent, or option → "of the first → of the second"
@@ -136,27 +127,17 @@ def read_run(label: str, folder: Path) -> ReadRun:
     return ReadRun(label=label, name=folder.name, path=folder, info=info, answers=answers, prompt_sets=kept)
 
 
-def compare_read_runs(runs: Sequence[ReadRun], intersection: bool, hint: bool = True) -> ComparisonResult:
-    """Compare each run with the first; raise UserError if two cannot be compared.
-
-    `intersection`: compare the samples that two runs have in common, if they have not answered the same samples.
-    `hint`: name this option where it would help.
-    """
-    pairs = [_compare_pair(runs[0], other, intersection, hint) for other in runs[1:]]
+def compare_read_runs(runs: Sequence[ReadRun]) -> ComparisonResult:
+    """Compare each run with the first; raise UserError if two cannot be compared."""
+    pairs = [_compare_pair(runs[0], other) for other in runs[1:]]
     p_values = adjust_p_values([pair.comparison.score.p for pair in pairs])
     return ComparisonResult(runs, [replace(pair, p_holm=p) for pair, p in zip(pairs, p_values, strict=True)])
 
 
-def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool, hint: bool) -> RunComparison:
-    questions, is_part = list(first.answers.questions), False
+def _compare_pair(first: ReadRun, second: ReadRun) -> RunComparison:
+    questions = list(first.answers.questions)
     if reason := find_obstacle(first.answers, second.answers):
-        if not intersection:
-            raise UserError(_explain_refusal(first, second, reason, _ASK if hint else ""))
-        questions, is_part = find_common(first.answers, second.answers), True
-        if not questions:
-            raise UserError(
-                f"{first} and {second} have no question in common that both have answered; nothing can be compared."
-            )
+        raise UserError(_explain_refusal(first, second, reason))
     known = set[str]().union(*(run.used.ids for run in (first, second) if run.used))
     ids = [each for each in questions if each not in known]  # that the prompts of neither were tuned on
     comparison = compare_answers(first.answers, second.answers, ids or questions)
@@ -164,22 +145,16 @@ def _compare_pair(first: ReadRun, second: ReadRun, intersection: bool, hint: boo
         run=second.label,
         against=first.label,
         comparison=comparison,
-        n_left_out=_count_all(first, second) - len(comparison.pairs),
         n_tuned_on=len(questions) - len(ids),
         is_optimistic=not ids,
         differs=_compare_values(_describe_differing(first), _describe_differing(second))
         | {f"option {name}": change for name, change in find_changes(first.info.config, second.info.config).items()},
         notes=(
             *_list_tuning_notes(first, second, questions, ids),
-            *(_list_part_notes(first, second, questions) if is_part else ()),
             *_list_pair_notes(first, second, comparison),
             *(note for run in (first, second) for note in _list_run_notes(run, questions)),
         ),
     )
-
-
-def _count_all(first: ReadRun, second: ReadRun) -> int:
-    return len({**first.answers.questions, **second.answers.questions})
 
 
 def _describe_differing(run: ReadRun) -> dict[str, str]:
@@ -199,12 +174,15 @@ def _compare_values(before: dict[str, str], now: dict[str, str]) -> dict[str, st
     return {key: f"{old} → {new}" for key, (old, new) in pairs.items() if old != new}
 
 
-def _explain_refusal(first: ReadRun, second: ReadRun, reason: str, ask: str) -> str:
+def _explain_refusal(first: ReadRun, second: ReadRun, reason: str) -> str:
     """Return the sentence that two runs cannot be compared for a reason of `find_obstacle`, and what to do."""
     unfinished = [run for run in (first, second) if run.answers.n_missing]
     if unfinished and reason.endswith("missing"):
-        return f"{first} and {second} cannot be compared yet: {reason}; {ask}{format_resume_hint(unfinished[0].path)}."
-    return f"{first} and {second} had different tasks: {reason}; {ask}choose other runs."
+        return f"{first} and {second} cannot be compared yet: {reason}; {format_resume_hint(unfinished[0].path)}."
+    again = "resume one with the options of the other and run.allow_config_change=true"
+    if first.answers.scorer != second.answers.scorer:
+        again = "score one again with python eval/rescore.py RUN scorer=…"
+    return f"{first} and {second} had different tasks: {reason}; choose other runs, or {again}."
 
 
 def _list_tuning_notes(
@@ -218,16 +196,6 @@ def _list_tuning_notes(
         yield f"warning: all {n} questions were used to tune the prompts {sets}: {too_high}"
     elif n_tuned_on:
         yield f"{n_tuned_on} of the {n} questions were used to tune the prompts {sets}; these are left out here"
-
-
-def _list_part_notes(first: ReadRun, second: ReadRun, common: Sequence[str]) -> Iterator[str]:
-    n_left_out = _count_all(first, second) - len(common)
-    have = f"only what {first.label} and {second.label} have in common"
-    yield f"{have}: {format_count(len(common), 'question')}; {n_left_out} left out"
-    if n_missing := first.answers.n_missing + second.answers.n_missing:
-        yield f"{format_count(n_missing, 'answer')} still missing; here left out, not counted as wrong"
-    if first.answers.scorer != second.answers.scorer:
-        yield "the runs were scored by different rules: a difference may be that of the rules"
 
 
 def _list_pair_notes(first: ReadRun, second: ReadRun, comparison: Comparison) -> Iterator[str]:

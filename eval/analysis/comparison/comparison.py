@@ -3,7 +3,6 @@
     first, second = read_answers(store), read_answers(other)
     find_obstacle(first, second)                                   # None, or "their scorers differ"
     made = compare_answers(first, second)
-    compare_answers(first, second, find_common(first, second))     # if there is one: the samples that both answered
     made.metric, made.score.difference, made.cost_usd.ci95, made.unreadable.difference
     compare_answers(*map(build_answers, (parent_records, winner_records)))      # records without their store
 
@@ -39,8 +38,7 @@ class Answers:
     given: Given
     epochs: int
     scorer: object = None  # its configuration
-    files: Mapping[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
-    questions_sha256: str = ""  # in any order
+    questions_sha256: str = ""  # of texts, targets and attachments, in any order
     n_missing: int = 0  # answers that the run has not come to
 
     def list_given(self, sample_id: str) -> list[Answer]:
@@ -56,14 +54,12 @@ class Answers:
 def read_answers(store: RunStore) -> Answers:
     """Return the answers of a run; raise StoreError if its store cannot be read."""
     info, planned = store.read_info(), store.read_plan()
-    files = info.task.file_sha256
     return Answers(
         questions={each.id: each for each in planned if each.target is not None},
         given=collect_answers(store.records(without_trajectory=True)),
         epochs=info.epochs,
         scorer=info.config.get("scorer"),
-        files=files,
-        questions_sha256=digest_questions(planned, files),
+        questions_sha256=digest_questions(planned, info.task.file_sha256),
         n_missing=sum(len(store.list_missing(epoch)) for epoch in range(1, info.epochs + 1)),
     )
 
@@ -95,7 +91,7 @@ def collect_answers(records: Iterable[Record]) -> Given:
 
 
 def find_obstacle(first: Answers, second: Answers) -> str | None:
-    """Return why the two runs cannot be compared as wholes; None if they can."""
+    """Return why the two runs cannot be compared; None if they can."""
     if first.questions.keys() != second.questions.keys():
         n_both, n_either = len(first.questions.keys() & second.questions), len({**first.questions, **second.questions})
         return f"their questions differ: {n_both} of {n_either} are in both"
@@ -106,17 +102,6 @@ def find_obstacle(first: Answers, second: Answers) -> str | None:
     if missing := first.n_missing + second.n_missing:
         return f"{format_count(missing, 'answer')} {'is' if missing == 1 else 'are'} still missing"
     return None if first.questions else "no question has a gold answer"
-
-
-def find_common(first: Answers, second: Answers) -> list[str]:
-    """Return the samples with the same text, target and attachment that both runs have answered."""
-
-    def describe(answers: Answers, id: str) -> object:
-        if (question := answers.questions.get(id)) is None or not answers.list_given(id):
-            return None
-        return question.question, question.target, answers.files.get(id)
-
-    return [id for id in first.questions if (task := describe(first, id)) and task == describe(second, id)]
 
 
 def pair_scores(first: Answers, second: Answers, ids: Iterable[str]) -> list[Pair]:

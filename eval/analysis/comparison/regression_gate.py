@@ -1,6 +1,6 @@
 """Gate for a build: is a run worse than its baseline by more than a margin?
 
-    result = compare_read_runs([base, new], intersection=False)
+    result = compare_read_runs([base, new])
     judge_new_run(result, GateSettings(margin=0.02)).verdict       # "pass", "fail" or "inconclusive"
 
 Pass: the lower bound is above −margin, so the change is no worse than allowed (non-inferiority). Fail: the upper bound

@@ -3,7 +3,7 @@
 The page holds targets, and so is for the runs' owners. Two runs are shown side by side, three and more as a matrix of
 questions and runs.
 
-    write_comparison(Path("comparison.html"), compare_read_runs(read_runs(folders), intersection=False))
+    write_comparison(Path("comparison.html"), compare_read_runs(read_runs(folders)))
 """
 
 from collections import defaultdict

@@ -36,7 +36,7 @@ def test_runs_are_compared_on_the_questions_that_were_not_tuned_on(
     (made,) = compared(tmp_path, run(tmp_path / "a", 2, known=False), run(tmp_path / "owned", 6, "01", "23"))
     expected = run_paired_test([Pair((0.0,), (float(place < 6),)) for place in (4, 5, 6, 7)])
     assert {key: made[key] for key in expected.to_dict()} == expected.to_dict()
-    assert (made["n_tuned_on"], made["n_left_out"], made["is_optimistic"]) == (4, 4, False)
+    assert (made["n_tuned_on"], made["is_optimistic"]) == (4, False)
     told = (
         "4 of the 8 questions were used to tune the prompts of B, owned (2 for training, 2 for validation); "
         "these are left out here"
@@ -62,11 +62,3 @@ def test_of_an_edited_set_it_says_that_nothing_is_known(tmp_path: Path, capsys: 
     told = "warning: B: tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
     assert told in " ".join(capsys.readouterr().out.split())
     assert told in (tmp_path / "c.html").read_text("utf-8")
-
-
-def test_only_questions_that_are_compared_count(tmp_path: Path) -> None:
-    first = stored_run(tmp_path / "a", [answered(id, "18") for id in ("q1", "q2")])
-    arguments = [str(first), str(run(tmp_path / "b", 6, "15")), "--intersection", "--json", str(tmp_path / "c.json")]
-    assert run_cli(lambda: task(arguments)) == FINISHED
-    (made,) = json.loads((tmp_path / "c.json").read_text())["comparisons"]
-    assert (made["n_tuned_on"], made["n_questions"]) == (1, 1)

@@ -7,10 +7,8 @@ from eval.analysis.comparison.comparison import (
     Answers,
     collect_answers,
     count_tokens,
-    find_common,
     find_obstacle,
     measure_seconds,
-    pair_scores,
     read_answers,
     read_cost,
 )
@@ -53,16 +51,13 @@ def test_the_content_of_attached_files_counts(tmp_path: Path) -> None:
     first, same, other = made("a", "aa"), made("b", "aa"), made("c", "bb")
     assert find_obstacle(first, same) is None
     assert find_obstacle(first, other) == "their questions, gold answers or attached files differ"
-    assert find_common(first, other) == [] and find_common(first, same) == ["q1"]
 
 
-def test_missing_answers_are_an_obstacle_and_are_left_out_of_what_is_in_common(tmp_path: Path) -> None:
+def test_missing_answers_are_an_obstacle(tmp_path: Path) -> None:
     whole = [answered(id, "17", epoch=epoch) for id in ("q1", "q2") for epoch in (1, 2)]
     first = read(stored_run(tmp_path / "a", whole, epochs=2))
     second = read(stored_run(tmp_path / "b", [answered("q1", "18")], planned=["q1", "q2"], epochs=2))
     assert find_obstacle(first, second) == "3 answers are still missing"
-    assert find_common(first, second) == ["q1"]
-    assert pair_scores(first, second, ["q1"]) == [((1.0, 1.0), (0.0,))]
 
 
 def test_a_question_without_a_gold_answer_is_not_compared(tmp_path: Path) -> None:
