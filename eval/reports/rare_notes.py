@@ -162,9 +162,9 @@ def describe_review(review: HumanReview, summary: Summary) -> str:
         kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
         parts.append(f"{kinds}, which count; {_describe_without(review.without, summary.incomplete, summary.metric)}")
     if review.n_pending:
-        command = "python eval/rescore.py outputs gold=outputs/gold"
+        command = "python eval/rescore.py RUN gold=outputs/gold"
         pending = format_count(review.n_pending, "answer")
-        parts.append(f"{pending} with a label that is not applied yet; apply all with {command}")
+        parts.append(f"{pending} with a label that is not applied yet; apply it with {command}")
     return "; ".join(parts)
 
 

@@ -45,25 +45,6 @@ def find_run(run: str | Path, runs_folder: Path | None = None, kind: Kind = "eva
     return folder
 
 
-def is_folder_of_runs(name: str) -> bool:
-    """Return whether a name is the path of a folder with runs in it, or in its `eval/`."""
-    return not _is_run(Path(name)) and bool(_list_runs_in(Path(name)))
-
-
-def find_runs(name: str) -> list[Path]:
-    """Return the folders of all runs in a folder, the newest first; or of the one run of that name, as `find_run`."""
-    if not is_folder_of_runs(name):
-        return [find_run(name)]
-    runs = [each.absolute() for each in _list_runs_in(Path(name))]
-    for run in runs:
-        check_entries(run)
-    return runs
-
-
-def _list_runs_in(folder: Path) -> list[Path]:
-    return list_runs(folder / "eval") or list_runs(folder)
-
-
 def check_entries(folder: Path) -> int:
     """Check that a run's folder has ordinary files and folders only: a link may lead anywhere, a pipe never ends.
 

@@ -119,7 +119,7 @@ def show_sweep(sweep: Sweep, output: Output) -> None:
     summaries = [summary for _, summary, _ in found if summary]
     reasons = {job.number: reason for job, _, run in found[1:] if (reason := _find_obstacle(found[0][2], run))}
     runs = [run for job, _, run in found if run and job.number not in reasons]
-    result = compare_read_runs(runs, intersection=False) if len(runs) > 1 else None
+    result = compare_read_runs(runs) if len(runs) > 1 else None
     pairs = {each.run: each for each in result.comparisons} if result else {}
     if any(each.simulated for each in summaries):
         output.print(SIMULATED_NOTICE, style="bold yellow")

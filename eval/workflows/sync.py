@@ -9,22 +9,13 @@ from typing import cast
 from dotenv import load_dotenv
 from omegaconf import OmegaConf
 
-from eval.analysis.human_review import find_gold_folder
 from eval.cli.arguments import UserErrorParser
-from eval.cli.command import (
-    FINISHED,
-    STOPPED,
-    USER_ERROR,
-    InterruptedRunError,
-    get_signal_name,
-    read_option_name,
-)
+from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name, read_option_name
 from eval.cli.hydra_compat import MISTAKES, compose_config
-from eval.cli.mistakes import describe_mistake
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
-from eval.mlflow_export.exporter_launcher import EVALUATION, ExportKind, format_view_line
+from eval.mlflow_export.exporter_launcher import ExportKind, format_view_line
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side
 from eval.runs.logs import open_log
@@ -42,8 +33,19 @@ def run_sync(kind: ExportKind, arguments: list[str], usage: str) -> int:
     """Run the command; return the exit code."""
     name, overrides = _read_arguments(kind, arguments, usage)
     load_dotenv(PROJECT_ROOT / ".env")
+    folder = kind.load().find(name)
+    check_entries(folder)
+    settings = _read_settings(folder, overrides)
+    if isinstance(settings, NoTracking):
+        why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
+        raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
+    settings.check()
     try:
-        return sync_run(kind, kind.load().find(name), overrides)
+        with refuse_unreadable(folder), _lock_run(folder):
+            return _send(kind, folder, settings, overrides)
+    except OSError as error:
+        print_line(f"stopped: the run's files cannot be written: {error}", error=True)
+        return STOPPED
     except KeyboardInterrupt as interrupt:
         raise InterruptedRunError(
             f"stopped by {get_signal_name(interrupt)}; what was sent stays in MLflow; the same command sends the rest."
@@ -64,41 +66,6 @@ def _read_arguments(kind: ExportKind, arguments: list[str], usage: str) -> tuple
     if len(names) != 1:
         raise UserError(f"name {kind.noun}; {usage}.")
     return names[0], overrides
-
-
-def send_labels(folders: Sequence[Path], gold: Path) -> None:
-    """Send the labels on runs that are in MLflow, as feedback; a failure is a warning with the command that repeats it.
-
-    `gold`: folder of the labels, or a file of it; runs of another one are left out.
-    """
-    load_dotenv(PROJECT_ROOT / ".env")
-    place = (gold if gold.is_dir() else gold.parent).resolve()
-    for folder in folders:
-        if (folder / STATE).is_file() and find_gold_folder(folder.resolve()) == place:
-            print_line(f"{folder.name}: sending its labels to MLflow …")
-            try:
-                code = sync_run(EVALUATION, folder, [])
-            except MISTAKES as error:
-                code = USER_ERROR
-                print_line(f"error: {folder.name}: {describe_mistake(error)}", error=True)
-            if code != FINISHED:
-                print_line(f"send them later with: {EVALUATION.format_sync_command(folder)}", error=True)
-
-
-def sync_run(kind: ExportKind, folder: Path, overrides: Sequence[str]) -> int:
-    """Send one run; return the exit code."""
-    check_entries(folder)
-    settings = _read_settings(folder, overrides)
-    if isinstance(settings, NoTracking):
-        why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
-        raise UserError(f"tracking=off {why}; say where it shall go: tracking=local, or tracking=server.")
-    settings.check()
-    with refuse_unreadable(folder), _lock_run(folder):
-        try:
-            return _send(kind, folder, settings, overrides)
-        except OSError as error:
-            print_line(f"stopped: the run's files cannot be written: {error}", error=True)
-            return STOPPED
 
 
 def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from eval import rescore
 from eval.analysis.human_review.labels import append_label, describe_label, withdraw
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
@@ -108,7 +107,7 @@ def test_each_mistake_is_one_sentence(
     assert words in err
 
 
-def test_labels_of_people_reach_mlflow_when_they_are_applied_and_their_withdrawal_at_the_next_sync(
+def test_labels_of_people_and_their_withdrawal_reach_mlflow_at_the_next_sync(
     tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = own_records("q1", "q2")
@@ -128,9 +127,7 @@ def test_labels_of_people_reach_mlflow_when_they_are_applied_and_their_withdrawa
         ]
 
     append_label(tmp_path / "gold", "d" * 64, label)
-    apply = [str(folder), f"gold={tmp_path / 'gold'}", f"run.dir={tmp_path / 'again'}"]
-    assert run_cli(lambda: rescore.task(apply)) == FINISHED
-    assert "run: sent 1 traces" in capsys.readouterr().out
+    assert synced(folder) == FINISHED
     assert read_feedback() == [("wrong", "ada", "no unit")]
     append_label(tmp_path / "gold", "d" * 64, withdraw(label, "ada"))
     assert synced(folder) == FINISHED
