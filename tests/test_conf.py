@@ -130,6 +130,7 @@ def check_two_simulated(finished: Finished) -> None:
 
 def test_two_questions_run_with_the_sample_and_the_simulated_model(eval_command: EvalCommand) -> None:
     check_two_simulated(eval_command("experiment=offline", "limit=2"))
+    check_two_simulated(eval_command("experiment=offline", "limit=2", "model.native_tools=false"))
 
 
 @pytest.mark.parametrize("data", ["gaia", "gaia_level1"])

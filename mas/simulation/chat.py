@@ -1,6 +1,7 @@
 """Requests and replies as the simulated model sees them, read from the request's text alone.
 
-Understands DSPy's ChatAdapter and JSONAdapter, and the agents' own with native tool calls.
+Understands DSPy's ChatAdapter and JSONAdapter, and the agents' own with native tool calls or with tools as text
+(`mas/agents/tool_adapter.py`).
 
     chat = read_chat(request)
     chat.role                   # "researcher"
@@ -11,7 +12,7 @@ Understands DSPy's ChatAdapter and JSONAdapter, and the agents' own with native 
 import inspect
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -57,6 +58,8 @@ _REMINDER = re.compile(
 )
 _OBJECTIVE = "In adhering to this structure, your objective is:"
 _STEP = "\n\nDo one of two things."  # ends the instructions of an agent with tools
+_TOOL_AS_TEXT = re.compile(r"^- (\w+)\(", re.MULTILINE)
+_RESULT_AS_TEXT = re.compile(r"^Result of (\w+):\n", re.MULTILINE)
 _AGAIN = "This reply cannot be used."
 _CHARS_PER_TOKEN = 4
 Call = tuple[str, dict[str, object]]  # name and arguments of a tool call
@@ -87,6 +90,7 @@ class Turn:
     inputs: dict[str, str]
     results: list[ToolResult] = field(default_factory=list)
     reply: dict[str, str] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)  # of the newest reply, if they came as text
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class Chat:
     wants_json: bool
     is_repeated: bool  # the last reply could not be read
     tools: frozenset[str]
+    native_tools: bool
     turns: Sequence[Turn]  # at least one; the last is the one to answer
     prompt: str  # the instructions
     demos: Sequence[Turn]  # worked examples before the conversation
@@ -149,7 +154,8 @@ def read_chat(request: Request) -> Chat:
     """Parse a request; text in an unknown format is kept as it is."""
     system = join_system(request)
     head, _, tail = system.partition("Your output fields are:")
-    outputs = dict(_FIELD_LINE.findall(tail.partition("All interactions will be structured")[0]))
+    described = re.split("All interactions will be structured|\n\nYour tools are:\n", tail)
+    outputs = dict(_FIELD_LINE.findall(described[0]))
     turns = _read_turns(request.messages)
     fields = outputs.keys() | dict(_FIELD_LINE.findall(head)).keys()
     # Worked examples come first: the conversation begins with the newest request that is no feedback.
@@ -157,6 +163,7 @@ def read_chat(request: Request) -> Chat:
     first = max((index for index, begin in enumerate(begins) if begin), default=0)
     fields |= turns[first].inputs.keys()
     wants_json = "Outputs will be a JSON object with the following fields." in tail
+    as_text = set(_TOOL_AS_TEXT.findall(tail)) if _STEP in head else set()
     if _STEP in system:
         prompt = system.rpartition(_STEP)[0]
     else:
@@ -167,7 +174,8 @@ def read_chat(request: Request) -> Chat:
         outputs=outputs,
         wants_json=wants_json,
         is_repeated=wants_json or (request.messages[-1].text or "").startswith(_AGAIN),
-        tools=frozenset(tool.name for tool in request.tools),
+        tools=frozenset({tool.name for tool in request.tools} | as_text),
+        native_tools=bool(request.tools),
         turns=turns[first:],
         prompt=prompt,
         demos=turns[:first],
@@ -247,6 +255,29 @@ def _read_turns(messages: Sequence[Message]) -> list[Turn]:
         if message.role == "user" and not text.startswith(_AGAIN):
             if fields := parse_fields(text):
                 turns.append(Turn(fields))
+            elif turns:
+                turns[-1].results.extend(_read_text_results(turns[-1], text))
         elif message.role == "assistant" and turns:
-            turns[-1].reply.update(parse_fields(text))
+            turns[-1].calls = _read_text_calls(text)
+            turns[-1].reply.update({} if turns[-1].calls else parse_fields(text))
     return turns or [Turn({"request": "\n".join(message.text or "" for message in messages)})]
+
+
+def _read_text_results(turn: Turn, text: str) -> Iterator[ToolResult]:
+    """Yield results that came as text, each paired with its call in the reply before it."""
+    names_and_texts = _RESULT_AS_TEXT.split(_REMINDER.sub("", text))[1:]
+    for index, name in enumerate(names_and_texts[::2]):
+        arguments = turn.calls[index][1] if index < len(turn.calls) else {}
+        yield ToolResult(name, arguments, remove_marks(names_and_texts[2 * index + 1].strip()))
+
+
+def _read_text_calls(text: str) -> list[Call]:
+    calls = []
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and isinstance(value.get("arguments"), dict):
+            calls.append((str(value.get("tool")), value["arguments"]))
+    return calls

@@ -33,6 +33,7 @@ class SimulatedModel:
     name: str = "offline"
     world: str | None = "normal"  # `model.world=null` on a command line arrives as None and means the world "null"
     seed: int = 0
+    native_tools: bool = True  # false: tools are described in the prompt
     max_connections: ClassVar[int] = 1000
     simulated: ClassVar[bool] = True  # not a setting: reports must always say that the scores are simulated
 
@@ -80,7 +81,7 @@ class SimulatedModel:
         return AgentLM(
             f"offline/{self.world}-{self.seed}",  # part of the request: no cache mixes up two worlds or seeds
             ReplyEngine(reply),
-            CallPolicy("offline", price=FREE),
+            CallPolicy("offline", native_tools=self.native_tools, price=FREE),
             temperature=temperature,
             cache=False,
         )

@@ -1,7 +1,8 @@
 """Replies of the simulated task model: equal requests get equal replies.
 
 A reply depends on the request and on the epoch and attempt of the sample alone: no file, data set, gold answer or clock
-is read. World and seed are in the model's name (`offline/null-3`) and so in the request.
+is read. World and seed are in the model's name (`offline/null-3`) and so in the request. Native tool calls need an LM
+that reports `supports_function_calling`; without it, tools and calls travel as text.
 """
 
 import ast
@@ -31,11 +32,10 @@ def answer_request(request: Request) -> Response:
     behaviour = Behaviour(parse_world(request.model), chat, question)
     if _breaks_format(chat, behaviour):
         return create_response(request, [TextPart("Let me think about this for a moment before I")])
-    part: TextPart | ToolCallPart
     try:
         part = _format_reply(chat, agents.REPLIES[chat.role](chat, behaviour) if agents else _fill_in(chat))
     except ToolNeeded as needed:
-        part = ToolCallPart(f"call_{len(chat.results) + 1}", *needed.args)
+        part = _format_call(chat, *needed.args)
     return create_response(request, [part])
 
 
@@ -73,6 +73,12 @@ def _choose_placeholder(kind: str) -> object:
             return "unknown"
         return found
     return _EMPTY.get(re.split(r"\W", kind)[0], "unknown")
+
+
+def _format_call(chat: Chat, name: str, arguments: dict[str, object]) -> TextPart | ToolCallPart:
+    if chat.native_tools:
+        return ToolCallPart(f"call_{len(chat.results) + 1}", name, arguments)
+    return TextPart(json.dumps({"tool": name, "arguments": arguments}))
 
 
 def _format_reply(chat: Chat, reply: Reply) -> TextPart:
