@@ -8,7 +8,7 @@ CsvDataset(path="questions.csv", columns=columns).load("all").samples[0].id     
 import csv
 import json
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -36,20 +36,11 @@ Line = tuple[int, Sequence[Cell]]  # number in the file, and cells
 Place = tuple[int, int]  # row and column of a cell, from 1
 
 
-@dataclass(frozen=True)
-class Table:
-    """Rows of one split, before they are checked."""
-
-    source: str  # its name for the user
-    columns: Collection[str] | None  # None: no row has any, and the first one says why
-    rows: Sequence[Row]
-    metadata: Path | None = None  # file of the rows; None: they are in memory
-    needs_target: bool = True  # True: there must be a column of targets
-
-
 @dataclass(kw_only=True)
 class TableDataset(ColumnSettings, Dataset):
     """Base of datasets with the user's own columns."""
+
+    needs_target: ClassVar[bool] = True  # there must be a column of targets, or columns.answer=null
 
     def load(self, split: str) -> Split:
         """Read one split.
@@ -58,21 +49,28 @@ class TableDataset(ColumnSettings, Dataset):
             UserError: no such split, data or a column that cannot be read, or a row is bad and bad rows are refused.
         """
         self.check()
-        table, columns = self.open_table(split), AS_GAIA
-        if table.columns is not None:
-            columns = self.find_columns(table.columns, table.source, table.needs_target)
-        folder = Path(self.files or (table.metadata.parent if table.metadata else "."))
-        return read_rows(table.rows, Attachments(folder, metadata=table.metadata), self.on_bad_row, columns)
+        file, rows, columns = self.find_file(split), list(self.read(split)), AS_GAIA
+        if there := dict.fromkeys(name for row in rows if isinstance(row.content, dict) for name in row.content):
+            columns = self.find_columns(there, str(file or "the list of samples"), self.needs_target)
+        folder = Path(self.files or (file.parent if file else "."))
+        return read_rows(rows, Attachments(folder, metadata=file), self.on_bad_row, columns)
+
+    def find_file(self, split: str) -> Path | None:
+        """Return the file of a split's rows; None: they are in memory. Raises UserError: no such split."""
+        if split != ONLY_SPLIT:
+            raise UserError(f"data={self.name} has no split {split!r}: leave split out, or give split={ONLY_SPLIT}.")
+        return None
 
     @abstractmethod
-    def open_table(self, split: str) -> Table:
-        """Return the rows of one split; raises UserError as `load`."""
+    def read(self, split: str) -> Iterator[Row]:
+        """Yield the rows of one split; raises UserError as `load`."""
 
 
 @dataclass
 class JsonlDataset(TableDataset):
     """The keys of `conf/data/jsonl.yaml`, explained there."""
 
+    needs_target = False
     path: str
     name: str = "jsonl"
     default_split: str = ONLY_SPLIT
@@ -81,7 +79,7 @@ class JsonlDataset(TableDataset):
         super().check()
         self._list_splits()
 
-    def open_table(self, split: str) -> Table:
+    def find_file(self, split: str) -> Path:
         splits = self._list_splits()
         if split == ONLY_SPLIT and len(splits) == 1:
             split = next(iter(splits))
@@ -89,9 +87,10 @@ class JsonlDataset(TableDataset):
             raise UserError(
                 f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}."
             )
-        rows = list(read_metadata(splits[split]))
-        keys = dict.fromkeys(str(key) for row in rows if isinstance(row.content, dict) for key in row.content)
-        return Table(str(splits[split]), keys or None, rows, splits[split], needs_target=False)
+        return splits[split]
+
+    def read(self, split: str) -> Iterator[Row]:
+        return read_metadata(self.find_file(split))
 
     def _list_splits(self) -> dict[str, Path]:
         """Return the metadata file of each split.
@@ -148,11 +147,6 @@ def _read_parquet(metadata: Path) -> Iterator[Row]:
         yield Row(f"{metadata}, row {number}", content)
 
 
-def _refuse_split(split: str, source: str) -> None:
-    if split != ONLY_SPLIT:
-        raise UserError(f"{source} has no split {split!r}: leave split out, or give split=all.")
-
-
 @dataclass
 class _FileDataset(TableDataset):
     """Base of files whose first line has the columns' names."""
@@ -168,22 +162,23 @@ class _FileDataset(TableDataset):
             found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
             raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
 
-    def open_table(self, split: str) -> Table:
-        _refuse_split(split, self.path)
+    def find_file(self, split: str) -> Path:
+        super().find_file(split)
+        return Path(self.path)
+
+    def read(self, split: str) -> Iterator[Row]:
         lines = self._read_lines()
         first, header = next(lines, (0, []))
         if bad := next((name for name in header if isinstance(name, BadCell)), None):
             raise UserError(f"{self.path}, {self.line_word} {first}: a column's name {bad.problem}.")
-        names = [str(name) for name in header if name]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        names = [name for name in header if name]
+        if twice := [name for name in names if names.count(name) > 1]:
             raise UserError(f"{self.path} has two columns named {twice[0]!r}: rename one.")
-        rows = []
         for number, cells in lines:
             place, problem = f"{self.path}, {self.line_word} {number}", None
             if len(cells) != len(header):
                 problem = f"the row has {len(cells)} cells, the header {len(header)} (is a comma not in quotes?)"
-            rows.append(Row(place, {name: cell for name, cell in zip(header, cells, strict=False) if name}, problem))
-        return Table(self.path, names, rows, Path(self.path))
+            yield Row(place, {name: cell for name, cell in zip(header, cells, strict=False) if name}, problem)
 
     @abstractmethod
     def _read_lines(self) -> Iterator[Line]:
@@ -248,18 +243,12 @@ class ExcelDataset(_FileDataset):
 
         try:
             with pandas.ExcelFile(self.path) as book:
-                sheets = [str(each) for each in book.sheet_names]
-                sheet = self.sheet or sheets[0]
-                if sheet not in sheets:
-                    names = ", ".join(sheets)
-                    raise UserError(f"{self.path} has no sheet {sheet!r}: give data.sheet with one of: {names}.")
-                frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
-            formulas = _find_formulas(Path(self.path), sheet)
-        except UserError:
-            raise
+                frame = book.parse(self.sheet or 0, header=None, dtype=object, na_filter=False)
+            formulas = _find_formulas(Path(self.path), self.sheet)
         except Exception as error:
+            cause = f"{type(error).__name__}: {error}"
             raise UserError(
-                f"{self.path} cannot be read as Excel ({type(error).__name__}: {error}): save it as .xlsx."
+                f"{self.path} cannot be read as Excel ({cause}): correct data.sheet, or save it as .xlsx."
             ) from error
         cells: dict[Place, Cell] = {place: _FORMULA for place in formulas if place[1] <= frame.shape[1]}
         for number, row in enumerate(frame.itertuples(index=False, name=None), start=1):
@@ -268,14 +257,14 @@ class ExcelDataset(_FileDataset):
             yield number, [cells.get((number, at)) for at in range(1, frame.shape[1] + 1)]
 
 
-def _find_formulas(path: Path, sheet: str) -> set[Place]:
+def _find_formulas(path: Path, sheet: str | None) -> set[Place]:
     """Return the places of formulas, which a library that wrote the workbook may have left without a value."""
     from openpyxl import load_workbook
 
     if path.suffix.lower() == ".xls":
         return set()
     with closing(load_workbook(path, read_only=True)) as book:
-        cells = book[sheet]
+        cells = book[sheet] if sheet else book.worksheets[0]
         cells.reset_dimensions()  # which the workbook may state too small
         rows = enumerate(cells.iter_rows(), start=1)
         return {(number, at) for number, row in rows for at, cell in enumerate(row, start=1) if cell.data_type == "f"}
@@ -310,17 +299,13 @@ class InMemoryDataset(TableDataset):
         super().check()
         find_object(self.target)
 
-    def open_table(self, split: str) -> Table:
-        _refuse_split(split, "the list of samples")
+    def read(self, split: str) -> Iterator[Row]:
         given = find_object(self.target)
         if not isinstance(given, Sequence):
             raise UserError(f"{self.target} is {name_type(given)}; expected a list of dictionaries.")
-        rows = []
         for number, row in enumerate(given, start=1):
             plain = {str(name): _show_value(value) for name, value in row.items()} if isinstance(row, Mapping) else row
-            rows.append(Row(f"sample {number}", plain))
-        names = dict.fromkeys(name for row in rows if isinstance(row.content, dict) for name in row.content)
-        return Table("the list of samples", names or None, rows)
+            yield Row(f"sample {number}", plain)
 
 
 def _show_value(value: object) -> object:

@@ -72,8 +72,12 @@ class _HubDataset(Dataset):
             with self._refusing():
                 from huggingface_hub import snapshot_download
 
-                options: dict[str, Any] = {"revision": self.revision, "allow_patterns": patterns}
-                root = Path(snapshot_download(self.source, repo_type="dataset", **options))
+                options: dict[str, Any] = {
+                    "repo_type": "dataset",
+                    "revision": self.revision,
+                    "allow_patterns": patterns,
+                }
+                root = Path(snapshot_download(self.source, **options))
         # In the cache, files of `snapshots/REVISION` are links into `blobs`.
         real = root.resolve()
         limit = real.parent.parent if real.parent.name == "snapshots" else real
