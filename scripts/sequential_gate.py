@@ -23,7 +23,7 @@ import numpy as np
 
 from eval.analysis.comparison.comparison import Comparison, Side
 from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, run_paired_test
-from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, Look, decide_look
+from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, decide_look
 from optimize.gate.looks import ACCURACY, compute_smallest_gain, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
 from scripts.interval_coverage import Cell, draw_right, write_tables
@@ -67,11 +67,11 @@ def simulate(situation: Situation, gates: int, seed: int = 1) -> Outcome:
         first, second = draw_right(random, cell)
         pairs = [Pair(a, b) for a, b in zip(first.tolist(), second.tolist(), strict=True)]
         whole = run_paired_test(pairs)
-        at_end += decide_look(settings, build_comparison(whole), Look.only(FIRST_LEVEL)) == SUCCESS
-        for look in range(1, situation.looks + 1):
-            n_asked = plan.count_questions(look, n)
+        at_end += decide_look(settings, build_comparison(whole), plan_looks(1, FIRST_LEVEL)[0]) == SUCCESS
+        for look in plan:
+            n_asked = look.count_questions(n)
             found = whole if n_asked == n else run_paired_test(pairs[:n_asked])
-            if (decision := decide_look(settings, build_comparison(found), Look(plan, look))) != CONTINUE:
+            if (decision := decide_look(settings, build_comparison(found), look)) != CONTINUE:
                 break
         with_looks += decision == SUCCESS
         used += n_asked

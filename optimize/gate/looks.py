@@ -3,18 +3,15 @@
 plan_looks(4, level=0.03).levels              # 2.3e-06, 0.0012, 0.0096, 0.0269: the largest p at each of four looks
 compute_smallest_gain(53, epochs=5)           # 0.137: a true gain of 14 points passes the gate in 80 of 100 cases
 
-The level is spent over the looks by the function of Lan and DeMets (Biometrika 70, 1983) that resembles the bounds of
-O'Brien and Fleming (Biometrics 35, 1979): almost nothing at first. The bounds follow by integrating the density of the
-paths that were not stopped (Armitage, McPherson and Rowe, J. Royal Statistical Society A 132, 1969).
+The level is spent over the looks by the function of Lan and DeMets that resembles the bounds of O'Brien and Fleming
+(docs/explanation/sequential-test.md). The bounds follow by integrating the density of the paths that were not stopped.
 
 With n questions, k answers per question and side, and accuracies p and q, the variance of a question's difference is
 
     v = r·(p(1-p) + q(1-q) - 2·c·√(p(1-p)·q(1-q)))  +  (1-r)·(p(1-p) + q(1-q))/k
 
-the first part from questions that gain more or less than others, the second from chance. r is the correlation between
-answers to one question, c that between the questions' difficulty for the one prompt set and for the other (E. Miller,
-arXiv 2411.00640, 2024, section 5). Half a step of the exact test is added: 1/(n·k). Checked by simulation in
-`tests/optimize/gate/test_gate.py`.
+r is the correlation between answers to one question, c that between the questions' difficulty for the one prompt set
+and for the other (E. Miller, arXiv 2411.00640, section 5). Half a step of the exact test is added: 1/(n·k).
 """
 
 import math
@@ -32,46 +29,50 @@ _NORMAL = NormalDist()
 
 # Assumptions about the answers
 ACCURACY = 0.4  # of the prompts that a search begins with: nothing is measured yet
-CORRELATION = 0.5  # of answers to one question
-CORRELATIONS = (0.3, 0.5, 0.8)  # published for GAIA: 0.30 to 0.77 (arXiv 2512.06710)
+CORRELATION = 0.5  # of answers to one question; published for GAIA: 0.30 to 0.77 (arXiv 2512.06710)
 SHARED_DIFFICULTY = 0.8  # no measurement; prompts for the same model find mostly the same questions hard
 _EXTRA_ANSWERS = 0.5  # as the interval of eval.analysis.statistics.paired_tests has them
 
 
 @dataclass(frozen=True)
-class LookPlan:
-    """Looks at equal shares of the questions, the last at all of them."""
+class Look:
+    """One of the looks at a test, at equal shares of its questions; the last one is at all of them."""
 
-    level: float  # two-sided, of all looks together
-    bounds: tuple[float, ...]  # of each look, in its own standard errors
+    number: int  # from 1
+    n_looks: int
+    test_level: float  # two-sided, of all looks together
+    bound: float  # in standard errors
+    last_bound: float  # of the last look
 
     @property
-    def n_looks(self) -> int:
-        return len(self.bounds)
+    def level(self) -> float:
+        """The two-sided level of this look: the largest p that passes."""
+        return self.test_level if self.n_looks == 1 else 2 * _NORMAL.cdf(-self.bound)
 
     @property
-    def levels(self) -> tuple[float, ...]:
-        """The two-sided level of each look: the largest p that passes."""
-        return (self.level,) if self.n_looks == 1 else tuple(2 * _NORMAL.cdf(-each) for each in self.bounds)
+    def is_last(self) -> bool:
+        return self.number == self.n_looks
 
-    def count_questions(self, look: int, n: int) -> int:
-        """Return how many of n questions are answered for a look, counted from 1."""
-        return math.ceil(n * look / self.n_looks)
+    def compute_level(self, level: float) -> float:
+        """Return the level at this look of intervals that hold with `level` at all looks together."""
+        return plan_looks(self.n_looks, level)[self.number - 1].level
 
-    def predict_success(self, look: int, statistic: float) -> float:
-        """Return the probability that the last look is a success.
+    def count_questions(self, n: int) -> int:
+        """Return how many of n questions are answered for this look."""
+        return math.ceil(n * self.number / self.n_looks)
 
-        Args:
-            look: counted from 1, before the last.
-            statistic: distance of the gain so far from the least one, in standard errors.
+    def predict_success(self, statistic: float) -> float:
+        """Return the probability that the last look is a success; this one is before it.
+
+        `statistic`: distance of the gain so far from the least one, in standard errors.
         """
-        share = look / self.n_looks
-        return _NORMAL.cdf((statistic - self.bounds[-1] * math.sqrt(share)) / math.sqrt(1 - share))
+        share = self.number / self.n_looks
+        return _NORMAL.cdf((statistic - self.last_bound * math.sqrt(share)) / math.sqrt(1 - share))
 
 
 @cache
-def plan_looks(n_looks: int, level: float) -> LookPlan:
-    """Return the plan of a number of looks."""
+def plan_looks(n_looks: int, level: float) -> tuple[Look, ...]:
+    """Return the looks at a test with this two-sided level."""
     import numpy as np
     from scipy.optimize import bisect
     from scipy.special import ndtr
@@ -79,8 +80,8 @@ def plan_looks(n_looks: int, level: float) -> LookPlan:
     bounds: list[float] = []
     edge, paths, spent = np.zeros(1), np.ones(1), 0.0  # where a path is, in standard errors of the whole test
     step = math.sqrt(1 / n_looks)
-    for look in range(1, n_looks + 1):
-        reached = math.sqrt(look / n_looks)
+    for number in range(1, n_looks + 1):
+        reached = math.sqrt(number / n_looks)
         # SciPy's, since that of the standard library is 0 beyond 8.3 standard errors
         spent, before = float(4 * ndtr(_NORMAL.inv_cdf(level / 4) / reached)), spent
 
@@ -96,7 +97,7 @@ def plan_looks(n_looks: int, level: float) -> LookPlan:
         weights[[0, -1]] /= 2
         density = np.exp(-(((grid[:, None] - edge) / step) ** 2) / 2) / (step * math.sqrt(2 * math.pi))
         edge, paths = grid, weights * (density @ paths)
-    return LookPlan(level, tuple(bounds))
+    return tuple(Look(number, n_looks, level, bound, bounds[-1]) for number, bound in enumerate(bounds, start=1))
 
 
 def compute_smallest_gain(
@@ -113,7 +114,10 @@ def compute_smallest_gain(
     from scipy.optimize import bisect
 
     def compute_excess(gain: float) -> float:
-        error = _standard_error(gain, n_questions, epochs, correlation)
+        before, after = ACCURACY * (1 - ACCURACY), max(0.0, (ACCURACY + gain) * (1 - ACCURACY - gain))
+        questions = before + after - 2 * SHARED_DIFFICULTY * math.sqrt(before * after)
+        variance = correlation * questions + (1 - correlation) * (before + after) / epochs
+        error = math.sqrt((variance + _EXTRA_ANSWERS / epochs / (n_questions - 1)) / n_questions)
         least = compute_smallest_difference(error, n_questions, level)
         return -1.0 if least is None else gain - min_gain - least - 1 / (n_questions * epochs)
 
@@ -123,26 +127,9 @@ def compute_smallest_gain(
 
 def describe_power(n_questions: int, epochs: int, min_gain: float = 0.0, level: float = FIRST_LEVEL) -> str:
     """Return a sentence about the smallest gain that the sealed set can show; arguments as above."""
-    likely, *range_ = (
-        compute_smallest_gain(n_questions, epochs, each, min_gain, level) for each in (CORRELATION, *CORRELATIONS)
-    )
+    least = compute_smallest_gain(n_questions, epochs, min_gain=min_gain, level=level)
+    asked = f"power: {format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
     basis = f"assuming that {ACCURACY:.0%} are right now"
-    asked = f"{format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
-    if likely is None:
-        return f"power: {asked}: too few to show any gain reliably ({basis}); seal more, or raise gate.epochs"
-    gains = [1 - ACCURACY if each is None else each for each in range_]
-    low, high = round(100 * min(gains)), round(100 * max(gains))
-    between = f"{low} to {high}" if low < high else "the same"
-    return (
-        f"power: {asked}: a true gain of {round(100 * likely)} points passes the gate in 80 of 100 cases ({basis}; "
-        f"{between} for answers to one question that are less or more alike)"
-    )
-
-
-def _standard_error(gain: float, n_questions: int, epochs: int, correlation: float) -> float:
-    """Return the standard error that `compute_standard_error` will probably find."""
-    before, after = ACCURACY * (1 - ACCURACY), (ACCURACY + gain) * (1 - ACCURACY - gain)
-    after = max(after, 0.0)  # a gain up to 1 may miss it by a rounding error
-    questions = before + after - 2 * SHARED_DIFFICULTY * math.sqrt(before * after)
-    variance = correlation * questions + (1 - correlation) * (before + after) / epochs
-    return math.sqrt((variance + _EXTRA_ANSWERS / epochs / (n_questions - 1)) / n_questions)
+    if least is None:
+        return f"{asked}: too few to show any gain reliably ({basis}); seal more, or raise gate.epochs"
+    return f"{asked}: a true gain of {round(100 * least)} points passes the gate in 80 of 100 cases ({basis})"

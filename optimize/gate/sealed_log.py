@@ -3,14 +3,12 @@
     questions = list_fingerprints(splits.sealed)
     find_allowance(questions, simulated=False).check()          # before a run spends anything
     allowance = begin_test(run_id, questions, digest(winner), simulated=False)
-    record_judgement(run_id, p=0.004, answers_sha256="9f86…", n_opened=27)     # before anybody sees the verdict
+    record_judgement(run_id, p=0.004, n_opened=27)              # before anybody sees the verdict
 
 The k-th test that shares a question with earlier ones has the two-sided level 0.03/k², and never more than what these
-have left of 0.05 (docs/explanation/optimisation.md, with sources and limits).
-
-The log is `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl`. A run's test is a line that is on the disk before its first
-question is answered, with the questions in the order in which they are asked, and another line for its judgement, with
-how many were: a test that was never judged counts with all. A damaged log is refused, an edited one is not noticed.
+have left of 0.05 (docs/explanation/optimisation.md). `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl` has a line
+for a test's beginning, with the questions in the order in which they are asked, and one for its judgement, with how
+many were; a test that was never judged counts with all. A damaged log is refused, an edited one is not noticed.
 """
 
 import json
@@ -25,6 +23,7 @@ from eval.benchmarks.dataset import Sample
 from eval.benchmarks.fingerprint import compute_fingerprint
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import find_state_folder, write_atomically
+from mas.runtime.text import format_count
 
 ALPHA = 0.05  # two-sided; the levels of all tests with the same questions add up to it at most
 FIRST_LEVEL = 0.03  # of the first test; 0.03 · (1 + 1/4 + 1/9 + …) = 0.0493
@@ -38,27 +37,19 @@ class Allowance:
 
     level: float = FIRST_LEVEL  # two-sided: the largest p that passes
     n_earlier: int = 0  # tests with any of the questions
-    n_questions_used: int = 0  # of the set's, by these
     left: float = ALPHA - FIRST_LEVEL  # of ALPHA, for later tests
-    size: int = 0  # of the set
 
     def check(self) -> None:
         """Check that a test could show anything; UserError: earlier tests have left too little."""
         if self.level < MIN_LEVEL:
             raise UserError(
-                f"{self.describe_earlier()}: together they have used "
-                f"up the {ALPHA:g} of false publications that the gate allows on the same questions, so another test "
-                "could show nothing; seal questions that no test has used."
+                f"{self._describe_earlier()}: together they have used up the {ALPHA:g} of false publications that the "
+                "gate allows on the same questions, so another test could show nothing; seal questions that no test "
+                "has used."
             )
 
-    def describe_earlier(self) -> str:
-        """Return a phrase about earlier tests; empty if there were none."""
-        if not self.n_earlier:
-            return ""
-        number = "1 earlier sealed test" if self.n_earlier == 1 else f"{self.n_earlier} earlier sealed tests"
-        all_used = self.n_questions_used == self.size
-        which = f"All {self.size}" if all_used else f"{self.n_questions_used} of the {self.size}"
-        return f"{which} sealed questions were used in {number}"
+    def _describe_earlier(self) -> str:
+        return f"{format_count(self.n_earlier, 'earlier sealed test')} used sealed questions of this run"
 
     def describe(self, looks: int) -> str:
         """Return a sentence about earlier tests, the level of one with so many looks, and what it leaves."""
@@ -68,7 +59,7 @@ class Allowance:
         level = f"the gate requires p of at most {self.level:.3g} (two-sided); {later}"
         if looks > 1:
             level = f"the gate's level is {self.level:.3g} (two-sided), spent over {looks} looks; {later}"
-        return ": ".join(filter(None, (self.describe_earlier(), level)))
+        return f"{self._describe_earlier()}: {level}" if self.n_earlier else level
 
 
 def compute_level(n_earlier: int, spent: float) -> float:
@@ -89,23 +80,16 @@ def find_allowance(questions: Sequence[str], simulated: bool, file: Path | None 
 
 
 def begin_test(
-    run_id: str,
-    questions: Sequence[str],
-    winner_sha256: str,
-    simulated: bool,
-    file: Path | None = None,
-    has_begun: bool = False,
+    run_id: str, questions: Sequence[str], winner_sha256: str, simulated: bool, file: Path | None = None
 ) -> Allowance:
     """Record a run's test before its first question is answered, and return its allowance; a known test keeps its own.
 
-    `questions`: their fingerprints, in the order in which they are asked. `has_begun`: an earlier session has recorded
-    it. UserError: the test must not begin, since the log cannot be used, does not have the test that has begun, has it
-    with other prompts or questions, or nothing is left.
+    `questions`: their fingerprints, in the order in which they are asked. UserError: the test must not begin, since the
+    log cannot be used, has it with other prompts or questions, or nothing is left.
     """
     begun = {"run": run_id, "winner_sha256": winner_sha256, "simulated": simulated}
     with _open_log(file) as log:
-        if has_begun or run_id in log.begun:
-            known = log.find(run_id)
+        if known := log.begun.get(run_id):
             if (known["begun"], known["questions"]) != (begun, list(questions)):
                 raise UserError(
                     "this sealed test was begun with other prompts or questions, or these in another order: start a "
@@ -118,21 +102,14 @@ def begin_test(
         return allowance
 
 
-def record_judgement(run_id: str, p: float, answers_sha256: str, n_opened: int, file: Path | None = None) -> None:
-    """Record the result of a test, before anybody sees it.
+def record_judgement(run_id: str, p: float, n_opened: int, file: Path | None = None) -> None:
+    """Record the result of a test, before anybody sees it; of a resumed run it is there already.
 
-    `answers_sha256`: of the scores of all its answers. `n_opened`: questions that were asked, the first of those
-    listed. UserError: the log cannot be used, does not have the test, or has its judgement with other answers.
+    `n_opened`: questions that were asked, the first of those listed. UserError: the log cannot be used.
     """
     with _open_log(file) as log:
-        log.find(run_id)
-        if (before := log.judged.get(run_id)) is None:
-            log.append({"judged": run_id, "p": p, "answers_sha256": answers_sha256, "n_opened": n_opened})
-        elif before["answers_sha256"] != answers_sha256:
-            raise UserError(
-                f"this sealed test was judged before, with other answers (p = {before['p']:.3g}), and a second draw is "
-                "another test: start a new tuning run."
-            )
+        if run_id not in log.judged:
+            log.append({"judged": run_id, "p": p, "n_opened": n_opened})
 
 
 class _Log:
@@ -141,7 +118,7 @@ class _Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.begun: dict[str, dict[str, Any]] = {}  # run → its first line
-        self.judged: dict[str, dict[str, Any]] = {}  # run → its second line
+        self.judged: dict[str, int] = {}  # run → questions that were asked
         *self._lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]  # a crash may cut the last one off
         for number, line in enumerate(self._lines, start=1):
             try:
@@ -149,30 +126,21 @@ class _Log:
                 if "begun" in entry:
                     self.begun[entry["begun"]["run"]] = entry
                 else:
-                    self.judged[entry["judged"]] = entry
+                    self.judged[entry["judged"]] = entry["n_opened"]
             except (ValueError, LookupError, TypeError) as error:
                 raise UserError(
                     f"{path}: line {number} is damaged, so nobody knows which questions were tested before: restore "
                     "the file."
                 ) from error
 
-    def find(self, run_id: str) -> dict[str, Any]:
-        if run_id not in self.begun:
-            raise UserError(
-                f"{self.path} does not have the sealed test that this run has begun: an earlier state of it was put "
-                "back, or the test was begun on another machine; restore the newest log, or start a new tuning run."
-            )
-        return self.begun[run_id]
-
     def compute_allowance(self, questions: Sequence[str], simulated: bool) -> Allowance:
-        own, seen, spent, n_tests = set(questions), set[str](), 0.0, 0
+        own, spent, n_tests = set(questions), 0.0, 0
         for run_id, test in self.begun.items():
-            used = test["questions"][: self.judged.get(run_id, {}).get("n_opened")]
+            used = test["questions"][: self.judged.get(run_id)]
             if test["begun"]["simulated"] == simulated and not own.isdisjoint(used):
-                seen, spent, n_tests = seen.union(used), spent + test["allowance"]["level"], n_tests + 1
+                spent, n_tests = spent + test["allowance"]["level"], n_tests + 1
         level = compute_level(n_tests, spent)
-        n_used = sum(each in seen for each in questions)
-        return Allowance(level, n_tests, n_used, max(ALPHA - spent - level, 0.0), len(questions))
+        return Allowance(level, n_tests, max(ALPHA - spent - level, 0.0))
 
     def append(self, entry: dict[str, Any]) -> None:
         """Write an entry to the disk, in place of a line that a crash cut off."""

@@ -92,7 +92,7 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     gate = config.gate
     if allowance.n_earlier:
         _show(console, f"warning: {allowance.describe(gate.looks)}")
-    last = plan_looks(gate.looks, allowance.level).levels[-1]  # the looks before spend a part of the level
+    last = plan_looks(gate.looks, allowance.level)[-1].level  # the looks before spend a part of the level
     _show(console, describe_power(len(splits.sealed), gate.epochs, min_gain=gate.min_gain, level=last))
     for line in _format_estimate(phases, source, config):
         _show(console, line)

@@ -13,7 +13,6 @@ The questions are asked in a random order that the run's seed fixes, and the tes
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -41,7 +40,6 @@ from optimize.gate.gate import (
     EarlyVerdictError,
     ImputedAnswers,
     JsonObject,
-    Look,
     LookLine,
     Verdict,
     decide_look,
@@ -50,7 +48,7 @@ from optimize.gate.gate import (
     judge,
     max_failing_questions,
 )
-from optimize.gate.looks import plan_looks
+from optimize.gate.looks import Look, plan_looks
 from optimize.gate.sealed_log import Allowance, begin_test, list_fingerprints, record_judgement
 from optimize.pipeline.preflight import count_test_answers
 from optimize.questions.splits import Part, Splits
@@ -122,20 +120,20 @@ class SealedTest:
         if self._lines:
             self._read_final()
         while not self._lines or self._lines[-1]["decision"] == CONTINUE:
-            look = Look(self._plan, len(self._lines) + 1)
-            asked = self._samples[: self._plan.count_questions(look.number, n_questions)]
+            look = self._plan[len(self._lines)]
+            asked = self._samples[: look.count_questions(n_questions)]
             if not self._is_judged:
                 self._answer_all(asked)
             self._lines.append(self._take_look(look, *self.read_answers(asked)))
             run.store.write_results({LOOKS: self._lines})
-            if self._plan.n_looks > 1:
-                run.show(f"  {describe_look(self._lines[-1], self._plan.n_looks, n_questions)}")
+            if look.n_looks > 1:
+                run.show(f"  {describe_look(self._lines[-1], look.n_looks, n_questions)}")
 
     def _begin(self) -> Allowance:
         """Record the test, warn of earlier ones with the same questions, and show its level."""
         run, questions = self._run, list_fingerprints(self._samples)
-        has_begun, simulated = run.store.read_result(SEALED) is not None, run.config.base.simulated
-        allowance = begin_test(run.run_id, questions, digest(self.winner), simulated, has_begun=has_begun)
+        winner_sha256, simulated = digest(self.winner), run.config.base.simulated
+        allowance = begin_test(run.run_id, questions, winner_sha256, simulated)
         level = allowance.describe(min(self._gate.looks, len(questions)))
         run.show(f"  {'warning: ' if allowance.n_earlier else ''}{level}")
         run.store.write_results({SEALED: allowance})
@@ -248,12 +246,10 @@ class SealedTest:
         run, last, (parent, winner) = self._run, self._lines[-1], self._read_final()
         imputed, comparison = self._compare(parent, winner)
         records = (*parent, *winner)
-        scores = json.dumps([[each.sample_id, each.epoch, each.score, each.error_class] for each in records])
-        answers_sha256 = hashlib.sha256(scores.encode()).hexdigest()
-        record_judgement(run.run_id, comparison.score.p, answers_sha256, last["n_questions"])
+        record_judgement(run.run_id, comparison.score.p, last["n_questions"])
         if not self._is_judged:
             run.store.write_results({JUDGED: datetime.now(UTC).isoformat()})
-        judged = judge(self._gate, comparison, Look(self._plan, last["look"]))
+        judged = judge(self._gate, comparison, self._plan[last["look"] - 1])
         about = {"candidate_id": self.winner.name, "prompts_sha256": digest(self.winner)}
         return {
             **_build_head(run),
@@ -314,7 +310,6 @@ def _describe_allowance(run: TuningRun, allowance: Allowance) -> JsonObject:
         "level": allowance.level,
         "level_left": allowance.left,
         "opened_before": allowance.n_earlier,
-        "questions_opened_before": allowance.n_questions_used,
     }
 
 

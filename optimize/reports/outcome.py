@@ -30,7 +30,6 @@ WORDS = {
     "no_accepted_candidate": "nothing better was found",
     "budget": "a budget was used up",
     "leak_blocked": "the prompts contain answers, questions or ids",
-    "format_loss": "more of its answers cannot be read",
     "metric_errors": "too many answers could not be scored",
     "reflection_unparsable": "no reply of the reflection model could be read",
 }
@@ -143,8 +142,7 @@ def _list_test_notes(verdict: Verdict) -> Iterator[str]:
             yield _describe_stop(sealed)
         yield from _describe_errors(verdict)
     if sealed:
-        n_tests, n_used = sealed["opened_before"], sealed["questions_opened_before"]
-        allowance = Allowance(sealed["level"], n_tests, n_used, sealed["level_left"], sealed["n_sealed"])
+        allowance = Allowance(sealed["level"], sealed["opened_before"], sealed["level_left"])
         yield allowance.describe(sealed["looks"])
     if known := sealed.get("known_to_parent"):
         yield (
@@ -155,12 +153,6 @@ def _list_test_notes(verdict: Verdict) -> Iterator[str]:
 
 def _list_notes(verdict: Verdict) -> Iterator[str]:
     """Yield what else is to be known about the gain, the search and the labels."""
-    sealed = verdict.get("sealed") or {}
-    if verdict["finish_reason"] == "not_significant" and (least := sealed.get("smallest_difference")):
-        yield (
-            f"such questions show a true gain of {100 * least:.1f} points in 80 of 100 cases; smaller ones remain "
-            "possible"
-        )
     if (best := verdict["best_val"]) and best["val_gain"] > 0:
         gain = format_points(best["val_gain"])
         yield f"picking on validation alone would have shipped {best['candidate_id']} ({gain} points there)"
@@ -214,8 +206,7 @@ def _describe_errors(verdict: Verdict) -> Iterator[str]:
         yield f"answers in error, which count as wrong: {listed}"
     if verdict["failed_questions"]:
         failed = verdict["sealed"]["failed_answers"]
-        as_right = f"{failed['as_right']} of before count as right, the others as wrong"
         yield (
-            f"answers that the server failed each time: {failed['parent']} before, {failed['winner']} with {winner}; "
-            f"{as_right if failed['as_right'] else 'all count as wrong'}"
+            f"answers that the server failed each time: {failed['parent']} before, which count as right, and "
+            f"{failed['winner']} with {winner}, which count as wrong"
         )

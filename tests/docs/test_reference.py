@@ -11,7 +11,7 @@ import yaml
 from eval.cli.paths import PROJECT_ROOT
 from mas.tools.catalogue import BROWSER
 from mas.tools.files import kinds
-from optimize.gate.looks import CORRELATIONS, compute_smallest_gain
+from optimize.gate.looks import compute_smallest_gain
 from tests.test_faults import LASTING, PASSING
 
 DOCS, CONF = PROJECT_ROOT / "docs", PROJECT_ROOT / "conf"
@@ -78,7 +78,7 @@ def test_the_power_table_is_what_the_gate_computes() -> None:
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (.+) \|$", page.partition("\n\n")[0], re.MULTILINE)
     assert len(rows) == 28
     for n_questions, epochs, cells in rows:
-        gains = [compute_smallest_gain(int(n_questions), int(epochs), correlation=each) for each in CORRELATIONS]
+        gains = [compute_smallest_gain(int(n_questions), int(epochs), correlation=each) for each in (0.3, 0.5, 0.8)]
         assert cells.split(" | ") == ["none" if each is None else f"{100 * each:.1f}" for each in gains]
 
 

@@ -164,13 +164,6 @@ def test_a_clean_candidate_is_tested_where_a_better_one_leaks(tmp_path: Path) ->
     assert ended(tuned, "improved")["winner"]["candidate_id"] == "c002"
 
 
-@pytest.mark.slow
-def test_more_right_answers_do_not_make_up_for_replies_that_cannot_be_read(tmp_path: Path) -> None:
-    tuned = planted_run(tmp_path, texts={"finalize": MUMBLE})
-    verdict = ended(tuned, "format_loss", "cannot be read")
-    assert verdict["gain"] == pytest.approx(0.5) and verdict["gain_ci95"][0] > 0
-
-
 @pytest.mark.parametrize(
     ("function", "said"),
     [("wrong_answers_break_it", "could not be scored"), ("sealed_answers_break_it", "sealed test's 60 answers")],

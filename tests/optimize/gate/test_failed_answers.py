@@ -55,19 +55,19 @@ def test_whatever_an_answer_failed_on_one_side_would_have_been_the_gain_is_no_la
         assert gain(**kept) <= true, (parent, winner, failed)
 
 
-def test_what_the_parent_failed_alone_counts_as_right_and_is_told() -> None:
+def test_what_the_parent_failed_counts_as_right_and_is_told() -> None:
     counted = impute_failures(
         side((FAILED, FAILED, False), (False, False, False), (FAILED, False, False)),
         side((True, FAILED, True), (True, FAILED, True), (False, False, False)),
     )
-    assert counted.n_failed == {"parent": 3, "winner": 2, "as_right": 2}
+    assert counted.n_failed == {"parent": 3, "winner": 2}
     assert counted.questions == ["q0", "q2", "q1"]
-    assert [each.answer for each in counted.parent if each.correct] == [COUNTED_AS_RIGHT] * 2
+    assert [each.answer for each in counted.parent if each.correct] == [COUNTED_AS_RIGHT] * 3
     costs = [each.usage.cost_usd for each in (*counted.parent, *counted.winner) if each.answer != "17"]
     assert costs == [None] * 5, "a failure makes no prompts look cheaper"
     found = made(counted)
-    assert (found.first.accuracy, found.second.accuracy) == (pytest.approx(2 / 9), pytest.approx(4 / 9))
-    assert (found.first.errors_by_class, found.second.errors_by_class) == ({"infrastructure": 1}, {"infrastructure": 2})
+    assert (found.first.accuracy, found.second.accuracy) == (pytest.approx(3 / 9), pytest.approx(4 / 9))
+    assert (found.first.errors_by_class, found.second.errors_by_class) == ({}, {"infrastructure": 2})
 
 
 # ---------------------------------------------------------------- the whole command
@@ -128,7 +128,7 @@ def test_answers_that_fail_on_one_side_alone_count_against_the_new_prompts(
     run = tuning_command(tmp_path, *over_http(server, *OPTIONS))
     assert run.code == 0, run.err
     verdict, failed = run.verdict, {"parent": 0, "winner": 0, fails: EPOCHS}
-    assert verdict["sealed"]["failed_answers"] == {**failed, "as_right": failed["parent"]}
+    assert verdict["sealed"]["failed_answers"] == failed
     assert verdict["failed_questions"] == [one]
     counted = {"parent": alone["parent"], "winner": alone["winner"]}
     counted[fails] = counted[fails] | {one: failed["parent"]}

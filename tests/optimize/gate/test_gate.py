@@ -14,23 +14,20 @@ from scipy.stats import beta
 from eval.analysis.comparison.comparison import Comparison, build_answers, compare_answers
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record, Usage
-from optimize.gate.gate import GateSettings, Look, judge
+from optimize.gate.gate import GateSettings, judge
 from optimize.gate.looks import ACCURACY, SHARED_DIFFICULTY, compute_smallest_gain, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
 
 
-def records(rights: Sequence[Sequence[bool]], cost_usd: float | None = 0.02, malformed: int = 0) -> list[Record]:
-    """A question a row, an epoch a column; of the wrong answers the first so many could not be read."""
+def records(rights: Sequence[Sequence[bool]], cost_usd: float | None = 0.02) -> list[Record]:
+    """A question a row, an epoch a column."""
     made = []
     for place, row in enumerate(rights):
         for epoch, right in enumerate(row, start=1):
-            lost = not right and malformed > 0
-            malformed -= lost
             cost = None if cost_usd is None else cost_usd * (1 + place % 3)
             made.append(
                 Record(
                     "r", f"q{place}", epoch, 1, "t", "?", None, "1", "17", answer="17", score=float(right),
-                    error="unreadable" if lost else None, error_class="malformed" if lost else None,
                     usage=Usage(1, cost_usd=cost),
                 )
             )  # fmt: skip
@@ -114,26 +111,6 @@ def test_the_gain_must_be_above_the_least_one() -> None:
     assert not judge(above, found)["published"]
 
 
-@pytest.mark.parametrize(("malformed", "published"), [(0, True), (2, True), (8, False)])
-def test_new_losses_by_format_are_a_reason_of_their_own(malformed: int, published: bool) -> None:
-    verdict = judge(GateSettings(), made(12, 1, 40, malformed=malformed))
-    assert verdict["published"] == published, "2 of 53 may be chance"
-    if not published:
-        assert verdict["finish_reason"] == "format_loss"
-        assert "0.0% with the parent's prompts" in verdict["reasons"][0]
-        assert verdict["reasons"][0].endswith(
-            "beyond chance. Net accuracy, in which they count as wrong: 1.9% before, 22.6% now (+20.8 points)."
-        )
-
-
-def test_answers_wrong_in_their_form_alone_are_no_losses() -> None:
-    before = records([[True]] * 100 + [[False]] * 100)
-    after = records([[True]] * 140 + [[False]] * 60, cost_usd=0.01)
-    for record in after[-8:]:
-        record.parts["format_loss"] = 1.0
-    assert judge(GateSettings(), compare_answers(build_answers(before), build_answers(after)))["published"]
-
-
 def test_one_question_passes_no_gate() -> None:
     verdict = judge(GateSettings(), made(1, 0, 0, cost_usd=0.01))
     assert not verdict["published"]
@@ -189,21 +166,17 @@ def test_the_smallest_gain_passes_the_gate_in_80_of_100_simulated_runs(n: int, e
 
 def test_an_early_look_asks_for_more_and_its_intervals_are_wider() -> None:
     gains, plan = made(12, 2, 13), plan_looks(4, FIRST_LEVEL)
-    whole, second = judge(GateSettings(), gains), judge(GateSettings(), gains, Look(plan, 2))
+    whole, second = judge(GateSettings(), gains), judge(GateSettings(), gains, plan[1])
     assert (whole["published"], second["published"]) == (True, False)
     assert (
         "adjusted for the looks; 27 questions" in second["reasons"][0] and "the 97% interval, " in second["reasons"][0]
     )
     assert "above the required 0.00116 at look 2 of 4." in second["reasons"][1]
-    assert second["gain_ci95"] == gains.score.compute_interval(plan_looks(4, 0.05).levels[1])
-    assert second["sealed"]["gain_interval"] == gains.score.compute_interval(plan.levels[1])
+    assert second["gain_ci95"] == gains.score.compute_interval(plan_looks(4, 0.05)[1].level)
+    assert second["sealed"]["gain_interval"] == gains.score.compute_interval(plan[1].level)
     assert whole["gain_ci95"] == gains.score.ci95 and (second["sealed"]["level"], whole["sealed"]["level"]) == (
         0.03,
         0.03,
-    )
-    assert whole["sealed"]["smallest_difference"] and second["sealed"]["smallest_difference"]
-    assert second["sealed"]["smallest_difference"] < 0.8 * whole["sealed"]["smallest_difference"], (
-        "of all 54 questions, not of the 27"
     )
 
 
@@ -215,7 +188,7 @@ def test_a_repeated_interval_holds_at_all_looks_together() -> None:
         gains = random.choice([-1.0, 0.0, 1.0], 80, p=[0.1, 0.6, 0.3])
         pairs = [Pair((max(-each, 0.0),), (max(each, 0.0),)) for each in gains.tolist()]
         found = [
-            run_paired_test(pairs[: 20 * number]).compute_interval(Look(plan, number).level) for number in (1, 2, 3, 4)
+            run_paired_test(pairs[: 20 * number]).compute_interval(plan[number - 1].level) for number in (1, 2, 3, 4)
         ]
         missed += any(each is None or not each[0] <= 0.2 <= each[1] for each in found)
     assert missed / runs < 0.1 + 2 * math.sqrt(0.1 * 0.9 / runs)

@@ -74,7 +74,7 @@ def _tested(winner: str) -> dict[str, Any]:
         "sealed": {
             "n_questions": 8, "n_sealed": 8, "epochs": 5, "wins": 4, "losses": 1, "ties": 3, "test": "sign flip",
             "looks": 1, "look": 1, "look_level": 0.03, "level": 0.03, "level_left": 0.02, "gain_interval": None,
-            "opened_before": 0, "questions_opened_before": 0, "known_to_parent": 0,
+            "opened_before": 0, "known_to_parent": 0,
         },
         "cost": {"cost_usd": None, "seconds": None},
         "gate": {"checks": ["passed: better by more than gate.min_gain"]},

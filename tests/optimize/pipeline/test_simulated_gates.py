@@ -15,7 +15,7 @@ from scipy.stats import binom
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.gate.gate import CONTINUE, SUCCESS, EarlyVerdictError, Look, decide_look
+from optimize.gate.gate import CONTINUE, SUCCESS, EarlyVerdictError, decide_look
 from optimize.gate.looks import ACCURACY, compute_smallest_gain, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
 from optimize.pipeline import sealed_test
@@ -58,7 +58,7 @@ def judge_drawn(run: TuningRun, approved: PromptSet, scores: dict[str, dict[str,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SealedTest, "answer_missing", lambda test, asked: drawn.answer_missing(asked))
         patch.setattr(SealedTest, "read_answers", lambda test, asked: drawn.read_answers(asked))
-        patch.setattr(SealedTest, "_begin", lambda test: Allowance(size=N_QUESTIONS))
+        patch.setattr(SealedTest, "_begin", lambda test: Allowance())
         patch.setattr(sealed_test, "record_judgement", lambda *given: None)
         patch.setattr(run, "show", lambda line: None)
         test = SealedTest(run, approved)
@@ -83,10 +83,10 @@ def decide_again(run: TuningRun, scores: dict[str, dict[str, float]]) -> tuple[i
     plan = plan_looks(4, FIRST_LEVEL)
     ids = [each.id for each in order_questions(run.splits, run.config.seed, 4)]
     pairs = [Pair((scores["parent"][each],), (scores["winner"][each],)) for each in ids]
-    for number in (1, 2, 3, 4):
-        found = build_comparison(run_paired_test(pairs[: plan.count_questions(number, len(ids))]))
-        if (decision := decide_look(run.config.gate, found, Look(plan, number))) != CONTINUE:
-            return number, decision == SUCCESS
+    for look in plan:
+        found = build_comparison(run_paired_test(pairs[: look.count_questions(len(ids))]))
+        if (decision := decide_look(run.config.gate, found, look)) != CONTINUE:
+            return look.number, decision == SUCCESS
     raise AssertionError
 
 
