@@ -7,9 +7,9 @@ Pass: the lower bound is above −margin, so the change is no worse than allowed
 is below −margin, and the difference is one that two runs of the same program would show in at most 1 of 100
 comparisons. Anything else is inconclusive.
 
-Each bound of a metric's interval is wrong with probability alpha / metrics at most (Bonferroni: O. J. Dunn, "Multiple
-comparisons among means", JASA 56, 1961), so that a wrong *fail* in any of them has at most the probability alpha, and
-so has a wrong *pass*. One fails: the build fails. All pass: it passes.
+Each bound of a metric's interval is wrong with probability alpha / metrics at most (Bonferroni), so that a wrong *fail*
+in any of them has at most the probability alpha, and so has a wrong *pass*. One fails: the build fails. All pass: it
+passes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,15 +1,10 @@
 """Confidence of a share of right answers: Wilson's 95% score interval, clustered by sample if samples repeat.
 
-Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927); rather
-than the textbook normal interval, which has no width at 0 of n and n of n. Another answer to the same sample is
-not a new sample: n·k answers count as n·k/(1+(k-1)·ICC) (L. Kish, "Survey Sampling", 1965), with the intraclass
-correlation ICC by one-way analysis of variance (A. Donner, International Statistical Review 54, 1986), cut to 0..1.
-That number is multiplied by the squared ratio of the normal quantile to Student's (E. L. Korn and B. I. Graubard,
-Survey Methodology 24, 1998): it is estimated from the samples, and Wilson's own coverage of few answers falls to 90 %.
-At 0 and 1 the inner bound is the exact one, 0.025^(1/n) (C. J. Clopper and E. S. Pearson, Biometrika 26, 1934).
-Graded values have Wilson's interval for the number of right-or-wrong answers whose mean would vary as much; half an
-independent answer is added to their variance, since few values that happen to be alike do not show how far others are
-from them. Other methods in figures: docs/explanation/intervals.md.
+Another answer to the same sample is not a new sample: n·k answers count as n·k/(1+(k-1)·ICC), with the intraclass
+correlation ICC by one-way analysis of variance, cut to 0..1, times the squared ratio of the normal quantile to
+Student's. At 0 and 1 the inner bound is the exact one, 0.025^(1/n). Graded values have the interval for the number of
+right-or-wrong answers whose mean would vary as much. Sources, reasons, and how often the intervals contain the truth:
+docs/explanation/intervals.md.
 
     compute_share_interval(20 / 53, 53, 53)                  # (0.2569…, 0.5151…): one answer to each of 53 questions
     compute_clustered_interval([(3, 3), (0, 3), (1, 3)])     # (correct, answers) of each question
