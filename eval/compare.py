@@ -4,11 +4,11 @@
     python eval/compare.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample latest --html comparison.html
 
     python eval/compare.py baseline careful --gate --margin 0.02 --alpha 0.05
-    python eval/compare.py baseline careful --gate --metrics score,accuracy --markdown comment.md
+    python eval/compare.py baseline careful --gate --metrics score,accuracy --json gate.json
 
 Exit codes: 0 compared, whatever the result; with --gate: no worse than allowed · 1 a mistake of the user, in one
 sentence · 3 a file could not be written · with --gate: 4 worse than allowed · 5 inconclusive.
-The page and the JSON hold targets: they are for the runs' owner. With --gate, Markdown and JSON hold none.
+The page and the JSON hold targets: they are for the runs' owner. With --gate, the JSON holds none, as the output here.
 """
 
 import json
@@ -28,7 +28,7 @@ from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-_GATE_OPTIONS = ("metrics", "margin", "alpha", "markdown")
+_GATE_OPTIONS = ("metrics", "margin", "alpha")
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -40,7 +40,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
     usage = (
         "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--html FILE] [--json FILE] "
-        "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE] [--markdown FILE]]"
+        "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE]]"
     )
     parser = UserErrorParser(usage=usage, description=description)
     parser.add_argument(
@@ -58,7 +58,6 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     gate.add_argument("--metrics", metavar="NAMES", help="score (default), accuracy, or both with a comma between")
     gate.add_argument("--margin", type=float, metavar="SHARE", help="loss that is allowed; 0.02, which is 2 points")
     gate.add_argument("--alpha", type=float, metavar="SHARE", help="probability of a wrong verdict, one-sided; 0.05")
-    gate.add_argument("--markdown", type=Path, metavar="FILE", help="write the verdict for a pull request's comment")
     given = parser.parse_intermixed_args(arguments)
     _check_options(given)
     return given
@@ -86,7 +85,7 @@ def task(arguments: list[str]) -> int:
     from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
     from eval.analysis.comparison.regression_gate import GateSettings, judge_new_run
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
-    from eval.reports.comparison_table import print_comparison, print_gate, write_gate_files
+    from eval.reports.comparison_table import print_comparison, print_gate
     from eval.reports.run_comparison.page import write_comparison
     from eval.runs.folder import write_lines
     from eval.runs.own_runs import refuse_unreadable
@@ -104,10 +103,8 @@ def task(arguments: list[str]) -> int:
         if given.html:
             with refuse_unreadable(*folders):  # the page reads the steps of a folder that may be anybody's
                 write_comparison(given.html, result)
-        if given.json and not gate:
-            write_lines(given.json, [json.dumps(result.to_dict(), indent=2)])
-        if gate:
-            write_gate_files(gate, result.comparisons[0].notes, given.json, given.markdown)
+        if given.json:
+            write_lines(given.json, [json.dumps((gate or result).to_dict(), indent=2)])
     except OSError as error:
         print_line(f"stopped: the comparison cannot be written: {error}", error=True)
         return STOPPED

@@ -1,16 +1,6 @@
-"""Runs compared, and the verdict of the regression gate: in the terminal, and the verdict as files.
+"""Runs compared, and the verdict of the regression gate, in the terminal: no question, answer or target is printed."""
 
-    print_comparison(compare_read_runs(runs), Console())
-    print_gate(result, Console())
-    write_gate_files(result, notes, markdown=Path("comment.md"), json_file=Path("gate.json"))
-
-Markdown is for a pull request, JSON for scripts. Neither holds a question, an answer or a target.
-"""
-
-import io
-import json
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from rich.text import Text
 
@@ -27,20 +17,15 @@ from eval.reports.formats import (
     format_percent,
     format_points,
 )
-from eval.runs.folder import write_lines
 from eval.scorers.score import ACCURACY
-from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
-from mas.simulation import SIMULATED_NOTICE
 
 MAX_ID_CHARS = 40  # of the id of a question; --json has all of it
 MAX_CHARS = 240  # of a setting
 _MAX_SETTINGS = 10  # that are listed; --html and --json have all
 MAX_IDS = 10  # of the questions that got better, or worse; --html and --json have all
-_MARKDOWN_WIDTH = 110
 _STYLES = {PASS: "bold green", FAIL: "bold red", INCONCLUSIVE: "bold yellow"}
-_MARKS = {PASS: "✅", FAIL: "❌", INCONCLUSIVE: "❔"}
 _SENTENCES = {
     PASS: "gate passed: {} no worse than allowed",
     FAIL: "gate failed: {} worse than allowed",
@@ -145,39 +130,6 @@ def print_gate(result: GateResult, console: Console) -> None:
     for line in _list_remarks(result):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(describe_gate(result), style=_STYLES[result.verdict]), soft_wrap=True)
-
-
-def write_gate_files(
-    result: GateResult, notes: Sequence[str] = (), json_file: Path | None = None, markdown: Path | None = None
-) -> None:
-    """Write the files that are named; `notes` are facts without which the numbers cannot be read.
-
-    Raises:
-        OSError: one cannot be written.
-    """
-    if json_file:
-        write_lines(json_file, [json.dumps(result.to_dict(), indent=2, allow_nan=False)])
-    if markdown:
-        with write_atomically(markdown) as file:
-            file.write(_render_markdown(result, notes))
-
-
-def _render_markdown(result: GateResult, notes: Sequence[str]) -> str:
-    """Return the verdict as a heading and a block of code, in which names of a run format nothing and notify nobody."""
-    console = Console(file=io.StringIO(), width=_MARKDOWN_WIDTH)
-    if result.simulated:
-        console.print(Text(SIMULATED_NOTICE))
-    print_gate(result, console)
-    for side, run in {"A, base": result.base, "B, new": result.new}.items():
-        made_of = ", ".join(f"{name} {run[name] or 'none'}" for name in ("system", "model", "prompts"))
-        console.print(Text(shorten_line(f"{side}: {run['name']} ({made_of})", MAX_CHARS)), soft_wrap=True)
-    if result.worse:
-        console.print(Text(f"largest losses: {_join_ids(result.worse)}"), soft_wrap=True)
-    for note in notes:
-        console.print(Text(note), soft_wrap=True)
-    text = console.file.getvalue().replace("`", "'")  # type: ignore[attr-defined]  # the StringIO from above
-    verdict = describe_gate(result).partition(":")[0].capitalize()
-    return f"### {_MARKS[result.verdict]} {verdict}\n\n```text\n{text}```\n"
 
 
 def describe_gate(result: GateResult) -> str:

@@ -120,22 +120,15 @@ def _tuning_use(used: dict[str, object]) -> object:
     return TuningUse(**used)  # type: ignore[arg-type]
 
 
-def test_files_hold_the_verdict_and_what_comes_from_runs_is_data(tmp_path: Path) -> None:
-    """One comparison, two files; nothing in them formats a page, notifies anybody or holds a target."""
+def test_output_and_file_hold_the_verdict_and_no_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = run(tmp_path / "base", 25, first_id=HOSTILE, model="m|`</code>` @octocat", gold="GOLD-17")
     new = run(tmp_path / "new", 0, first_id=HOSTILE, gold="GOLD-17")
-    markdown, file = tmp_path / "comment.md", tmp_path / "gate.json"
-    options = ["--gate", "--metrics", "score,accuracy", "--markdown", markdown, "--json", file]
+    options = ["--gate", "--metrics", "score,accuracy", "--json", tmp_path / "gate.json"]
     assert compare(base, new, *options) == REGRESSION
-
-    made = json.loads(file.read_text("ascii"))
-    assert made["worse"][0] == HOSTILE
-
-    text = markdown.read_text("utf-8")
-    assert text.startswith("### ❌ Gate failed\n\n```text\n") and text.endswith("\n```\n")
-    assert "gate failed: accuracy worse than allowed" in text and "-83.3 points" in text
-    assert "octocat" in text and text.count("`") == 6 and "\x1b" not in text, "names are in the block of code alone"
-    for content in (text, file.read_text()):
+    out, text = capsys.readouterr().out, (tmp_path / "gate.json").read_text("ascii")
+    assert json.loads(text)["worse"][0] == HOSTILE
+    assert out.endswith("gate failed: accuracy worse than allowed\n") and "\x1b" not in out
+    for content in (out, text):
         assert "GOLD" not in content
         assert "What is" not in content
 
@@ -183,7 +176,7 @@ def test_a_mistake_ends_in_one_sentence(
         (["base", "same", "worse"], ["--gate"], "3 are named; name two runs"),
         (["base", "base"], ["--gate"], "is named twice"),
         (["base", "same"], ["--margin", "0.02"], "--margin belongs to --gate"),
-        (["base", "same"], ["--markdown", "x.md"], "--markdown belongs to --gate"),
+        (["base", "same"], ["--alpha", "0.1"], "--alpha belongs to --gate"),
     ],
 )
 def test_runs_and_options_that_make_no_gate(
