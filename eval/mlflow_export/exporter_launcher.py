@@ -1,12 +1,6 @@
 """The exporter process as the run sees it: start it, wait for it once the run is over, report the outcome.
 
 MLflow is not imported here, and no failure of the exporter is a failure of the run.
-
-    with ExporterLauncher(config.tracking, folder, config.secrets()) as exporter:
-        ...                                                # the questions
-        outcome = exporter.finish(print)                   # once the run's files are written
-    outcome.warning, outcome.view_line
-    # (None, "see it: make ui, then http://127.0.0.1:5000/#/experiments/1/runs/0f3a…")
 """
 
 import pickle

@@ -1,11 +1,4 @@
-"""What an evaluation sends to MLflow of its store.
-
-export = RunExport(folder, LocalTracking(), redact=str)
-export.show()                      # the run in MLflow: its params, tags
-export.send_new()                  # records that the store has by now, a batch at a time
-export.count()                     # {"traces": {"store": 64, "mlflow": 64}, …}
-export.end()                       # metrics, files, and the run closed as FINISHED or KILLED
-"""
+"""What an evaluation sends to MLflow of its store: a page with params, tags and metrics, a trace a record, files."""
 
 import json
 from collections import Counter

@@ -1,9 +1,6 @@
-"""The page of a run in MLflow: params, tags, metrics.
+"""The page of a run in MLflow: params, tags, metrics, made from its `RunInfo`, and the summary once there is one.
 
-Made from the store's `RunInfo`, and the summary once there is one. It can be written any number of times: only what
-differs from MLflow's page is sent.
-
-    write_page(run, build_page(store.read_info(), summary, redact=config.redact))
+It can be written any number of times: only what differs from MLflow's page is sent.
 """
 
 import json

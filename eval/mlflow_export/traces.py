@@ -1,8 +1,5 @@
 """A record as a trace of MLflow: one span per step, with the conversation of each call to a model.
 
-    trace = build_trace(record, experiment_id="1", run_id="0f3a…")
-    trace.info, trace.data.spans       # for TracingClient.start_trace and log_spans
-
 MLflow's page shows a conversation only in the form of OpenAI's chat completions, with texts for content. Records
 hold it as DSPy does: messages made of parts, the system prompt apart. Ids are derived from run, sample, epoch and
 attempt of a record, and the experiment: sending it again meets the same rows.

@@ -1,12 +1,7 @@
 """A run in MLflow: find or create it, send traces to it, and count what it has.
 
 Sending the same again changes nothing. Whatever MLflow raises goes on to the caller (`mlflow.MlflowException`, mostly),
-who may call again: nothing is kept here that a failed call would spoil. A server that is down costs seconds, by the
-settings' `environment()`.
-
-    run = open_run(LocalTracking(), "9c1f", name="gaia_gpt-4o-mini", start_ms=1_763_000_000_000, tags={"host": "box"})
-    run.send([build_trace(record, run.experiment_id, run.run_id) for record in records])
-    run.count()                # Counter(traces=2, spans=61)
+who may call again: nothing is kept here that a failed call would spoil.
 """
 
 import logging

@@ -1,9 +1,4 @@
-"""Numbers in words, and tables of them for the terminal and for a page.
-
-format_percent(0.5), format_interval((0.3, 0.7)), format_usd(None)      # "50.0%", "30.0% to 70.0%", "n/a"
-table = Table(("job", "cost"), [("0", "$0.12")])
-table.build(title="sweep")      # on a page: parts.table(table.columns, table.rows)
-"""
+"""Numbers in words, and tables of them for the terminal and for a page."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass

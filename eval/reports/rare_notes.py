@@ -1,7 +1,4 @@
-"""Notes and tables that few runs have: critics, epochs, labels, leaks, what people said; loaded where there are such.
-
-describe_labels(summary.labels, summary.incomplete)      # "macro F1 71.2% over 4 labels"
-"""
+"""Notes and tables that few runs have: critics, epochs, labels, leaks, what people said; loaded where they are used."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,4 @@
-"""The steps of a sample as pages show them: calls to models are added up in the agent that made them.
-
-build_steps(record.trajectory)[0]["title"]      # "planner"
-"""
+"""The steps of a sample as pages show them: calls to models are added up in the agent that made them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,9 +1,4 @@
-"""A run's summary in the terminal: its title, the table of its numbers, and the lines below it, which pages show too.
-
-print_summary(summary, Console())
-format_title(summary)                   # "gaia · gpt-4o · sample/val · night"
-dict(list_notes(summary))["errors"]     # "limit 2, infrastructure 1"
-"""
+"""A run's summary in the terminal: its title, the table of its numbers, and the lines below it, as on its page."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,9 +1,4 @@
-"""A run as it goes on: counts from the new rows of its store, steps from the end of its log; nothing is locked.
-
-live = LiveRun(folder)
-live.poll()             # {"state": "running", "counts": …, "total": 66, …}: the values of live_run.html.jinja
-live.render()           # the parts of its page, read once a second at most for all browsers together
-"""
+"""A run as it goes on: counts from the new rows of its store, steps from the end of its log; nothing is locked."""
 
 import json
 import time

@@ -1,11 +1,4 @@
-"""Queue of answers that a person reviews, and what is shown of one of them.
-
-queue = ReviewQueue(folder, gold=OUTPUTS / "gold")
-queue.list_items()                       # one a question and epoch: {"row": 3, "mark": "wrong", "label": "", …}
-queue.read_answer(3)                     # question, target, answer, why it was wrong, steps
-queue.save(3, "wrong_gold", who="ada", target="418", note="table 2")
-queue.withdraw(label_id, who="ada")
-"""
+"""Queue of answers that a person reviews, and what is shown of one of them."""
 
 import json
 from functools import cached_property

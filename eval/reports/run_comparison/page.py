@@ -1,9 +1,6 @@
-"""Runs compared, on one page that opens from the disk and loads nothing.
+"""Runs compared, on one page that opens from the disk and loads nothing; it holds targets.
 
-The page holds targets, and so is for the runs' owners. Two runs are shown side by side, three and more as a matrix of
-questions and runs.
-
-    write_comparison(Path("comparison.html"), compare_read_runs(read_runs(folders)))
+Two runs are shown side by side, three and more as a matrix of questions and runs.
 """
 
 from collections import defaultdict

@@ -1,8 +1,4 @@
-"""A list of runs in the terminal, and as the first page of the viewer.
-
-print_runs(selected, n_all=12, console=Console())
-page, scripts = render_index(runs, OUTPUTS, lambda run: f"/runs/{run.name}")
-"""
+"""A list of runs in the terminal, and as the first page of the viewer."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
