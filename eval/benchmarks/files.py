@@ -9,9 +9,10 @@ import csv
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from io import BytesIO
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +22,9 @@ from eval.benchmarks.rows import Attachments, BadCell, Row, read_rows
 from mas.agents.targets import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
+from mas.tools.files.document import Source
+from mas.tools.files.readers.converted import is_installed, save_as
+from mas.tools.results import ToolError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")  # if both are there, the first
 ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
@@ -29,7 +33,7 @@ DELIMITERS = {"semicolon": ";", "tab": "\t", "'|'": "|"}  # by what is typed
 EXCEL = (".xlsx", ".xlsm", ".xls")
 EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
 _ERROR = BadCell("holds an error of Excel, such as #N/A")
-_FORMULA = BadCell("holds a formula without a value: open the workbook in Excel or LibreOffice, and save it there")
+_FORMULA = BadCell("holds a formula without a value: save the workbook in Excel, or install LibreOffice")
 
 Cell = str | BadCell | None
 Line = tuple[int, Sequence[Cell]]  # number in the file, and cells
@@ -239,22 +243,32 @@ class ExcelDataset(_FileDataset):
             )
 
     def _read_lines(self) -> Iterator[Line]:
-        import pandas
-
+        path = Path(self.path)
         try:
-            with pandas.ExcelFile(self.path) as book:
-                frame = book.parse(self.sheet or 0, header=None, dtype=object, na_filter=False)
-            formulas = _find_formulas(Path(self.path), self.sheet)
+            values = self._read_cells(path)
+            formulas = _find_formulas(path, self.sheet)
+            if formulas - values.keys() and is_installed():
+                with suppress(ToolError):  # LibreOffice cannot open it: the rows of its formulas are bad
+                    book = save_as(Source(path.name, path.read_bytes()), path.suffix.lower(), ".xlsx")
+                    values = self._read_cells(BytesIO(book)) | values
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
             raise UserError(
                 f"{self.path} cannot be read as Excel ({cause}): correct data.sheet, or save it as .xlsx."
             ) from error
-        cells: dict[Place, Cell] = {place: _FORMULA for place in formulas if place[1] <= frame.shape[1]}
-        for number, row in enumerate(frame.itertuples(index=False, name=None), start=1):
-            cells |= {(number, at): text for at, cell in enumerate(row, start=1) if (text := _show_cell(cell))}
-        for number in sorted({number for number, _ in cells}):
-            yield number, [cells.get((number, at)) for at in range(1, frame.shape[1] + 1)]
+        cells, width = dict.fromkeys(formulas, _FORMULA) | values, max((at for _, at in values), default=0)
+        for number in sorted({number for number, at in cells if at <= width}):
+            yield number, [cells.get((number, at)) for at in range(1, width + 1)]
+
+    def _read_cells(self, book: Path | BytesIO) -> dict[Place, Cell]:
+        """Return the cells of the sheet that are not empty."""
+        import pandas
+
+        with pandas.ExcelFile(book) as opened:
+            frame = opened.parse(self.sheet or 0, header=None, dtype=object, na_filter=False)
+        rows = enumerate(frame.itertuples(index=False, name=None), start=1)
+        texts = {(number, at): _show_cell(cell) for number, row in rows for at, cell in enumerate(row, start=1)}
+        return {place: text for place, text in texts.items() if text}
 
 
 def _find_formulas(path: Path, sheet: str | None) -> set[Place]:
