@@ -15,8 +15,6 @@ from functools import cached_property
 from eval.scorers.gaia import match_leniently
 from eval.scorers.numeric import parse_quantity
 
-Remark = tuple[str, ...]  # wordings of one thing, from the most specific to the vaguest; none quotes anybody
-
 _SEPARATORS = re.compile(r"\s*[,;\n]\s*(?:and\b\s*)?|\s+and\s+", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W_]+")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)

@@ -46,7 +46,7 @@ def test_kinds_of_answers(target: str, kind: str) -> None:
     ],
 )
 def test_the_expectation_in_words(target: str, question: str, sentence: str) -> None:
-    assert Expectation.of(target, question).wordings[0] == sentence
+    assert Expectation.of(target, question).describe() == sentence
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,14 @@ def test_the_expectation_in_words(target: str, question: str, sentence: str) -> 
         ("Boworn, Fikesn", LIST, "Fikesn, Boworn", ["list order"]),
         ("stove", "Behind what?", "The key hangs behind the stove.", ["Prose"]),
         ("stove", "Behind what?", "640", ["number"]),
-        ("stove", "Behind what?", "stove, piano", ["list"]),
         ("stove", "Behind what?", "**stove**", ["markup"]),
-        ("2010-03-04", "When?", "in spring", ["not a date"]),
-        ("Yes", "Is it?", "Perhaps", ["not a plain decision"]),
         ("1,234", COUNT, "1,234", []),
         ("3.14", TWO_DECIMALS, "3.141", ["another number of decimals than asked for"]),
         ("a and b, c", LIST, "a and b, c", []),
         ("a, b", LIST, "a\nb", ["line breaks"]),
         ("a, b", LIST, "a, one two three four", []),
         ("a, b", LIST, "a, one two three four five", ["Prose"]),
-        ("Mary", "Who?", "it is Mary", ["another number of words"]),
-        ("Mary Ann", "Who?", "Mary", ["another number of words"]),
+        ("Mary", "Who?", "it is Mary", []),
         ("Mary Ann", "Who?", "Mary Ann Lee", []),
         ("it was a dark and stormy night", "What?", "5", []),
         ("Yes", "Is it?", "No", []),
@@ -91,7 +87,7 @@ def test_differences_in_kind(target: str, question: str, answer: str | None, wor
 
     assert len(faults) == len(words), faults
     for word, fault in zip(words, faults, strict=True):
-        assert word in fault[0]
+        assert word in fault
 
 
 @pytest.mark.parametrize(

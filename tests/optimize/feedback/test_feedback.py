@@ -41,9 +41,10 @@ def test_a_very_long_text_is_cut() -> None:
     assert len(remove_quotes("x" * (MAX_OWN_CHARS + 9), MATCHER)) == MAX_OWN_CHARS
 
 
-def test_of_each_remark_the_first_wording_that_quotes_nothing_is_taken() -> None:
-    remarks = [("It is Korthburg.", "It is a town."), ("Korthburg", "korthburg"), ("It failed.", "Bad.")]
-    assert join_unquoted(remarks, MATCHER) == "It is a town. It failed."
+def test_a_remark_that_quotes_the_target_is_left_out_also_if_it_does_so_with_the_one_before() -> None:
+    assert join_unquoted(["It is Korthburg.", "It is a town.", "It failed: Korth", "burg."], MATCHER) == (
+        "It is a town. It failed: Korth"
+    )
     assert join_unquoted([], MATCHER) == ""
 
 
