@@ -6,15 +6,13 @@ scored on all validation questions; parents are drawn from the candidates that a
     GepaOptimizer(minibatch_size=6).search(student, objective, context, report)      # SearchOutcome(reflections=52, …)
 """
 
-import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from eval.config.evaluation import require
-from mas.runtime.errors import UserError
 from optimize.search.optimizer import (
     PARENT,
     Decision,
@@ -40,7 +38,6 @@ ARGUMENTS = (
 )
 
 Event = Mapping[str, Any]
-Handler = Callable[["GepaEvents", Event], None]
 
 
 @dataclass
@@ -56,12 +53,10 @@ class GepaOptimizer:
 
     def check(self) -> None:
         check_settings(self, {"minibatch_size": 1, "max_instruction_chars": 1})
-        selector, expected = self.component_selector, " or ".join(SELECTORS)
-        require(selector in SELECTORS, "optimizer.component_selector", selector, expected)
-        require(isinstance(self.more or {}, Mapping), "optimizer.more", self.more, "arguments with their values")
-        if wrong := sorted(map(str, (self.more or {}).keys() - set(ARGUMENTS))):
-            choice = f"choose from: {', '.join(ARGUMENTS)}"
-            raise UserError(f"optimizer.more has {wrong[0]}, which cannot be set here; {choice}.")
+        selector, more = self.component_selector, self.more or {}
+        require(selector in SELECTORS, "optimizer.component_selector", selector, " or ".join(SELECTORS))
+        is_allowed = isinstance(more, Mapping) and set(more) <= set(ARGUMENTS)
+        require(is_allowed, "optimizer.more", more, f"a mapping with any of {', '.join(ARGUMENTS)}")
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
@@ -107,19 +102,6 @@ class GepaOptimizer:
         return rewriter.finish(student.trials)
 
 
-def _guarded(handler: Handler) -> Handler:
-    """Keep what a handler raises as `failure`: gepa logs it and goes on."""
-
-    @functools.wraps(handler)
-    def call_handler(self: "GepaEvents", event: Event) -> None:
-        try:
-            handler(self, event)
-        except Exception as error:  # noqa: BLE001  the search ends, and raises it
-            self.failure = self.failure or error
-
-    return call_handler
-
-
 class GepaEvents:
     """Callback of gepa that reports each candidate as a proposal. Used in the thread of the search.
 
@@ -130,87 +112,75 @@ class GepaEvents:
     def __init__(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> None:
-        """Begin with no candidate but the parent."""
-        self.failure: Exception | None = None  # the first one of a handler
+        self.failure: Exception | None = None  # the first one in a report
         self._parent, self._context, self._report = student.initial_prompts, context, report
         self._budget = student.trials.budget
         self._val_numbers = {sample_id: number for number, sample_id in enumerate(objective.val_ids)}
         self._ids = [PARENT]  # by gepa's number
         self._n_proposed = 0
-        self._new_texts: dict[str, str] = {}
-        self._before = self._after = 0.0  # mean scores of a proposal's parent and its own on the minibatch
+        self._round: dict[str, Event] = {}  # what happened in this one
 
-    @_guarded
     def on_iteration_start(self, event: Event) -> None:
-        self._state, self._spend_before = event["state"], self._budget.spend()
-        self._pending: Proposal | None = None
-        self._is_minibatch_complete = self._is_val_complete = True
-        self._val_score: float | None = None
+        self._round, self._spend_before = {}, self._budget.spend()
 
-    @_guarded
     def on_proposal_end(self, event: Event) -> None:
-        self._new_texts = event["new_instructions"]
+        self._round["texts"] = event
 
-    @_guarded
     def on_evaluation_end(self, event: Event) -> None:
-        parents = event["parent_ids"]
-        self._is_minibatch_complete &= _are_complete(event["outputs"])
-        if event["candidate_idx"] is not None:
-            self._before = fmean(event["scores"])
-            return
-        self._after = fmean(event["scores"])
-        if len(parents) > 1:
-            numbers = [self._val_numbers[output.trial.record.sample_id] for output in event["outputs"]]
-            scores = self._state.prog_candidate_val_subscores
-            self._before = max(fmean(scores[parent][number] for number in numbers) for parent in parents)
-        else:
-            self._propose({**self._state.program_candidates[parents[0]], **self._new_texts}, parents, "reflection")
+        self._round["after" if event["candidate_idx"] is None else "before"] = event
 
-    @_guarded
     def on_merge_attempted(self, event: Event) -> None:
-        self._propose(dict(event["merged_candidate"]), list(event["parent_ids"]), "merge")
+        self._round["merge"] = event
 
-    @_guarded
     def on_valset_evaluated(self, event: Event) -> None:
-        self._val_score = event["average_score"]
-        self._is_val_complete = _are_complete((event["outputs_by_val_id"] or {}).values())
+        self._round["val"] = event
 
-    @_guarded
     def on_iteration_end(self, event: Event) -> None:
         """Report the proposal, if there is one."""
-        if self._pending is None:
-            return
+        try:
+            if "after" in self._round:
+                self._report(self._build_proposal(event["state"], event["proposal_accepted"]))
+        except Exception as error:  # noqa: BLE001  gepa would log it and go on; the search ends, and raises it
+            self.failure = self.failure or error
+
+    def _build_proposal(self, state: Any, is_accepted: bool) -> Proposal:
+        before, after, val = (self._round.get(name) for name in ("before", "after", "val"))
+        assert after is not None
+        parents, candidates = after["parent_ids"], state.program_candidates
+        if is_merge := len(parents) > 1:
+            texts = dict(self._round["merge"]["merged_candidate"])
+            numbers = [self._val_numbers[output.trial.record.sample_id] for output in after["outputs"]]
+            scores = state.prog_candidate_val_subscores
+            old = max(fmean(scores[parent][number] for number in numbers) for parent in parents)
+        else:
+            texts = {**candidates[parents[0]], **self._round["texts"]["new_instructions"]}
+            old = fmean(before["scores"]) if before else 0.0
+        new = fmean(after["scores"])
+        self._n_proposed += 1
+        candidate_id = f"c{self._n_proposed:03}"
+        parent_ids = tuple(self._ids[number] for number in parents)
         decision: Decision = "rejected"
-        how = "no better" if self._pending.origin == "reflection" else "worse than the better parent"
-        if event["proposal_accepted"]:
-            decision, how = "accepted", "as good" if self._after == self._before else "better"
-            self._ids.append(self._pending.candidate_id)
-        reason = f"{how} on its few questions ({self._before:.0%} → {self._after:.0%})"
-        if decision == "accepted":
-            reason += ", and kept"
-        is_complete = self._is_minibatch_complete and self._is_val_complete
+        how = "worse than the better parent" if is_merge else "no better"
+        if is_accepted:
+            decision, how = "accepted", "as good" if new == old else "better"
+            self._ids.append(candidate_id)
+        reason = f"{how} on its few questions ({old:.0%} → {new:.0%}){', and kept' if is_accepted else ''}"
+        has_minibatch = all(_are_complete(each["outputs"]) for each in (before, after) if each)
+        is_complete = has_minibatch and _are_complete(((val or {}).get("outputs_by_val_id") or {}).values())
         if not is_complete:
             decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
-        proposal = replace(
-            self._pending,
-            decision=decision,
-            reason=reason,
-            minibatch_before=self._before if self._is_minibatch_complete else None,
-            minibatch_after=self._after if self._is_minibatch_complete else None,
-            val_score=self._val_score if is_complete else None,
+        return Proposal(
+            candidate_id,
+            replace(self._parent, texts={**self._parent.texts, **texts}, edited=(), provenance={}),
+            decision,
+            reason,
+            parent_ids=parent_ids,
+            agents=tuple(agent for agent, text in texts.items() if text != candidates[parents[0]].get(agent)),
+            origin="merge" if is_merge else "reflection",
+            minibatch_before=old if has_minibatch else None,
+            minibatch_after=new if has_minibatch else None,
+            val_score=val["average_score"] if val and is_complete else None,
             spend=(self._budget.spend() - self._spend_before).to_dict(),
-        )
-        self._report(proposal)
-
-    def _propose(self, texts: dict[str, str], parents: Sequence[int], origin: str) -> None:
-        self._n_proposed += 1
-        start, first = self._parent, self._state.program_candidates[parents[0]]
-        self._pending = Proposal(
-            f"c{self._n_proposed:03}",
-            prompts=replace(start, texts={**start.texts, **texts}, edited=(), provenance={}),
-            parent_ids=tuple(self._ids[number] for number in parents),
-            agents=tuple(agent for agent, text in texts.items() if text != first.get(agent)),
-            origin=origin,
         )
 
 
