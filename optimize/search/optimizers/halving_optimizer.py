@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from optimize.search.student import Objective, Student
     from optimize.search.trials import Trial
 
-_ITEM = re.compile(r"[-*•]|\d+[.)]")
-SIMILAR = 0.5  # ratio of common words from which on replaced lines count as reworded
+_LINE = re.compile(r"\s*\S.*")  # with the line break and blank lines before it
 NOISE = 0.4  # standard deviation of one answer's score, around what its question and version let expect
 QUESTION = 0.35  # of the difficulty of questions
 EXPECTED = 0.1  # of the effects of changes
@@ -109,18 +108,18 @@ def divide(agent: str, before: str, after: str) -> list[Change]:
 
     Where less than half of the lines stay as they were, the prompt was written anew, which is one change.
     """
-    old, new = [line.strip() for line in _split(before)], [line.lstrip("\n").rstrip() for line in _split(after)]
+    old = [line.strip() for line in _split(before)]
+    new = [line.rpartition("\n")[2].rstrip() for line in _split(after)]
     matcher = SequenceMatcher(None, old, [line.strip() for line in new], autojunk=False)
     if 2 * sum(block.size for block in matcher.get_matching_blocks()) < len(old):
         return [Change(agent, 0, len(old), tuple(new))]
     changes = []
     for kind, start, stop, new_start, new_stop in matcher.get_opcodes():
-        added = new[new_start:new_stop]
-        if kind == "replace" and _are_similar(old[start:stop], added):
-            changes.append(Change(agent, start, stop, tuple(added)))
+        if kind == "replace":
+            changes.append(Change(agent, start, stop, tuple(new[new_start:new_stop])))
         elif kind != "equal":
             changes += [Change(agent, place, place + 1, ()) for place in range(start, stop)]
-            changes += [Change(agent, stop, stop, part) for part in _divide_block(added)]
+            changes += [Change(agent, stop, stop, part) for part in _divide_block(new[new_start:new_stop])]
     return changes
 
 
@@ -128,38 +127,24 @@ def apply_changes(text: str, changes: Iterable[Change]) -> str:
     """Return a prompt with changes, of which none excludes another."""
     lines = _split(text)
     for change in sorted(changes, reverse=True):  # from the end, so that the places stay
-        kept_blank = "\n" if "".join(lines[change.start : change.stop]).startswith("\n") else ""
-        lines[change.start : change.stop] = [kept_blank * (not n) + line for n, line in enumerate(change.lines)]
-    return "\n".join(lines)
+        blank = "\n" if "".join(lines[change.start : change.stop]).startswith("\n\n") else ""
+        lines[change.start : change.stop] = [f"{'' if n else blank}\n{line}" for n, line in enumerate(change.lines)]
+    return "".join(lines).strip("\n")
 
 
 def _split(text: str) -> list[str]:
-    """Return the lines that are not blank, each with the blank line before it, if there is one."""
-    lines: list[str] = []
-    blank = False
-    for line in text.splitlines():
-        if line.strip():
-            lines.append(f"\n{line}" if blank and lines else line)
-        blank = not line.strip()
-    return lines
+    return _LINE.findall(f"\n{text}")
 
 
 def _divide_block(lines: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the parts of added lines that make sense alone: a heading stays with its list."""
+    """Return the parts of added lines that make sense alone."""
     parts: list[tuple[str, ...]] = []
     for line in lines:
-        part = parts[-1] if parts else ("",)
-        is_headed = part[0].endswith(":") or part[0].startswith("#")
-        if parts and (line[0].isspace() or part[-1].endswith(":") or (is_headed and _ITEM.match(line))):
-            parts[-1] = (*part, line)
+        if parts and (line[0].isspace() or parts[-1][-1].endswith(":")):
+            parts[-1] = (*parts[-1], line)
         else:
             parts.append((line,))
     return parts
-
-
-def _are_similar(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Return whether lines are another wording of others, and no others in their place."""
-    return SequenceMatcher(None, " ".join(old).split(), " ".join(new).split(), autojunk=False).ratio() > SIMILAR
 
 
 class ChangeEffects:
@@ -225,179 +210,165 @@ class _Version:
     scores: dict[str, float] = field(default_factory=dict)  # by question
     wrong: dict[str, "Trial"] = field(default_factory=dict)  # training questions
 
-    def mean(self, sample_ids: Sequence[str]) -> float:
-        return fmean(self.scores[each] for each in sample_ids)
+    def mean(self, sample_ids: Sequence[str]) -> float | None:
+        """Return the mean score; None: a question has no answer."""
+        scores = [self.scores[each] for each in sample_ids if each in self.scores]
+        return fmean(scores) if len(scores) == len(sample_ids) else None
 
 
+@dataclass
 class _Rounds:
     """One search. Used in the thread of the search."""
 
-    def __init__(
-        self,
-        settings: HalvingOptimizer,
-        student: "Student",
-        objective: "Objective",
-        context: SearchContext,
-        report: ReportProposal,
-        rewriter: "PromptRewriter",
-    ) -> None:
-        self._settings, self._objective, self._context, self._report = settings, objective, context, report
-        self._rewriter, self._rng = rewriter, Random(context.seed)
-        self._budget = student.trials.budget
-        self._parent = self._best = _Version(frozenset(), student.prompts, student)
-        self._versions = {self._parent.changes: self._parent}
-        self._effects = ChangeEffects(context.seed)
-        self._proposed = {PARENT: self._parent}
-        self._n_answers = 0
-        self._order: list[str] = []
+    settings: HalvingOptimizer
+    student: "Student"
+    objective: "Objective"
+    context: SearchContext
+    report: ReportProposal
+    rewriter: "PromptRewriter"
+
+    def __post_init__(self) -> None:
+        self.rng, self.effects = Random(self.context.seed), ChangeEffects(self.context.seed)
+        self.parent = self.best = _Version(frozenset(), self.student.prompts, self.student)
+        self.versions = {self.parent.changes: self.parent}
+        self.proposed = {PARENT: self.parent}
+        self.n_answers = 0
+        self.order: list[str] = []
 
     def run(self) -> None:
         """Hold rounds until the budget is used, a stop is requested, or nothing is left to try."""
-        self._answer([self._parent], self._objective.val_ids)
+        self.answer([self.parent], self.objective.val_ids)
         n_in_vain = 0
-        while n_in_vain < PATIENCE and not self._is_over() and (plan := self._plan_round())[0]:
-            n_in_vain = 0 if self._hold_round(*plan) else n_in_vain + 1
+        while n_in_vain < PATIENCE and not self.is_over() and (plan := self.plan_round())[0]:
+            n_in_vain = 0 if self.hold_round(*plan) else n_in_vain + 1
 
-    def _is_over(self) -> bool:
-        return bool(self._context.get_stop_reason() or self._rewriter.failure)
+    def is_over(self) -> bool:
+        return bool(self.context.get_stop_reason() or self.rewriter.failure)
 
-    def _plan_round(self) -> tuple[int, int]:
+    def plan_round(self) -> tuple[int, int]:
         """Return the stages that the budget allows and the questions of each; (0, 0): too few for a round."""
-        settings = self._settings
-        left = self._context.metric_calls - self._n_answers - len(self._objective.val_ids)
+        settings = self.settings
+        left = self.context.metric_calls - self.n_answers - len(self.objective.val_ids)
         for stages in range(STAGES, 0, -1):
             questions = min(settings.questions, (left // stages - settings.batch) // settings.mixtures)
             if questions >= min(LEAST_QUESTIONS, settings.questions):
                 return stages, questions
         return 0, 0
 
-    def _draw_questions(self, n: int) -> list[str]:
+    def draw_questions(self, n: int) -> list[str]:
         """Return the next training questions, in an order that is drawn anew when all have had their turn."""
-        if len(self._order) < n:
-            rest = [each for each in self._objective.train_ids if each not in self._order]
-            self._order += self._rng.sample(rest, len(rest))
-        drawn, self._order = self._order[:n], self._order[n:]
+        if len(self.order) < n:
+            rest = [each for each in self.objective.train_ids if each not in self.order]
+            self.order += self.rng.sample(rest, len(rest))
+        drawn, self.order = self.order[:n], self.order[n:]
         return drawn
 
-    def _hold_round(self, n_stages: int, n_questions: int) -> bool:
+    def hold_round(self, n_stages: int, n_questions: int) -> bool:
         """Report a version, and return whether it is better than the best so far."""
-        before = self._budget.spend()
+        before, val_ids = self.student.trials.budget.spend(), self.objective.val_ids
         for _ in range(n_stages):
-            guess = self._get_version(self._effects.choose_best())
-            self._answer([guess], self._draw_questions(self._settings.batch))
-            self._effects.add_changes(self._find_changes(guess))
-            mixtures = [self._get_version(each) for each in self._effects.draw_mixtures(self._settings.mixtures)]
-            self._answer(list(dict.fromkeys(mixtures)), self._draw_questions(n_questions))
-            if self._is_over():
+            guess = self.get_version(self.effects.choose_best())
+            self.answer([guess], self.draw_questions(self.settings.batch))
+            self.effects.add_changes(self.find_changes(guess))
+            mixtures = [self.get_version(each) for each in self.effects.draw_mixtures(self.settings.mixtures)]
+            self.answer(list(dict.fromkeys(mixtures)), self.draw_questions(n_questions))
+            if self.is_over():
                 break
-        guess = self._get_version(self._effects.choose_best())
-        if guess is self._best or not guess.changes:
+        guess = self.get_version(self.effects.choose_best())
+        if guess is self.best or not guess.changes:
             return False
-        val_ids = self._objective.val_ids
-        if not self._context.get_stop_reason():  # a failing reflection model is no reason to drop it
-            self._answer([guess], val_ids)
-        is_scored = all(each in guess.scores for each in val_ids)
+        if not self.context.get_stop_reason():  # a failing reflection model is no reason to drop it
+            self.answer([guess], val_ids)
+        n_known = len(self.effects.changes)
+        reason = f"{len(guess.changes)} of {n_known} changes look helpful after {self.n_answers} answers"
         decision: Decision = "rejected"
-        reason = (
-            f"{len(guess.changes)} of {len(self._effects.changes)} changes look helpful after {self._n_answers} answers"
+        score, stopped = guess.mean(val_ids), self.context.get_stop_reason()
+        if stopped or score is None:
+            decision, reason = "cut_off", stopped or "its scoring was broken off"
+        elif score > (self.best.mean(val_ids) or 0.0):
+            decision, self.best = "accepted", guess
+        included = {name: each for name, each in self.proposed.items() if each.changes <= guess.changes}
+        parent_id = max(included, key=lambda name: len(included[name].changes))  # that most of its changes come from
+        texts, old = guess.prompts.texts, included[parent_id].prompts.texts
+        candidate_id = f"c{len(self.proposed):03}"
+        self.proposed[candidate_id] = guess
+        proposal = Proposal(
+            candidate_id,
+            guess.prompts,
+            decision,
+            reason,
+            parent_ids=(parent_id,),
+            agents=tuple(agent for agent in texts if texts[agent] != old[agent]),
+            origin="reflection",
+            val_score=score,
+            spend=(self.student.trials.budget.spend() - before).to_dict(),
         )
-        if self._context.get_stop_reason() or not is_scored:
-            decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
-        elif guess.mean(val_ids) > self._best.mean(val_ids):
-            decision, self._best = "accepted", guess
-        parent_id, agents = self._find_parent(guess)
-        candidate_id = f"c{len(self._proposed):03}"
-        self._proposed[candidate_id] = guess
-        self._report(
-            Proposal(
-                candidate_id,
-                guess.prompts,
-                decision,
-                reason,
-                parent_ids=(parent_id,),
-                agents=agents,
-                origin="reflection",
-                val_score=guess.mean(val_ids) if is_scored else None,
-                spend=(self._budget.spend() - before).to_dict(),
-            )
-        )
+        self.report(proposal)
         return decision == "accepted"
 
-    def _find_parent(self, version: _Version) -> tuple[str, tuple[str, ...]]:
-        """Return the proposal that most of a version's changes come from, and the agents that differ from it."""
-        included = [each for each in self._proposed if self._proposed[each].changes <= version.changes]
-        parent_id = max(included, key=lambda each: len(self._proposed[each].changes))
-        texts, before = version.prompts.texts, self._proposed[parent_id].prompts.texts
-        return parent_id, tuple(agent for agent in texts if texts[agent] != before[agent])
-
-    def _find_changes(self, guess: _Version) -> list[Change]:
+    def find_changes(self, guess: _Version) -> list[Change]:
         """Return the changes of several rewritten prompts, the earliest first."""
-        wrong = list(guess.wrong.values())
-        if not wrong:
-            return []
-        blamed = {trial.record.sample_id: self._objective.find_agent_at_fault(trial) for trial in wrong}
-        agents = list(guess.student.agents)
+        wrong, agents = list(guess.wrong.values()), list(self.student.agents)
+        blamed = {trial.record.sample_id: self.objective.find_agent_at_fault(trial) for trial in wrong}
         lost = Counter(blamed.values())
-        weights = {agent: lost[agent] + BLAME_OF_ALL * len(wrong) / len(agents) for agent in agents}
-        total, owed = sum(weights.values()), dict.fromkeys(agents, 0.0)
+        shares = {agent: lost[agent] + BLAME_OF_ALL * len(wrong) / len(agents) for agent in agents}
+        total, owed = sum(shares.values()), dict.fromkeys(agents, 0.0)
         found: dict[Change, None] = {}
-        for _ in range(self._settings.proposals * len(agents)):
+        for _ in range(self.settings.proposals * len(agents) if wrong else 0):
             for agent in agents:
-                owed[agent] += weights[agent] / total
+                owed[agent] += shares[agent] / total
             agent = max(agents, key=lambda each: owed[each])
             owed[agent] -= 1
-            text = self._rewrite(guess, agent, blamed)
+            text = self.rewrite(guess, agent, blamed)
             if text is not None:
-                found |= dict.fromkeys(divide(agent, self._parent.prompts.texts[agent], text))
+                found |= dict.fromkeys(divide(agent, self.parent.prompts.texts[agent], text))
         return list(found)
 
-    def _rewrite(self, guess: _Version, agent: str, blamed: Mapping[str, str | None]) -> str | None:
+    def rewrite(self, guess: _Version, agent: str, blamed: Mapping[str, str | None]) -> str | None:
         """Request a new text for an agent; None without a usable reply, or a call of the agent to learn from."""
-        shuffled = self._rng.sample(list(guess.wrong.values()), len(guess.wrong))
+        shuffled = self.rng.sample(list(guess.wrong.values()), len(guess.wrong))
         shuffled.sort(key=lambda trial: blamed[trial.record.sample_id] != agent)  # those that it is to blame for first
-        examples = [found for trial in shuffled if (found := self._build_example(agent, trial))]
-        if not examples or self._is_over():
+        examples = [found for trial in shuffled if (found := self.build_example(agent, trial))]
+        if not examples or self.is_over():
             return None
         import dspy
 
-        texts = {name: guess.prompts.texts[name] for name in guess.student.agents}
-        with dspy.context(lm=self._context.reflection_lm):
-            new = self._rewriter(texts, {agent: examples[:EXAMPLES]}, [agent])
-        text = new.get(agent)
+        texts = {name: guess.prompts.texts[name] for name in self.student.agents}
+        with dspy.context(lm=self.context.reflection_lm):
+            text = self.rewriter(texts, {agent: examples[:EXAMPLES]}, [agent]).get(agent)
         return None if text == texts[agent] else text
 
-    def _build_example(self, agent: str, trial: "Trial") -> dict[str, object] | None:
+    def build_example(self, agent: str, trial: "Trial") -> dict[str, object] | None:
         """Return the agent's last call in an answer, as GEPA shows it to its proposer."""
         steps = [(inputs, outputs) for name, inputs, outputs in trial.steps if name == agent]
         if not steps:
             return None
         inputs, outputs = ({name: str(value) for name, value in each.items()} for each in steps[-1])
-        feedback = self._objective.judge(trial, agent).feedback
+        feedback = self.objective.judge(trial, agent).feedback
         return {"Inputs": inputs, "Generated Outputs": outputs, "Feedback": feedback}
 
-    def _get_version(self, changes: Set[Change]) -> _Version:
+    def get_version(self, changes: Set[Change]) -> _Version:
         """Return the version with these changes: the same each time, so that no question is answered twice."""
         key = frozenset(changes)
-        if key not in self._versions:
-            texts = dict(self._parent.prompts.texts)
+        if key not in self.versions:
+            texts = dict(self.parent.prompts.texts)
             for agent in {each.agent for each in key}:
                 texts[agent] = apply_changes(texts[agent], [each for each in key if each.agent == agent])
-            prompts = replace(self._parent.prompts, texts=texts, edited=(), provenance={})
-            self._versions[key] = _Version(key, prompts, self._parent.student.copy_with(prompts))
-        return self._versions[key]
+            prompts = replace(self.parent.prompts, texts=texts, edited=(), provenance={})
+            self.versions[key] = _Version(key, prompts, self.student.copy_with(prompts))
+        return self.versions[key]
 
-    def _answer(self, versions: Sequence[_Version], sample_ids: Sequence[str]) -> None:
+    def answer(self, versions: Sequence[_Version], sample_ids: Sequence[str]) -> None:
         """Let each version answer the questions that it has not answered yet, all at once."""
         from optimize.search.student import run_trials
 
         asked = [(each, sample_id) for each in versions for sample_id in sample_ids if sample_id not in each.scores]
-        self._n_answers += len(asked)
+        self.n_answers += len(asked)
         trials = run_trials([(each.student, sample_id) for each, sample_id in asked])
-        train = set(self._objective.train_ids)
         for (version, sample_id), trial in zip(asked, trials, strict=True):
             if not trial.completed:
                 continue
-            score = version.scores[sample_id] = self._objective.judge(trial).score
-            self._effects.answers.append((version.changes, sample_id, score))
-            if score < 1 and sample_id in train:
+            score = version.scores[sample_id] = self.objective.judge(trial).score
+            self.effects.answers.append((version.changes, sample_id, score))
+            if score < 1 and sample_id in self.objective.train_ids:
                 version.wrong[sample_id] = trial
