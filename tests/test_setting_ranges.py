@@ -19,9 +19,8 @@ from mas.systems.gaia.system import GaiaSystem
 from mas.tools.settings import MIN_MEMORY_MB, SandboxSettings
 from optimize.gate.gate import GateSettings
 from optimize.questions.splits import SplitSettings
-from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
+from optimize.search.optimizers.few_shot_optimizers import BootstrapOptimizer, MiproOptimizer
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
-from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
 
 SMALL = 1e-9
 

@@ -1,24 +1,21 @@
 """The only module of `optimize/` that patches DSPy and GEPA or uses names that are not part of their public interface.
 
-DSPy 3.4.1 and gepa 0.1.4 print, draw progress bars, repeat an example (and its cost) after 120 s, install a handler of
-their own for Ctrl-C, and let one choice of GEPA's merge depend on the hash seed of the process. During a search,
-names in their modules are replaced; afterwards everything is as before.
+DSPy 3.4.1 and gepa 0.1.4 print, draw progress bars, repeat an example (and its cost) after 120 s, and let one choice of
+GEPA's merge depend on the hash seed of the process. During a search, names in their modules are replaced. Other
+versions than dspy 3.4 and gepa 0.1 are refused at import: there, a patch could silently do nothing.
 
     run_isolated(lambda: dspy.GEPA(…).compile(student, trainset=…, valset=…))
-
-Other versions than dspy 3.4 and gepa 0.1 are refused at import: there, a patch could silently do nothing.
 """
 
 import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import copy_context
 from importlib.metadata import version
-from types import SimpleNamespace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import dspy
@@ -28,27 +25,27 @@ import dspy.teleprompt.bootstrap
 import dspy.teleprompt.mipro_optimizer_v2
 import dspy.teleprompt.random_search
 import dspy.teleprompt.utils
-import gepa.core.engine
 import gepa.proposer.merge
 from dspy.primitives.base_module import BaseModule as BaseModule
 from dspy.propose.grounded_proposer import GroundedProposer as GroundedProposer
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer as InstructionProposer
-from dspy.utils import parallelizer
 
 from mas.prompt_sets.dspy_internals import check_dspy_version
 from mas.runtime.errors import UserError
 
 check_dspy_version(dspy.__version__)
 if not version("gepa").startswith("0.1."):  # which has the names used here
-    raise UserError(
-        f"gepa {version('gepa')} is installed, but tuning (optimize/search/dspy_compat.py) uses internals of gepa 0.1; "
-        "install the locked packages: make setup."
-    )
+    raise UserError(f"gepa {version('gepa')} is installed, but tuning uses internals of gepa 0.1: make setup.")
 
 T = TypeVar("T")
+R = TypeVar("R")
 Scored = Sequence[tuple[dspy.Example, dspy.Prediction, float]]  # results of dspy.Evaluate
 _ONE_AT_A_TIME = threading.Lock()  # the patched modules belong to the process
 _LOGGERS = ("dspy", "gepa", "optuna")
+_PRINTING = (
+    *(dspy.teleprompt.bootstrap, dspy.teleprompt.random_search, dspy.teleprompt.utils),
+    dspy.propose.grounded_proposer,
+)
 
 
 def run_isolated(work: Callable[[], T]) -> T:
@@ -69,9 +66,29 @@ def run_isolated(work: Callable[[], T]) -> T:
     return outcome.result()
 
 
+def run_in_threads(function: Callable[[T], R], items: Sequence[T], n_threads: int) -> list[R]:
+    """Return the function's result for each item, so many at once, each in a copy of the caller's context."""
+    with ThreadPoolExecutor(n_threads) as pool:
+        waiting = [pool.submit(copy_context().run, function, item) for item in items]
+        return [each.result() for each in waiting]
+
+
+class PlainExecutor:
+    """DSPy's executor without a progress bar and its timeout: each question has a deadline of its own."""
+
+    def __init__(self, num_threads: int, **settings: object) -> None:
+        self._num_threads = num_threads
+
+    def execute(self, function: Callable[[T], R], data: Sequence[T]) -> list[R]:
+        return run_in_threads(function, data, self._num_threads)
+
+
 @contextmanager
-def observe_draws(scored: Callable[[dspy.Module, Scored], None]) -> Iterator[None]:
-    """Call `scored` for each program that DSPy's random search evaluates; DSPy itself reports none before its end."""
+def observe_programs(scored: Callable[[dspy.Module, Scored], None]) -> Iterator[None]:
+    """Call `scored` for each program that random search or MIPROv2 evaluates; DSPy itself reports none before its end.
+
+    What it raises ends the search: MIPROv2's own function would swallow it.
+    """
 
     class Evaluate(dspy.Evaluate):
         def __call__(self, program: dspy.Module, *args: object, **settings: object) -> object:
@@ -79,32 +96,27 @@ def observe_draws(scored: Callable[[dspy.Module, Scored], None]) -> Iterator[Non
             scored(program, result.results)
             return result
 
-    with patch.multiple(dspy.teleprompt.random_search, Evaluate=Evaluate):
+    def evaluate_on_all(size: int, val: Scored, program: dspy.Module, evaluate: Evaluate, rng: object) -> object:
+        return evaluate(program, devset=val)
+
+    random_search, mipro = dspy.teleprompt.random_search, dspy.teleprompt.mipro_optimizer_v2
+    with (
+        patch.object(random_search, "Evaluate", Evaluate),
+        patch.multiple(mipro, Evaluate=Evaluate, eval_candidate_program=evaluate_on_all),
+    ):
         yield
 
 
-@contextmanager
-def adapt_mipro(
-    create_proposer: Callable[..., GroundedProposer], scored: Callable[[dspy.Module, Scored], None], has_demos: bool
-) -> Iterator[None]:
-    """Let DSPy's MIPROv2 use a proposer of instructions of ours, and report what it scores.
+def adapt_mipro(create_proposer: Callable[..., GroundedProposer], has_demos: bool) -> AbstractContextManager[None]:
+    """Let DSPy's MIPROv2 use a proposer of instructions of ours.
 
     Without demos no training questions are answered for them, which DSPy would then not use.
     """
-
-    def score(
-        batch_size: int, valset: list[dspy.Example], program: dspy.Module, evaluate: dspy.Evaluate, rng: object = None
-    ) -> dspy.Prediction:
-        result = evaluate(program, devset=valset)
-        scored(program, result.results)
-        return result
-
-    mipro = dspy.teleprompt.mipro_optimizer_v2
-    names: dict[str, Any] = {"GroundedProposer": create_proposer, "eval_candidate_program": score}
+    names: dict[str, Any] = {"GroundedProposer": create_proposer}
     if not has_demos:
         names["create_n_fewshot_demo_sets"] = _ignore
-    with patch.multiple(mipro, **names):
-        yield
+    patched: AbstractContextManager[None] = patch.multiple(dspy.teleprompt.mipro_optimizer_v2, **names)
+    return patched
 
 
 def to_examples(sample_ids: Sequence[str]) -> list[dspy.Example]:
@@ -112,23 +124,8 @@ def to_examples(sample_ids: Sequence[str]) -> list[dspy.Example]:
     return [dspy.Example(sample_id=each).with_inputs("sample_id") for each in sample_ids]
 
 
-class UntimedExecutor(parallelizer.ParallelExecutor):
-    """DSPy's executor without its timeout: each question has a deadline of its own."""
-
-    def __init__(self, *args: object, **settings: object) -> None:
-        super().__init__(*args, **{**settings, "timeout": 0, "disable_progress_bar": True})
-
-
 def _ignore(*args: object, **settings: object) -> None:
-    """Replace `print`, and the methods of a progress bar."""
-
-
-class NoBar:
-    """Progress bar that shows nothing. DSPy clears tqdm's list of all bars, at which several of them would fail."""
-
-    _instances: ClassVar[set[object]] = set()  # as tqdm has it
-    n = 0
-    __init__ = update = set_description = close = _ignore
+    """Do nothing, in place of `print` and the like."""
 
 
 class SortedSet(set[object]):
@@ -140,29 +137,14 @@ class SortedSet(set[object]):
 
 @contextmanager
 def _patched() -> Iterator[None]:
-    bar = functools.partial(parallelizer.tqdm.tqdm, disable=True)
+    bar: Any = dspy.evaluate.evaluate.tqdm.tqdm
     with ExitStack() as stack:
-        for module, names in (
-            (dspy.evaluate.evaluate, {"ParallelExecutor": UntimedExecutor}),
-            (parallelizer, {"tqdm": SimpleNamespace(tqdm=NoBar)}),
-            (dspy.teleprompt.bootstrap, {"print": _ignore, "tqdm": SimpleNamespace(tqdm=bar)}),
-            (dspy.teleprompt.random_search, {"print": _ignore}),
-            (dspy.teleprompt.utils, {"print": _ignore}),
-            (dspy.propose.grounded_proposer, {"print": _ignore}),
-            (gepa.core.engine, {"tqdm": bar}),
-            (gepa.proposer.merge, {"set": SortedSet}),
-        ):
-            stack.enter_context(patch.multiple(module, create=True, **names))
-        for name in _LOGGERS:
-            stack.enter_context(_only_errors(logging.getLogger(name)))
+        stack.enter_context(patch.object(bar, "__init__", functools.partialmethod(bar.__init__, disable=True)))
+        stack.enter_context(patch.object(dspy.evaluate.evaluate, "ParallelExecutor", PlainExecutor))
+        stack.enter_context(patch.object(gepa.proposer.merge, "set", SortedSet, create=True))
+        for module in _PRINTING:
+            stack.enter_context(patch.object(module, "print", _ignore, create=True))
+        for logger in map(logging.getLogger, _LOGGERS):
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.ERROR)
         yield
-
-
-@contextmanager
-def _only_errors(logger: logging.Logger) -> Iterator[None]:
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

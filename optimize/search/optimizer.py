@@ -8,7 +8,7 @@ An optimizer is a dataclass whose fields are the keys of its file in `conf/optim
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from eval.config.evaluation import require
 from eval.runs.candidates import PARENT as PARENT  # id of the prompt set that the search starts from
@@ -48,8 +48,11 @@ class Proposal:
 ReportProposal = Callable[[Proposal], None]
 
 
-@dataclass(frozen=True)
-class SearchContext:
+class SearchOverError(BaseException):
+    """No more answers are possible. Not an `Exception`, which DSPy and optuna would log, and DSPy swallow."""
+
+
+class SearchContext(NamedTuple):
     """Limits and resources of one search."""
 
     metric_calls: int  # scored answers, the parent's on validation included
@@ -59,8 +62,7 @@ class SearchContext:
     get_stop_reason: Callable[[], str | None]  # why no more answers are possible (budget, Ctrl-C); None: go on
 
 
-@dataclass(frozen=True)
-class SearchCost:
+class SearchCost(NamedTuple):
     """Upper limits of what a search takes, for the estimate."""
 
     metric_calls: int

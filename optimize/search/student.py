@@ -11,15 +11,10 @@ run's score, with feedback for one agent when its name is given. Targets are nev
 """
 
 import copy
-import inspect
-import math
-import operator
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
 
 import dspy
 
@@ -27,7 +22,7 @@ from eval.analysis.attribution.agent_attribution import attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample, list_gold_texts
-from eval.execution.scoring import SCORER, describe_answered
+from eval.execution.scoring import describe_answered
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import SampleScorer, Score, Scorer
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, read_applied_prompts
@@ -35,12 +30,12 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.system import Program
 from optimize.feedback.feedback import NOT_ASKED, Expectation, build_feedback, remove_quotes
-from optimize.search.dspy_compat import BaseModule
+from optimize.search.dspy_compat import BaseModule, run_in_threads
 from optimize.search.trials import Trial, Trials, keep_last_steps
 
 _APPLYING = threading.Lock()  # shared by all students: it is held for less than a millisecond
 NONSENSE = "qvxzzkrw"  # no word of any language, and no number
-MAX_TESTED, MAX_JUDGED = 5, 2  # samples that `check_scorer` tries; an async scorer may be a judge, whose calls cost
+MAX_TESTED = 3  # samples that `check_scorer` tries: a scorer's calls may cost
 
 
 class Student(dspy.Module):
@@ -53,7 +48,7 @@ class Student(dspy.Module):
         self.program, self.initial_prompts, self.trials = program, prompts, trials
         self.agents = tuple(agents) or tuple(prompts.texts)
         self._shows_last_only = False
-        self._applied: tuple[list[object], str] | None = None  # signatures and demos, and the digest of the prompts
+        self._applied = ""  # digest of the prompts that were applied last
 
     def named_parameters(self) -> list[tuple[str, dspy.Predict]]:
         return [(name, predictor) for name, predictor in self.program.named_predictors() if name in self.agents]
@@ -74,7 +69,12 @@ class Student(dspy.Module):
 
     def trial(self, sample_id: str, epoch: int = 1) -> Trial:
         """Return the trial of a question."""
-        return self.trials.run(self.program, self._apply_prompts(), sample_id, epoch)
+        with _APPLYING:  # changed prompts, as a published set would be
+            prompts = self.prompts
+            if (found := digest(prompts)) != self._applied:
+                apply_prompt_set(self.program, prompts)
+                self._applied = found
+        return self.trials.run(self.program, found, sample_id, epoch)
 
     def answer_all(self, sample_ids: Sequence[str], epoch: int = 1) -> list[Trial]:
         """Return a trial of each question, as `run_trials`."""
@@ -99,18 +99,6 @@ class Student(dspy.Module):
             predictor.demos = []
         return copied
 
-    def _apply_prompts(self) -> str:
-        """Apply changed prompts as a published set would be, and return their digest."""
-        with _APPLYING:
-            if self._applied is None or not all(map(operator.is_, self._applied[0], self._parts())):
-                prompts = self.prompts
-                apply_prompt_set(self.program, prompts)
-                self._applied = (self._parts(), digest(prompts))
-            return self._applied[1]
-
-    def _parts(self) -> list[object]:
-        return [part for _, each in self.program.named_predictors() for part in (each.signature, each.demos)]
-
     def __deepcopy__(self, memo: dict[int, object]) -> "Student":
         program = copy.deepcopy(self.program, {id(value): value for value in _shared_values(self.program)})
         copied = Student(program, self.initial_prompts, self.trials, self.agents)
@@ -123,9 +111,7 @@ def run_trials(asked: Sequence[tuple[Student, str]], epoch: int = 1) -> list[Tri
     if not asked:
         return []
     shared = asked[0][0].trials
-    with ThreadPoolExecutor(min(shared.concurrency, len(asked))) as pool:
-        waiting = [pool.submit(copy_context().run, student.trial, id, epoch) for student, id in asked]
-        trials = [each.result() for each in waiting]
+    trials = run_in_threads(lambda each: each[0].trial(each[1], epoch), asked, shared.concurrency)
     shared.check()
     return trials
 
@@ -159,7 +145,7 @@ class Objective:
     """Metric of a search over its training and validation questions. Thread-safe.
 
     It never raises, because an optimizer swallows what a metric raises and goes on with nothing learned. Instead,
-    `errors` of `calls` counts failures to score: if their share is large, the search is blind.
+    `errors` of `calls` counts what failed: if their share is large, the search is blind.
     """
 
     def __init__(
@@ -177,8 +163,7 @@ class Objective:
         self.samples = {sample.id: sample for sample in (*train, *val)}
         self._tags = Counter(tag for sample in self.samples.values() for tag in sample.tags.items())
         self._lock = threading.Lock()
-        self.calls = 0
-        self.errors = 0
+        self.calls = self.errors = 0
         self.first_error: str | None = None
 
     def __call__(
@@ -197,7 +182,7 @@ class Objective:
         score, feedback, error = 0.0, "", None
         try:
             trial: Trial = pred.trial
-            score, error = _score(trial)
+            score = trial.record.value
             if pred_name is not None:
                 feedback = self._feedback(gold.sample_id, pred_name, trial, trace, pred_trace)
         except Exception as raised:  # noqa: BLE001  the boundary of one answer: counted, and reported by the run
@@ -224,65 +209,38 @@ class Objective:
     def _feedback(self, sample_id: str, agent: str, trial: Trial, trace: object, own_trace: object) -> str:
         if not trial.completed:
             return NOT_ASKED
-        sample = self.samples[sample_id]
+        sample, record = self.samples[sample_id], trial.record
         if sample.target is None:
             raise ValueError(f"question {sample_id} has no target")
-        expectation = Expectation.of(sample.target, sample.question, self.labels)
-        if self._scorer is None:
-            return build_feedback(agent, trial.record, expectation)
-        own = None
-        if trial.record.error is None:
-            answered = describe_answered(trial.record, sample.tags)
-            own = self._scorer.give_feedback(answered, agent, trace, own_trace)
-        allowed = remove_quotes(own, expectation.matcher) if own else ""
-        text = allowed or build_feedback(agent, trial.record, expectation)
+        expectation, text = Expectation.of(sample.target, sample.question, self.labels), ""
+        if self._scorer is not None and record.error is None:
+            own = self._scorer.give_feedback(describe_answered(record, sample.tags), agent, trace, own_trace)
+            text = remove_quotes(own or "", expectation.matcher)
+        text = text or build_feedback(agent, record, expectation)
         # The user's metric reads values that no other sample has, and they may be part of the target; what a program is
         # asked is no secret.
-        for name, value in sample.tags.items():
+        for name, value in sample.tags.items() if self._scorer is not None else ():
             if self._tags[name, value] == 1 and value not in sample.question:
                 for secret in list_gold_texts(name, value):
                     text = remove_quotes(text, TargetMatcher(secret))
         return text
 
 
-def _score(trial: Trial) -> tuple[float, str | None]:
-    """Return the score, and the error if there is none where there should be one. A failed question scores 0."""
-    if not trial.completed:
-        return 0.0, None
-    record = trial.record
-    if record.error is not None:
-        return 0.0, record.error if record.error_class == SCORER else None
-    if record.score is None or not math.isfinite(record.score):
-        return 0.0, f"question {record.sample_id} has no score"
-    return record.value, None
-
-
 def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> None:
     """Try the scorer on targets, which must score 1, and on nonsense, which must not; UserError: it is broken."""
-    scored = [sample for sample in samples if sample.target is not None]
-    if not scored:
-        raise UserError("No question has a target, so no answer can be scored; add targets to the data.")
     with suppress(UserError):  # it cannot be loaded: the first question says so
         if isinstance(scorer, SampleScorer) and scorer.reads_outputs():
             return  # nobody but the program knows outputs that would be right
-    is_async = inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(type(scorer).__call__)
-    for sample in scored[: MAX_JUDGED if is_async else MAX_TESTED]:
-        target = sample.target or ""
-        for answer, what, expected in ((target, "the target itself", "1"), (NONSENSE, "nonsense", "less than 1")):
+    for sample in samples[:MAX_TESTED]:
+        for answer, what in ((sample.target or "", "the target itself"), (NONSENSE, "nonsense")):
+            asked = f"on question {sample.id} with {what} as the answer"
             try:
                 value = run_blocking(_value(scorer, sample, answer))
             except Exception as error:  # a scorer may be the user's own
-                message = " ".join(f"{type(error).__name__}: {error}".split())
-                cause = "" if TargetMatcher(target).is_quoted_in(message) else f" ({message})"
-                raise UserError(
-                    f"The scorer failed on question {sample.id} with {what} as the answer{cause}; fix it or choose "
-                    "another."
-                ) from error
+                cause = " ".join(f"{type(error).__name__}: {error}".split())
+                raise UserError(f"The scorer failed {asked} ({cause}); fix it or choose another.") from error
             if (value >= 1) == (answer is NONSENSE):
-                raise UserError(
-                    f"The scorer gives {value:g} on question {sample.id} with {what} as the answer; expected "
-                    f"{expected}. Fix the scorer or the question's target."
-                )
+                raise UserError(f"The scorer gives {value:g} {asked}; fix it, or the question's target.")
 
 
 async def _value(scorer: Scorer, sample: Sample, answer: str) -> float:

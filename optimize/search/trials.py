@@ -3,19 +3,18 @@
     trials = Trials(session, {"q1": sample})
     trials.run(program, digest(prompts), "q1").record.score      # 1.0
 
-A repeated request with the same prompts, question and epoch is answered from memory; of several threads that ask at
-once, only one sends requests. Each first answer of a session is a metric call of the budget and a row of the store.
+A repeated request with the same prompts, question and epoch is answered from memory. Each first answer of a session is
+a metric call of the budget and a row of the store.
 
 A trial's steps are the model calls that an optimizer learns from: (predictor's name, inputs, outputs). Of an agent with
 tools only the call that ends its work counts: its history holds the calls before. A reply that could not be parsed is a
-step whose output is `unreadable_reply`, so that the prompt that led to it is improved as well.
+step whose output is `unreadable_reply`.
 """
 
 import asyncio
-import math
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -42,7 +41,6 @@ T = TypeVar("T")
 
 UNREADABLE = "unreadable_reply"
 _PARSE_ERRORS = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # names that begin a span's error
-_RETRIED_REPLY = "unusable reply"  # event of an agent that gets another attempt
 
 MAX_KEPT_ANSWERS = 400  # in memory, of a tenth of a megabyte and more each; older ones are replayed if asked for again
 MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an evaluation
@@ -63,18 +61,17 @@ class Trials:
     """The answers of a session, shared by all copies of a student. Thread-safe, except on the agents' event loop."""
 
     def __init__(self, session: Session, samples: Mapping[str, Sample]) -> None:
-        """Create an empty memory of a session's answers."""
         self.samples, self.budget, self.concurrency = samples, session.budget, session.config.run.concurrency
         self.defect: BaseException | None = None  # of the harness itself; `check` raises it
         self.n_completed = self.n_metric_errors = 0  # different answers of this session, replayed ones included
         self.metric_error: str | None = None  # the first
         self.show: Callable[[Record], None] = lambda record: None  # is called with each of them
-        self._session, self._stop, self._store = session, session.stop, session.store
+        self._session, self._stop = session, session.stop
         self._answering = session.open_answering()
         self._lock = threading.Lock()
-        self._trials: dict[Key, Future[Trial]] = {}  # begun or kept
-        self._counted: set[Key] = set()
-        self._completed: set[Key] = set()
+        self._asking: defaultdict[Key, threading.Lock] = defaultdict(threading.Lock)
+        self._kept: dict[Key, Trial] = {}  # completed ones, the oldest first
+        self._asked: set[Key] = set()
         self._failures, self._same_errors = FailuresInARow(self.concurrency), SameErrors(MAX_SAME_ERRORS)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Trials":
@@ -108,30 +105,53 @@ class Trials:
         """
         key = (candidate, sample_id, epoch)
         with self._lock:
-            is_first = key not in self._trials
-            future = self._trials[key] = self._trials.pop(key, Future())  # now the last one used
-        if is_first:
-            try:
-                trial = self._try(program, key)
-            except BaseException as error:  # such as the SystemExit of a user's program
-                self._settle(key, None)
-                future.set_exception(error)
-                raise
-            self._settle(key, trial)
-            future.set_result(trial)
-        return future.result()
+            asking = self._asking[key]
+        with asking:
+            return self._kept.get(key) or self._try(program, key)
 
-    def _settle(self, key: Key, trial: Trial | None) -> None:
-        """Keep a complete trial and count it once; forget one that was interrupted."""
+    def _try(self, program: Program, key: Key) -> Trial:
+        candidate, sample_id, epoch = key
+        sample, sample_key = self.samples[sample_id], SampleKey(sample_id, epoch)
+        is_new = key not in self._asked
+        if self.stop_reason is None and self._take_metric_call(key):
+            try:
+                answered = run_blocking(self._supervise(self.answer(program, sample, sample_key, candidate)))
+                if answered is not None and answered.record.error_class == QUOTA_OR_KEY:
+                    self.stop(describe_quota(answered.record))
+                elif answered is not None:
+                    steps = select_steps(program, answered.calls, answered.record.trajectory)
+                    return self._keep(key, Trial(answered.record, steps), is_new)
+            except StoreError as error:
+                self.stop(str(error))
+            except Exception as error:  # noqa: BLE001  optimizers swallow what is raised, so `check` raises it
+                self.defect = self.defect or error
+                self.stop(f"the answering itself failed: {error}")
+        record = build_blank_record(self._session.info.run_id, sample, sample_key, thread_id="")
+        record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
+        return Trial(record, completed=False)
+
+    def _take_metric_call(self, key: Key) -> bool:
+        """Count a question of the first epoch once, also if it is asked again: interrupted, or no longer in memory."""
         with self._lock:
-            if trial is None or not trial.completed:
-                self._trials.pop(key)
-                return
-            if len(self._trials) > MAX_KEPT_ANSWERS:  # one in flight would be asked a second time
-                self._trials.pop(next((each for each, future in self._trials.items() if future.done()), key))
-            if key not in self._completed:
-                self._completed.add(key)
+            if key in self._asked or key[2] > 1 or self.budget.take_metric_call():
+                self._asked.add(key)
+            return key in self._asked
+
+    def _keep(self, key: Key, trial: Trial, is_new: bool) -> Trial:
+        """Store a score with its cost: what was asked and answered is no business of who reads a search's folder."""
+        row = replace(
+            trial.record, variant=key[0], question="", target=None, answer=None, reasoning_trace="", explanation="",
+            error_details=None, state={}, trajectory=[],
+        )  # fmt: skip
+        if not self._session.store.has_row(row):
+            self._session.store.write(row)
+        with self._lock:
+            self._kept[key] = trial
+            if len(self._kept) > MAX_KEPT_ANSWERS:
+                del self._kept[next(iter(self._kept))]
+            if is_new:
                 self._count(trial.record)
+        return trial
 
     def _count(self, record: Record) -> None:
         self.n_completed += 1
@@ -144,50 +164,6 @@ class Trials:
         if record.error_class == SCORER:
             self.n_metric_errors += 1
             self.metric_error = self.metric_error or record.error
-
-    def _try(self, program: Program, key: Key) -> Trial:
-        candidate, sample_id, epoch = key
-        sample, sample_key = self.samples[sample_id], SampleKey(sample_id, epoch)
-        if self.stop_reason is None and self._take_metric_call(key):
-            try:
-                answered = self._answer(program, sample, sample_key, candidate)
-                if answered is not None:
-                    self._keep(key, answered.record)
-                    return Trial(answered.record, select_steps(program, answered.calls, answered.record.trajectory))
-            except StoreError as error:
-                self.stop(str(error))
-            except Exception as error:  # noqa: BLE001  optimizers swallow what is raised, so `check` raises it
-                self.defect = self.defect or error
-                self.stop(f"the answering itself failed: {error}")
-        record = build_blank_record(self._session.info.run_id, sample, sample_key, thread_id="")
-        record.score, record.explanation = 0.0, f"not asked: {self.stop_reason or 'no budget is left'}"
-        return Trial(record, completed=False)
-
-    def _keep(self, key: Key, record: Record) -> None:
-        """Store a score with its cost: what was asked and answered is no business of who reads a search's folder."""
-        row = replace(
-            record, variant=key[0], question="", target=None, answer=None, reasoning_trace="", explanation="",
-            error_details=None, state={}, trajectory=[],
-        )  # fmt: skip
-        if not self._store.has_row(row):
-            self._store.write(row)
-
-    def _take_metric_call(self, key: Key) -> bool:
-        """Count a question of the first epoch once, also if it is asked again: interrupted, or no longer in memory."""
-        if key[2] > 1:
-            return True
-        with self._lock:
-            if key not in self._counted and self.budget.take_metric_call():
-                self._counted.add(key)
-            return key in self._counted
-
-    def _answer(self, program: Program, sample: Sample, sample_key: SampleKey, candidate: str) -> AnsweredTrial | None:
-        """Answer and score a question; return None if that was interrupted."""
-        answered = run_blocking(self._supervise(self.answer(program, sample, sample_key, candidate)))
-        if answered is not None and answered.record.error_class == QUOTA_OR_KEY:
-            self.stop(describe_quota(answered.record))
-            return None
-        return answered
 
     async def _supervise(self, answering: Coroutine[object, object, T]) -> T | None:
         """Return what is answered, or None if it is cancelled. Runs on the agents' loop."""
@@ -219,17 +195,20 @@ class Trials:
 def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:
     """Return the steps of one answer; `spans` is the trajectory of its record."""
     predictors = dict(program.named_predictors())
-    parsed: list[Step] = [  # without a conversation, a tool call is what the predictor returns
+    steps: list[Step] = [  # without a conversation, a tool call is what the predictor returns
         (name, inputs, outputs)
         for name, inputs, outputs in calls
         if not (_calls_tools(outputs) and any(isinstance(value, dspy.History) for value in inputs.values()))
     ]
-    return parsed + [
-        (span["name"], _request(predictors[span["name"]], span), dspy.Prediction(**{UNREADABLE: reply}))
-        for span in spans
-        if span["kind"] == "agent" and span["name"] in predictors
-        for reply in _unreadable_replies(span, spans)
-    ]
+    for agent in spans:
+        name, is_failed = agent["name"], (agent["error"] or "").startswith(_PARSE_ERRORS)
+        if agent["kind"] == "agent" and is_failed and name in predictors:
+            calls_of_agent = [span for span in spans if span["kind"] == "lm" and span["parent"] == agent["id"]]
+            for call in calls_of_agent[-1:]:
+                reply = "".join(part.get("text", "") for part in call["outputs"].get("parts", ()))
+                unreadable = dspy.Prediction(**{UNREADABLE: reply})
+                steps.append((name, _request(predictors[name], agent["inputs"]), unreadable))
+    return steps
 
 
 def keep_last_steps(steps: Sequence[Step]) -> list[Step]:
@@ -247,19 +226,9 @@ def _calls_tools(outputs: dspy.Prediction) -> bool:
     return bool(calls is not None and calls.tool_calls)
 
 
-def _request(predictor: dspy.Predict, span: Span) -> Inputs:
+def _request(predictor: dspy.Predict, given: Inputs) -> Inputs:
     """Return the inputs of the call: of our agents the request, of a user's predictor all fields."""
-    given, fields = span["inputs"], predictor.signature.input_fields
+    fields = predictor.signature.input_fields
     if _REQUEST in given and _REQUEST not in fields:
         return {next(iter(fields)): given[_REQUEST]}
     return {name: value for name, value in given.items() if name in fields} or {next(iter(fields)): ""}
-
-
-def _unreadable_replies(agent: Span, spans: Sequence[Span]) -> list[str]:
-    moments = [event["seconds"] for event in agent["events"] if event["name"] == _RETRIED_REPLY]
-    if (agent["error"] or "").startswith(_PARSE_ERRORS):
-        moments.append(math.inf)
-    calls = [span for span in spans if span["kind"] == "lm" and span["parent"] == agent["id"]]
-    before = [[call for call in calls if call["start_seconds"] <= moment] for moment in moments]
-    replies = [found[-1]["outputs"].get("parts", ()) for found in before if found]
-    return ["".join(part.get("text", "") for part in parts) for parts in replies]

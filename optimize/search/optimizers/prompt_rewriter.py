@@ -22,8 +22,7 @@ from mas.agents.chat_adapter import ChatAdapter
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from optimize.search.dspy_compat import GroundedProposer, InstructionProposer
-from optimize.search.optimizer import SearchOutcome
-from optimize.search.optimizers.scored_programs import SearchOverError
+from optimize.search.optimizer import SearchOutcome, SearchOverError
 from optimize.search.trials import Trials
 
 BRIEF = """\
@@ -75,9 +74,8 @@ class ReflectionRequests:
         """Begin with no requests; `get_stop_reason` returns why no more are to be sent, or None."""
         self.requests = self.unparsable = 0
         self.failure: str | None = None  # why no more requests are worth sending
-        self.service_failure: str | None = None  # the same, if the cause is not what the model writes
-        self._get_stop_reason = get_stop_reason
-        self._failures_in_a_row = 0
+        self._stops_session = False  # the cause is not what the model writes
+        self._get_stop_reason, self._failures_in_a_row = get_stop_reason, 0
 
     def attempt(self, send: Callable[[], T]) -> T | None:
         """Return the result of `send`, tried twice; None if there is none, or no more requests are to be sent."""
@@ -87,29 +85,28 @@ class ReflectionRequests:
             try:
                 result = send()
             except Exception as error:  # noqa: BLE001  optimizers would retry, and go on as if nothing had happened
-                self._count_failure(error)
-                continue
-            self.requests += 1
-            self._failures_in_a_row = 0
-            return result
+                if self._get_stop_reason() is None:  # else the budget has refused it, which is no failure of the model
+                    self._count_failure(error)
+            else:
+                self.requests, self._failures_in_a_row = self.requests + 1, 0
+                return result
         return None
 
     def finish(self, trials: Trials) -> SearchOutcome:
         """Return the counts at the end of a search; a failing model stops the session, and a defect is raised."""
         trials.check()
-        if self.service_failure:
-            trials.stop(self.service_failure)
+        if self.failure and self._stops_session:
+            trials.stop(self.failure)
         return SearchOutcome(self.requests, self.unparsable)
 
     def _count_failure(self, error: Exception) -> None:
-        if self._get_stop_reason() is not None:  # refused by the budget, which is no failure of the model
-            return
+        is_useless = isinstance(error, USELESS_REPLY)
         self.requests += 1
-        self.unparsable += isinstance(error, USELESS_REPLY)
+        self.unparsable += is_useless
         self._failures_in_a_row += 1
         if isinstance(error, _REFUSALS) or self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
             self.failure = f"the reflection model gave no usable reply ({type(error).__name__}: {error})"
-            self.service_failure = None if isinstance(error, USELESS_REPLY) else self.failure
+            self._stops_session = not is_useless
 
 
 class PromptRewriter(ReflectionRequests, InstructionProposer):

@@ -10,8 +10,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.execution.budget import BudgetSettings
 from mas.runtime.errors import UserError
 from optimize.search.optimizer import PARENT, Optimizer, SearchCost, SearchOutcome
-from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
-from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
+from optimize.search.optimizers.few_shot_optimizers import BootstrapOptimizer, MiproOptimizer
 from tests.optimize.search.optimizers.test_gepa_optimizer import MORE, gepa
 from tests.optimize.search.optimizers.test_halving_optimizer import halving
 from tests.optimize.toy_search import toy_search

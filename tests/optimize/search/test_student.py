@@ -84,16 +84,11 @@ def test_of_an_agent_with_tools_only_the_call_that_ends_its_request_is_a_step(tm
 
 def test_a_reply_that_nobody_could_read_is_a_step_of_its_agent(tmp_path: Path) -> None:
     system, prompts = gaia()
-    plan = {"research_steps": [], "expert_steps": ["work it out"]}
-    script = answering(planner=in_turn(UNREADABLE, UNREADABLE, plan))
-    program = system.build(ScriptedModel(script), prompts, Resources())
+    program = system.build(ScriptedModel(answering(finalizer=UNREADABLE)), prompts, Resources())
     with toy_search(tmp_path, program=program, prompts=prompts) as search:
-        steps = search.student.trial(search.val_ids[0]).steps
-        planned = [step for step in steps if step[0] == "planner"]
-        assert [list(step[2].keys()) for step in planned] == [["research_steps", "expert_steps"], ["unreadable_reply"]]
-        _, inputs, outputs = planned[1]
-        assert outputs.unreadable_reply == UNREADABLE
-        assert list(inputs) == ["request"] and inputs["request"]
+        *_, (agent, inputs, outputs) = search.student.trial(search.val_ids[0]).steps
+        assert (agent, outputs.unreadable_reply) == ("finalizer", UNREADABLE)
+        assert list(inputs) == ["answer_request"] and inputs["answer_request"]
 
 
 def test_for_demos_an_agent_shows_its_last_readable_step_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from eval.scorers.score import Score
 from mas.prompt_sets.prompt_set import apply_prompt_set, digest
-from optimize.search.optimizers.bootstrap_optimizer import BootstrapOptimizer
+from optimize.search.optimizers.few_shot_optimizers import BootstrapOptimizer
 from optimize.search.student import Student
 from tests.eval.command_line import without_notes
 from tests.mas.systems.gaia.building import build

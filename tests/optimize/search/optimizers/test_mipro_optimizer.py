@@ -10,7 +10,7 @@ import pytest
 from dspy.lm15 import Response
 
 from eval.benchmarks.dataset import Sample
-from optimize.search.optimizers.mipro_optimizer import MiproOptimizer
+from optimize.search.optimizers.few_shot_optimizers import MiproOptimizer
 from tests.eval.command_line import without_notes
 from tests.optimize import toy_search as search_of_tests
 from tests.optimize.planted_runs import Obedient
