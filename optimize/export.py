@@ -1,9 +1,8 @@
-"""Take prompts out of a tuning run or a program, as a prompt set or a DSPy state.
+"""Take prompts out of a tuning run, as a prompt set or a DSPy state.
 
     python optimize/export.py latest --list                                what there is
     python optimize/export.py latest --candidate c004 --name by_hand       prompts/by_hand; the set says: ungated
     python optimize/export.py latest --dspy out.json                       as published, for program.load("out.json")
-    python optimize/export.py --from system.target=my_program:Program --name mine      the program's own prompts
 
 Exit codes: 0 done · 1 a mistake in the command, explained in one sentence.
 """
@@ -23,70 +22,46 @@ from eval.execution.console import Console
 from eval.reports.formats import Table, format_percent
 from eval.runs.folder import REPORT, format_path
 from eval.runs.own_runs import refuse_unreadable
-from mas.prompt_sets.prompt_set import write_prompt_set
 from mas.prompt_sets.shelf import check_name_is_free
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
-from mas.system import OwnProgramSystem, System, can_derive_prompts
-from optimize.publishing.leaks import LeakReport
+from mas.system import System, can_derive_prompts
 from optimize.publishing.publish import build_provenance, describe_published, publish
 from optimize.search.optimizer import PARENT
 from optimize.session.config import SHELF
 from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, read_tuning
 
-_AS_STATE = ({"run", "dspy"}, {"run", "candidate", "dspy"})
-_OF_RUN = ({"run", "list"}, {"run", "candidate", "name"}, *_AS_STATE)  # allowed combinations of arguments
-_WITH_PROGRAM = ({"name"}, *_AS_STATE)  # with --from
+_ALLOWED = ({"list"}, {"candidate", "name"}, {"dspy"}, {"candidate", "dspy"})  # combinations of arguments
 _CELL_CHARS = 200
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = UserErrorParser(
-        usage=(
-            "python optimize/export.py RUN (--list | --candidate ID --name NAME | --dspy FILE [--candidate ID]) "
-            "[--from system.target=… [--name NAME]]"
-        ),
-        description="Take prompts out of a tuning run or a DSPy program.",
+        usage="python optimize/export.py RUN (--list | --candidate ID --name NAME | --dspy FILE [--candidate ID])",
+        description="Take prompts out of a tuning run.",
     )
     parser.add_argument(
-        "run", nargs="?", metavar="RUN", help="latest, a name under outputs/optimize, or the path of a run's folder"
+        "run", metavar="RUN", help="latest, a name under outputs/optimize, or the path of a run's folder"
     )
     parser.add_argument("--list", action="store_true", help="show the run's candidates and what became of them")
     parser.add_argument("--candidate", metavar="ID", help="the candidate to publish, such as c004")
     parser.add_argument("--name", metavar="NAME", help="of the new set: prompts/NAME")
     parser.add_argument("--dspy", metavar="FILE", type=Path, help="write the state that program.load(FILE) reads")
-    parser.add_argument(
-        "--from",
-        metavar="OPTION",
-        nargs="+",
-        dest="program",
-        help="options of system=dspy: system.target=package.module:Program, system.state=FILE",
-    )
     given = parser.parse_args(arguments)
-    asked = {name for name, value in vars(given).items() if value and name != "program"}
-    if (given.program and asked not in _WITH_PROGRAM) or (not given.program and asked not in _OF_RUN):
-        parser.error(
-            "with RUN give either --list, or both --candidate ID and --name NAME, or --dspy FILE; "
-            "without RUN, --from system.target=package.module:Program and --name NAME"
-        )
+    if {name for name, value in vars(given).items() if value and name != "run"} not in _ALLOWED:
+        parser.error("with RUN give either --list, or both --candidate ID and --name NAME, or --dspy FILE")
     return given
 
 
 def task(arguments: list[str], shelf: Path = SHELF) -> int:
     given = read_arguments(arguments)
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    if given.run is None:
-        folder = check_name_is_free(given.name, shelf)
-        write_prompt_set(folder, _build_system(given.program).derive_prompts())
-        place = f"{folder.parent.name}/{folder.name}"
-        console.print(f"written: {place} (use it: prompts={folder.name}; edit its texts as you like)")
-        return FINISHED
     tuning = read_tuning(find_tuning_run(given.run))
     with refuse_unreadable(tuning.folder, is_own=lambda _: tuning.is_own):
         if given.list:
             show_candidates(tuning, console)
         elif given.dspy:
-            export_state(tuning, given.candidate, given.program, given.dspy, console)
+            export_state(tuning, given.candidate, given.dspy, console)
         else:
             export(tuning, given.candidate, check_name_is_free(given.name, shelf), console)
     return FINISHED
@@ -107,7 +82,6 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
         candidate_id=candidate_id,
         gated=False,
         labels=splits.get("labels") or [],
-        spend=tuning.state.spend,
     )
     publish(prompts, folder, provenance)
     console.print(describe_published(f"{folder.parent.name}/{folder.name}", splits))
@@ -115,50 +89,36 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
     console.print(f"warning: {candidate_id} was {tested} sealed questions; the set says gated: false.")
     checked = "warning: it was not checked for leaked answers: only candidates of the shortlist are."
     if leaks is not None:
-        report = LeakReport.from_dict(leaks)
-        checked = f"{'warning: it leaks: ' if report.blocked else 'leak check: '}{report.summary()}."
+        checked = f"{'warning: it leaks: ' if leaks['blocked'] else 'leak check: '}{leaks['summary']}."
     console.print(checked)
 
 
-def export_state(
-    tuning: TuningSnapshot, candidate_id: str | None, options: list[str] | None, path: Path, console: Console
-) -> None:
+def export_state(tuning: TuningSnapshot, candidate_id: str | None, path: Path, console: Console) -> None:
     """Write the program with the published or the chosen prompts as the state that plain DSPy loads.
 
-    Raises:
-        UserError: nothing was published, the run tuned no DSPy program, or one that is not to be imported.
+    UserError: nothing was published, the run tuned no DSPy program, or it was made elsewhere, so that what it names
+    is not imported.
     """
+    from omegaconf import OmegaConf
+
+    from eval.config.evaluation import build_part
+
     if candidate_id is None and not (tuning.published and tuning.winner):
         raise UserError(
             f"{tuning.folder.name} has published nothing; choose a candidate with --candidate ID, which --list shows."
         )
-    prompts = tuning.get_prompts(candidate_id or str(tuning.winner))
-    _build_system(options, tuning).save_state(prompts, path)
+    if not tuning.is_own:
+        raise UserError(
+            f"{tuning.folder.name} was made elsewhere, or moved since, so the program that it names is not imported; "
+            "publish the candidate with --name, and give it to your program with mas_harness.apply_prompts."
+        )
+    system: System = build_part(OmegaConf.create({"system": tuning.info.config["system"]}).system, "system")
+    if not can_derive_prompts(system):
+        raise UserError(f"system={system.name} is no DSPy program of yours, so there is no state; choose a run of one.")
+    system.save_state(tuning.get_prompts(candidate_id or str(tuning.winner)), path)
     console.print(f"written: {path} (load it: program.load({str(path)!r}))")
     if candidate_id is not None:
         console.print(f"warning: {candidate_id} is exported past the gate.")
-
-
-def _build_system(options: list[str] | None, tuning: TuningSnapshot | None = None) -> OwnProgramSystem:
-    """Return the system of a user's program from options as `eval/run.py` takes them, else as a run has it."""
-    from omegaconf import OmegaConf
-
-    from eval.cli.hydra_compat import compose_config
-    from eval.config.evaluation import build_part
-
-    if options or tuning is None:
-        node = compose_config(["system=dspy", *(options or ())]).system
-    elif tuning.is_own:
-        node = OmegaConf.create({"system": tuning.info.config["system"]}).system
-    else:
-        raise UserError(
-            f"{tuning.folder.name} was made elsewhere, or moved since, so the program that it names is not imported; "
-            "name yours with --from system.target=package.module:Program."
-        )
-    system: System = build_part(node, "system")
-    if not can_derive_prompts(system):
-        raise UserError(f"system={system.name} is no DSPy program of yours, so there is no state; choose a run of one.")
-    return system
 
 
 def show_candidates(tuning: TuningSnapshot, console: Console) -> None:

@@ -1,9 +1,8 @@
 """What a tuning run sends to MLflow of its store; sending it again changes nothing, or adds what is new.
 
-Tuning runs have an experiment of their own: their proposals have no test results, and would bury the evaluations. A
-proposal is a child of the run, found by its `candidate_id`, with the diff to its parent's prompts. The store has no
-times of proposals: in MLflow they begin in their order, a millisecond apart. Lists cut a name to a dozen characters, so
-it begins with what differs.
+Tuning runs have an experiment of their own: their proposals have no test results, and would bury the evaluations.
+A proposal is a child of the run, found by its `candidate_id`. The store has no times of proposals: in MLflow they begin
+in their order, a millisecond apart. Lists cut a name to a dozen characters, so it begins with what differs.
 
 A run with a verdict, whatever that is, is FINISHED there; one that stopped before is KILLED, and RUNNING once resumed.
 """
@@ -11,22 +10,19 @@ A run with a verdict, whatever that is, is FINISHED there; one that stopped befo
 import json
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter import Counts, Export, Redact
-from eval.mlflow_export.run_page import RunPage, flatten_numbers, flatten_params, read_start_ms, write_page
-from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, open_run, to_ms
-from eval.runs.folder import FACTS, REPORT, TUNING_FILE, VERDICT
+from eval.mlflow_export.run_page import RunPage, flatten_numbers, flatten_params, read_end_ms, read_start_ms, write_page
+from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, open_run
+from eval.runs.folder import REPORT, TUNING_FILE, VERDICT
 from eval.scorers.score import ACCURACY
-from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.publishing.prompt_diff import format_difference
-from optimize.reports.outcome import describe_outcome
-from optimize.search.optimizer import PARENT, Proposal
+from optimize.reports.tuning_page import describe_outcome
+from optimize.search.optimizer import Proposal
 from optimize.session.config import read_config
 from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, take_snapshot
 
@@ -85,11 +81,7 @@ class TuningExport(Export):
             if child.info.run_name != name:
                 client.update_run(run_id, name=name)
             write_page(replace(self.run, run_id=run_id), page)
-            with suppress(UserError):  # the run has not both sets, or somebody has changed them
-                old = tuning.get_prompts(next(iter(proposal.parent_ids), PARENT))
-                if diff := format_difference(old, tuning.get_prompts(proposal.candidate_id)):
-                    client.log_text(run_id, diff, "prompt_diff.txt")
-            client.set_terminated(run_id, "KILLED" if proposal.decision == "cut_off" else "FINISHED", start_ms)
+            client.set_terminated(run_id, "FINISHED", start_ms)
             self.sent.update(proposals=proposal.candidate_id not in there)
 
     def end(self) -> None:
@@ -98,9 +90,7 @@ class TuningExport(Export):
         self.show()
         self.send_files(VERDICT, TUNING_FILE, REPORT, "config.yaml")
         status = "FINISHED" if tuning.verdict else "KILLED"
-        ended_at = tuning.state.last_session.ended_at
-        written_ms = round((self.folder / FACTS).stat().st_mtime * 1000)  # of a run that was killed
-        run.client.set_terminated(run.run_id, status, to_ms(ended_at) if ended_at else written_ms)
+        run.client.set_terminated(run.run_id, status, read_end_ms(tuning.info, tuning.state, None))
         self.state = replace(self.state, status=status)
 
     def count(self) -> Counts:
@@ -122,23 +112,23 @@ def _name_candidate(tuning: TuningSnapshot, proposal: Proposal) -> str:
     agents = f": {' '.join(proposal.agents)}" if proposal.agents else ""
     scored = "" if proposal.val_score is None else f"val {100 * proposal.val_score:.1f}%, "
     fate = "winner" if proposal.candidate_id == tuning.winner else proposal.decision.replace("_", " ")
-    return tuning.mark_simulated(f"{proposal.candidate_id} {scored}{fate}{agents}")[:250]
+    simulated = " (simulated)" if tuning.info.simulated else ""
+    return f"{proposal.candidate_id} {scored}{fate}{agents}{simulated}"[:250]
 
 
 def _build_candidate_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: Proposal) -> RunPage:
-    fresh = tuning.shortlist.get(proposal.candidate_id) or {}
     tags = {
         PARENT_TAG: parent.run_id,
         CANDIDATE_TAG: proposal.candidate_id,
         "parent_ids": ", ".join(proposal.parent_ids),
         "agents": ", ".join(proposal.agents),
         **{name: getattr(proposal, name) for name in ("decision", "reason", "origin")},
-        "simulated": json.dumps(tuning.info.simulated),
         "winner": "true" if proposal.candidate_id == tuning.winner else "",
         KIND_TAG: "candidate",
-        NOTE_TAG: "\n\n".join(filter(None, [_build_notice(tuning), proposal.reason])),
+        NOTE_TAG: proposal.reason,
     }
     numbers = {name: getattr(proposal, name) for name in ("val_score", "minibatch_before", "minibatch_after", "spend")}
+    fresh = tuning.shortlist.get(proposal.candidate_id) or {}
     numbers |= {name: fresh.get(name) for name in ("fresh_score", "fresh_ci95")}
     return RunPage.build({}, tags, dict(flatten_numbers(numbers, ".")))
 
@@ -146,20 +136,15 @@ def _build_candidate_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: 
 def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
     """Build the page of the run itself."""
     info, task, verdict = tuning.info, tuning.task, tuning.verdict
-    own = {"name": task.name, "system": info.system, "model": info.model, "reflection_model": task.reflection_model}
-    own |= {"optimizer": task.optimizer, "seed": str(task.seed)}
-    tags = {  # user, machine, process and state of the code first
-        name if name.startswith(("mlflow.", "harness.")) else f"origin.{name}": text
-        for name, text in info.origin.items()
-    }
-    tags |= {
+    own = {"name": task.name, "system": info.system, "model": info.model, "optimizer": task.optimizer}
+    own |= {"reflection_model": task.reflection_model, "seed": str(task.seed)}
+    tags = {
+        **info.origin,
         KIND_TAG: KIND,
         "phase": tuning.state.phase,
         "split_digest": task.split_digest,
         "sealed_digest": task.sealed_digest,
         "sealed_opened": json.dumps(tuning.sealed_opened),
-        "system": info.system,
-        "model": info.model,
         "simulated": json.dumps(info.simulated),
         "run_folder": tuning.folder.name,
         NOTE_TAG: _describe_tuning(tuning),
@@ -171,35 +156,23 @@ def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
 
 
 def _select_numbers(tuning: TuningSnapshot) -> dict[str, object]:
-    verdict, fresh = tuning.verdict, tuning.shortlist.get(PARENT) or {}
-    decisions = Counter(each.decision for each in tuning.proposals)
-    scores = [each.val_score for each in tuning.proposals if each.val_score is not None]
-    names = ("gain", "gain_ci95", "null_gain", "p", "sealed", "cost")
-    numbers = {name: verdict.get(name) for name in names}
+    verdict, decisions = tuning.verdict, Counter(each.decision for each in tuning.proposals)
+    numbers = {name: verdict.get(name) for name in ("gain", "gain_ci95", "null_gain", "p", "sealed", "cost")}
     metric = str(verdict.get("metric", ACCURACY)).replace(" ", "_")
     for side in ("baseline", "winner"):
         result = verdict.get(side) or {}
         numbers |= {f"{side}_{metric}": result.get("score"), f"{side}_accuracy": result.get("accuracy")}
         numbers |= {f"{side}_{metric}_ci95": result.get("score_ci95"), f"{side}_accuracy_ci95": result.get("ci95")}
-    return {
-        **numbers,
-        **{f"baseline_{name}": fresh.get(name) for name in ("val_score", "fresh_score")},
-        "spend": verdict.get("spend") or tuning.state.spend,
-        "best_val_score": max(scores, default=None),
-        "proposals": {name: decisions[name] for name in ("accepted", "rejected", "cut_off")},
-    }
+    proposals = {name: decisions[name] for name in ("accepted", "rejected", "cut_off")}
+    return {**numbers, "spend": verdict.get("spend") or tuning.state.spend, "proposals": proposals}
 
 
 def _describe_tuning(tuning: TuningSnapshot) -> str:
     """Return the outcome in Markdown."""
-    outcome, opened = describe_outcome(tuning), ""
+    outcome, notice, opened = describe_outcome(tuning), "", ""
+    if tuning.info.simulated:
+        notice = f"**{SIMULATED_NOTICE}**"
     if tuning.sealed_opened:
-        opened = f"Question by question, after its verdict: `python eval/compare.py {tuning.place}:parent …:ID`."
+        opened = f"Question by question, after its verdict: `python eval/compare.py {tuning.folder.name}:parent …:ID`."
     head = f"Tuning of {tuning.info.system} with {tuning.task.optimizer}: {outcome.label}. {outcome.sentence}"
-    notes = "\n".join(f"- {each}" for each in outcome.notes)
-    return "\n\n".join(filter(None, (_build_notice(tuning), head, notes, opened)))
-
-
-def _build_notice(tuning: TuningSnapshot) -> str:
-    """Return the notice of a simulation; empty for a real model."""
-    return f"**{SIMULATED_NOTICE}**" if tuning.info.simulated else ""
+    return "\n\n".join(filter(None, (notice, head, "\n".join(f"- {each}" for each in outcome.notes), opened)))

@@ -46,7 +46,7 @@ class Tuned:
         return render_html(self._print)
 
     def _print(self, console: Console) -> None:
-        from optimize.reports.outcome import show_verdict
+        from optimize.reports.tuning_page import show_verdict
 
         if self.verdict is not None:
             show_verdict(read_tuning(self.folder), console)
@@ -67,9 +67,7 @@ def tune(
     """Look for better prompts, test them on sealed samples and publish them if they are better, as `optimize/run.py`.
 
     Args:
-        program: as of `evaluate`; one with prompts, so no plain function.
-        samples: as of `evaluate`.
-        scorer: as of `evaluate`.
+        program: as of `evaluate`, like `samples` and `scorer`; one with prompts, so no plain function.
         model: a choice of `model=`: answers, and rewrites prompts unless `reflection_model=…` is given.
         name: of the prompt set to be published.
         options: further options of `optimize/run.py`. A paid run needs a yes to its estimate: `yes=true`.
@@ -79,18 +77,16 @@ def tune(
         UserError: a mistake, found before anything is spent.
         KeyboardInterrupt: the run was interrupted; its folder keeps what is finished.
     """
+    output = KeptOutput(progress)
     with ExitStack() as stack, report_mistakes():
         given = list_overrides(stack, program, samples, scorer, model, options)
-        named = [] if any(each.startswith("name=") for each in options) else [format_override("name", name)]
-        command = [each for each in given if not each.startswith("run.name=")] + named
-        composed = compose_config(command, "optimize")
-        config = read_config(composed, command)
+        command = [format_override("name", name), *(each for each in given if not each.startswith("run.name="))]
+        config = read_config(compose_config(command, "optimize"), command)
         if config.resume:
             raise UserError("resume is not for Python: give it to optimize/run.py on the command line.")
         config.check()
         from optimize.pipeline.tuning import tune as run_tuning
 
-        output = KeptOutput(progress)
         try:
             folder, _ = run_tuning(config, output)
         except InterruptedRunError as interrupt:

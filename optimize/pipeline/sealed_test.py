@@ -36,7 +36,6 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from optimize.gate.gate import (
     CONTINUE,
-    MAX_FAILED_SHARE,
     EarlyVerdictError,
     ImputedAnswers,
     JsonObject,
@@ -52,7 +51,6 @@ from optimize.gate.looks import Look, plan_looks
 from optimize.gate.sealed_log import Allowance, begin_test, list_fingerprints, record_judgement
 from optimize.pipeline.preflight import count_test_answers
 from optimize.questions.splits import Part, Splits
-from optimize.reports.outcome import describe_look
 from optimize.search.optimizer import PARENT
 from optimize.session.tuning_run import TuningRun
 from optimize.session.tuning_store import take_snapshot, write_verdict
@@ -81,12 +79,21 @@ class SealedTest:
         self._n_answers = count_test_answers(run.config, run.splits)  # if no look stops the test
         self._lines: list[LookLine] = run.store.read_result(LOOKS) or []
 
+    @property
+    def _is_judged(self) -> bool:
+        """True if an earlier session has judged the test, and could not write the set."""
+        return self._run.store.read_result(JUDGED) is not None
+
+    @property
+    def _goes_on(self) -> bool:
+        return not self._lines or self._lines[-1]["decision"] == CONTINUE
+
     def check_budget(self, *sides: AnswerMeans) -> None:
         """Check that the budget allows the rest of the test, or raise an EarlyVerdictError.
 
         `sides`: what an answer of the parent and of the winner takes; tuned prompts are mostly longer.
         """
-        if self._is_judged or (self._lines and self._lines[-1]["decision"] != CONTINUE):
+        if self._is_judged or not self._goes_on:
             return
         run, needed = self._run, Spend()
         for sha256, means in zip(self._programs, sides, strict=True):
@@ -103,11 +110,6 @@ class SealedTest:
                     f"{format_amount(option, spent)} of budget.{option}={allowed} are spent; "
                     f"it was not {'continued' if is_begun else 'begun'}",
                 )
-
-    @property
-    def _is_judged(self) -> bool:
-        """True if an earlier session has judged the test, and could not write the set."""
-        return self._run.store.read_result(JUDGED) is not None
 
     def take_looks(self) -> None:
         """Answer the sealed questions with the parent's and the winner's prompts, until a look stops the test.
@@ -126,14 +128,15 @@ class SealedTest:
                 self._answer_all(asked)
             self._lines.append(self._take_look(look, *self.read_answers(asked)))
             run.store.write_results({LOOKS: self._lines})
-            if look.n_looks > 1:
-                run.show(f"  {describe_look(self._lines[-1], look.n_looks, n_questions)}")
+            if look.n_looks > 1:  # no score: who saw it might stop the run for it
+                decision = self._lines[-1]["decision"]
+                run.show(f"  look {look.number} of {look.n_looks}, {len(asked)} of {n_questions} questions: {decision}")
 
     def _begin(self) -> Allowance:
         """Record the test, warn of earlier ones with the same questions, and show its level."""
         run, questions = self._run, list_fingerprints(self._samples)
         winner_sha256, simulated = digest(self.winner), run.config.base.simulated
-        allowance = begin_test(run.run_id, questions, winner_sha256, simulated)
+        allowance = begin_test(run.session.info.run_id, questions, winner_sha256, simulated)
         level = allowance.describe(min(self._gate.looks, len(questions)))
         run.show(f"  {'warning: ' if allowance.n_earlier else ''}{level}")
         run.store.write_results({SEALED: allowance})
@@ -215,7 +218,7 @@ class SealedTest:
         """Return what the answers so far decide. Too many failures are no evidence: the test goes on while it can."""
         records = (*parent, *winner)
         unscored = [record for record in records if record.error_class == SCORER]
-        if len(unscored) > MAX_FAILED_SHARE * self._n_answers:
+        if exceeds_failure_limit(len(unscored), self._n_answers):
             raise EarlyVerdictError(
                 "metric_errors",
                 f"{len(unscored)} of the sealed test's {self._n_answers} answers could not be scored: "
@@ -246,7 +249,7 @@ class SealedTest:
         run, last, (parent, winner) = self._run, self._lines[-1], self._read_final()
         imputed, comparison = self._compare(parent, winner)
         records = (*parent, *winner)
-        record_judgement(run.run_id, comparison.score.p, last["n_questions"])
+        record_judgement(run.session.info.run_id, comparison.score.p, last["n_questions"])
         if not self._is_judged:
             run.store.write_results({JUDGED: datetime.now(UTC).isoformat()})
         judged = judge(self._gate, comparison, self._plan[last["look"] - 1])
@@ -273,16 +276,9 @@ class SealedTest:
 
 def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     """Write the verdict of a run that ended before the gate."""
-    verdict: Verdict = {
-        **_build_head(run),
-        "published": False,
-        "finish_reason": end.finish_reason,
-        "reasons": [str(end)],
-        "resumable": end.finish_reason == "budget",
-        "gain": None,
-        "gain_ci95": None,
-        "p": None,
-    }
+    early = {"published": False, "finish_reason": end.finish_reason, "reasons": [str(end)]}
+    verdict = {**_build_head(run), **early, "resumable": end.finish_reason == "budget"}
+    verdict |= {"gain": None, "gain_ci95": None, "p": None}
     if begun := run.store.read_result(SEALED):
         n_asked, looks = run.store.count_asked(each.id for each in run.splits.sealed), run.config.gate.looks
         verdict["sealed"] = {"n_questions": n_asked, "looks": looks, **_describe_allowance(run, Allowance(**begun))}

@@ -37,7 +37,7 @@ from optimize.pipeline.preflight import (
 )
 from optimize.pipeline.sealed_test import SealedTest, write_early_verdict
 from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
-from optimize.reports.outcome import show_verdict
+from optimize.reports.tuning_page import show_verdict, write_tuning_page
 from optimize.search.optimizer import PARENT, Proposal, SearchContext
 from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun, open_tuning_run
@@ -49,8 +49,6 @@ from optimize.session.tuning_store import (
     take_snapshot,
     write_verdict,
 )
-
-_LEAKS = "contains answers, questions or ids of validation or sealed questions (see report.html)"
 
 
 def tune(config: TuneConfig, output: Output | None = None) -> tuple[Path, int]:
@@ -90,10 +88,8 @@ def tune(config: TuneConfig, output: Output | None = None) -> tuple[Path, int]:
 
 def _write_page(run: TuningRun) -> None:
     """Write the run's page; a failure is a warning, and changes no exit code."""
-    from optimize.reports.tuning_page import write_tuning_page  # late: only needed once the run has ended
-
     try:
-        write_tuning_page(run.folder, run.config.redact)
+        write_tuning_page(run.folder)
     except (OSError, UserError) as error:
         again = f"{format_command('report.py')} {shlex.quote(str(format_path(run.folder)))}"
         run.show(f"warning: the run's page could not be written: {error}; make it with: {again}")
@@ -111,7 +107,7 @@ def _run_to_verdict(run: TuningRun) -> int:
         return _report_stop(run, str(stop), *getattr(stop, "options", ()))
     except UserError as error:
         run.save_spend()
-        run.session.end(run.config.redact(str(error)))
+        run.session.end(run.config.base.redact(str(error)))
         raise
     tuning = take_snapshot(run.store)
     if output.shows_results:
@@ -122,11 +118,10 @@ def _run_to_verdict(run: TuningRun) -> int:
 
 
 def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
-    output = run.session.output
     run.stop.end_waiting()  # from now on signals do not keep the run's files from being written
-    run.stopped = run.config.redact(reason)
-    output.print(f"stopped: {run.stopped}", error=True)
-    output.print(describe_resume(run.folder, *options), error=True)
+    run.stopped = run.config.base.redact(reason)
+    for line in (f"stopped: {run.stopped}", describe_resume(run.folder, *options)):
+        run.session.output.print(line, error=True)
     return STOPPED
 
 
@@ -200,8 +195,7 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
 
     EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended it in vain.
     """
-    config, metric_calls = run.config, run.config.budget.metric_calls
-    limit = UNLIMITED if metric_calls is None else metric_calls
+    config, limit = run.config, run.config.budget.metric_calls or UNLIMITED
 
     def report(proposal: Proposal) -> None:
         add_proposal(run.store, proposal)
@@ -295,7 +289,11 @@ def _drop_leaking(run: TuningRun, ranked: dict[str, float]) -> list[str]:
             clean.append(candidate_id)
     run.store.write_results({"leaks": reports})
     if not clean:
-        raise EarlyVerdictError("leak_blocked", f"each of the {len(ranked)} better candidates {_LEAKS}")
+        raise EarlyVerdictError(
+            "leak_blocked",
+            f"each of the {len(ranked)} better candidates contains answers, questions or ids of validation or sealed "
+            "questions (see report.html)",
+        )
     return clean
 
 
@@ -314,7 +312,8 @@ def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float, measure
 
 def publish_winner(run: TuningRun, winner: PromptSet, verdict: Verdict) -> None:
     """Write the set as published or rejected, then the verdict; RunStoppedError: the set cannot be written."""
-    run.show(f"8/8 publish{'' if verdict['published'] else f': not this one, see {REJECTED}/{winner.name}'}")
+    is_published = verdict["published"]
+    run.show(f"8/8 publish{'' if is_published else f': not this one, see {REJECTED}/{winner.name}'}")
     provenance = build_provenance(
         run.session.info,
         verdict,
@@ -322,18 +321,17 @@ def publish_winner(run: TuningRun, winner: PromptSet, verdict: Verdict) -> None:
         run=run.folder.name,
         parent=run.parent,
         candidate_id=winner.name,
-        gated=verdict["published"],
+        gated=is_published,
         labels=run.splits.labels.names,
-        redact=run.config.redact,
+        redact=run.config.base.redact,
     )
     try:
-        if verdict["published"]:
+        if is_published:
             folder = publish(winner, run.config.shelf / run.config.name, provenance).folder
         else:
             folder = reject(winner, run.folder / REJECTED / winner.name, provenance).folder
     except UserError as error:
         options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
-        raise RunStoppedError(
-            f"{error} The sealed test is done and kept: none of it is asked again", *options
-        ) from error
+        done = "The sealed test is done and kept: none of it is asked again"
+        raise RunStoppedError(f"{error} {done}", *options) from error
     write_verdict(run.store, {**verdict, "set": f"{folder.parent.name}/{folder.name}"})

@@ -22,13 +22,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import yaml
 
 from eval.config.tracking import remove_passwords
-from eval.reports.formats import format_points
+from eval.reports.formats import format_interval, format_points
 from eval.runs.run_info import RunInfo
 from eval.scorers.score import ACCURACY
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_set_folder, write_prompt_set
@@ -36,13 +35,11 @@ from mas.prompt_sets.provenance import PROVENANCE_FILE
 from mas.prompt_sets.shelf import NameTakenError, check_name_is_free
 from mas.runtime.errors import UserError
 from mas.runtime.text import to_jsonable
-from optimize.questions.splits import describe_labels
 
 _PACKAGES = ("mas-harness", "dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
 REJECTED = "rejected"  # folder of a run, of the sets that were tested and not published
-_COMMIT, _DIRTY = "mlflow.source.git.commit", "mlflow.source.git.dirty"
 
 Redact = Callable[[str], str]  # removes secrets from a text
 Provenance = dict[str, Any]  # of provenance.yaml, without what is known when the set is written
@@ -58,25 +55,23 @@ def build_provenance(
     candidate_id: str,
     gated: bool,
     labels: Sequence[str] = (),
-    spend: Mapping[str, float] = MappingProxyType({}),
     redact: Redact = str,
 ) -> Provenance:
     """Build the provenance of a candidate from the results of its run; scores only if it was the one that was tested.
 
-    `leaks`: the candidate's `LeakReport.to_dict()`; None: it was not checked. `run`: name of the run's folder. `spend`:
-    of a run without a verdict.
+    `leaks`: the candidate's `LeakReport.to_dict()`; None: it was not checked. `run`: name of the run's folder.
     """
     task = info.tuning
     assert task is not None, "of a tuning run"
     tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
     judged = {name: value for name, value in (verdict.get("gate") or {}).items() if name != "settings"}
-    hits = Counter(f"{hit['status']} {hit['split']} {hit['kind']}" for hit in (leaks or {}).get("hits", ()))
-    agents = (info.part("system").get("agents")) or {}
+    hits = Counter(f"{hit['split']} {hit['kind']}" for hit in (leaks or {}).get("hits", ()))
+    agents = info.part("system").get("agents") or {}
     own = {name: each["model"] for name, each in agents.items() if isinstance(each, Mapping) and each.get("model")}
     models = {"task": info.model, "agents": own, "reflection": task.reflection_model}
     versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-    if commit := info.origin.get(_COMMIT):
-        versions["commit"] = commit + (" with changes" if info.origin.get(_DIRTY) == "true" else "")
+    if commit := info.origin.get("mlflow.source.git.commit"):
+        versions["commit"] = commit + (" with changes" if info.origin.get("mlflow.source.git.dirty") == "true" else "")
     provenance: Provenance = {
         "system": parent.system,
         "gated": gated,  # False: exported by hand, or rejected
@@ -92,7 +87,7 @@ def build_provenance(
         "gate": {"settings": info.config.get("gate") or {}, "verdict": judged if tested else {}},
         "leaks": leaks
         and {"blocked": leaks["blocked"], "hits": dict(sorted(hits.items())), "checked": leaks["checked"]},
-        "spend": dict(verdict.get("spend") or spend),
+        "spend": verdict.get("spend"),
         "versions": versions,
         "finish_reason": verdict.get("finish_reason"),
         "labels": list(labels),  # so that the prompts may name them
@@ -111,35 +106,18 @@ def _remove_paths(value: Any, redact: Redact) -> Any:
 
 def build_headline(provenance: Mapping[str, Any]) -> str:
     """Return one line about a set from the content of its provenance.yaml: its description in set.yaml."""
-    scores = provenance.get("scores") or {}
-    parts = [f"tuned from {(provenance.get('parent') or {}).get('name', 'an unnamed set')}"]
-    if optimizer := provenance.get("optimizer"):
-        parts[0] += f" by {optimizer}"
-    parts.append(describe_gain(scores) if scores.get("gain") is not None else "not tested on sealed questions")
-    reason = provenance.get("finish_reason") if scores else None
-    ungated = f"UNGATED ({reason})" if reason not in (None, "improved") else "UNGATED"
-    parts.append("passed the gate" if provenance.get("gated") else ungated)
+    scores, gain = provenance.get("scores") or {}, "not tested on sealed questions"
+    if scores.get("gain") is not None:
+        metric, bounds = scores.get("metric") or ACCURACY, scores.get("gain_ci95")
+        name = "gain" if metric == ACCURACY else f"gain in {metric}"
+        interval = f" (95% interval {format_interval((bounds[0], bounds[1]), format_points)})" if bounds else ""
+        gain = f"{name} {format_points(scores['gain'])} points on sealed questions{interval}"
+    parent = (provenance.get("parent") or {}).get("name", "an unnamed set")
+    by = f" by {provenance['optimizer']}" if provenance.get("optimizer") else ""
+    parts = [f"tuned from {parent}{by}", gain, "passed the gate" if provenance.get("gated") else "UNGATED"]
     if provenance.get("simulated"):
         parts.append("SIMULATED model")
-    labels = provenance.get("labels")
-    return f"{', '.join(parts)}{f'; {describe_labels(labels)}' if labels else ''}"
-
-
-def describe_gain(scores: Mapping[str, Any]) -> str:
-    """Return `gain +8.2 points on sealed questions (95% interval +2.1 to +14.3), p = 0.012`, and the metric's name."""
-    metric = scores.get("metric") or ACCURACY
-    name = "gain" if metric == ACCURACY else f"gain in {metric}"
-    line = f"{name} {format_points(scores['gain'])} points on sealed questions"
-    sealed = scores.get("sealed") or {}
-    if known := sealed.get("known_to_parent"):
-        line += f", {known} of which its parent was tuned on"
-    if bounds := scores.get("gain_ci95"):
-        line += f" (95% interval {format_points(bounds[0])} to {format_points(bounds[1])})"
-    if (p := scores.get("p")) is not None:
-        line += f", p = {p:.3g}"
-    if sealed.get("look", 1) < sealed.get("looks", 1):
-        line += f", stopped at look {sealed['look']} of {sealed['looks']}"
-    return line
+    return ", ".join(parts)
 
 
 def describe_published(place: str, splits: Mapping[str, Any]) -> str:

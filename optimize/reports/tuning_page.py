@@ -1,39 +1,168 @@
-"""`report.html` of a tuning run: whether its prompts are better and how sure that is, on one page that loads nothing.
+"""Results of a tuning run for people: its outcome in words, for the terminal and MLflow, and `report.html`.
 
-    write_tuning_page(folder)         # at the end of a run, and when it was stopped
+show_verdict(read_tuning(folder), Console())
+describe_outcome(tuning).sentence       # "As prompts/tuned. Sealed test: accuracy 40.0% → 61.2% with c014: …"
+write_tuning_page(folder)               # at the end of a run, and when it was stopped
 
-Made from the run's files alone, and read by no command. It holds no question and no target.
+The page is made from the run's files alone, loads nothing and is read by no command. It holds no question and target.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from markupsafe import Markup
-
 from eval.execution.console import Console, format_duration
-from eval.reports.formats import format_interval, format_percent, format_points
-from eval.reports.html.page import CHARTS, Chart, Point, Tone, load_scripts, load_template
+from eval.reports.formats import format_interval, format_percent, format_points, format_share, format_usd
+from eval.reports.html.page import write_page
 from eval.reports.summary_table import print_report_path
 from eval.runs.find import check_entries
-from eval.runs.folder import REPORT
+from eval.runs.folder import REPORT, format_path
 from eval.runs.own_runs import refuse_unreadable
 from mas.runtime.errors import UserError
-from mas.runtime.security.private_file import write_atomically
-from mas.runtime.terminal import escape_controls, print_line
+from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.gate import Verdict, compute_exit_code
-from optimize.publishing.prompt_diff import build_lines, compare_sets
-from optimize.reports.outcome import describe_outcome, format_cost, show_verdict
+from optimize.gate.gate import HOPELESS, JsonObject, Verdict, compute_exit_code
+from optimize.publishing.prompt_diff import AgentDiff, compare_sets
+from optimize.publishing.publish import describe_published
 from optimize.search.optimizer import PARENT, Proposal
-from optimize.session.tuning_store import RESUME, TuningSnapshot, find_tuning_run, read_tuning
+from optimize.session.tuning_store import RESUME, TuningSnapshot, find_tuning_run, format_command, read_tuning
 
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
 
 
-def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
+def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None:
+    """Print the verdict of a run."""
+    console = console or Console()
+    if tuning.info.simulated:
+        console.print(SIMULATED_NOTICE, style="bold yellow")
+    for line in _format_verdict(tuning):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
+    verdict = cast(Verdict, tuning.verdict)
+    if "winner" in verdict:
+        yield f"sealed test: {_describe_test(verdict)}"
+    yield from (f"  {note}" for note in _list_test_notes(verdict))
+    if verdict["published"]:
+        yield describe_published(verdict["set"], tuning.read_part("splits"))
+    else:
+        yield f"not published: {verdict['finish_reason']}"
+    yield from (f"  {line}" for line in (*_list_checks(verdict), *_list_notes(verdict)))
+    if not verdict["published"] and (winner := verdict.get("winner")):
+        run, chosen = shlex.quote(str(format_path(tuning.folder))), winner["candidate_id"]
+        command = f"{format_command('export.py')} {run} --candidate {chosen} --name {shlex.quote(tuning.task.name)}"
+        yield f"  to publish it all the same, ungated: {command}"
+    spend = verdict["spend"]
+    yield (
+        f"spent: {spend['lm_calls']:,} requests ({spend['reflection_calls']:,} by the reflection model), "
+        f"{spend['input_tokens'] + spend['output_tokens']:,} tokens, {format_cost(spend)}, {spend['seconds']:,.0f} s"
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    label: str  # published | not published | no verdict
+    tone: str  # class of the page's styles
+    sentence: str
+    notes: Sequence[str] = ()
+
+
+def describe_outcome(tuning: TuningSnapshot) -> Outcome:
+    """Return whether the run has published prompts, and why."""
+    opened = "" if tuning.sealed_opened else " The sealed questions were not used."
+    if not tuning.verdict:
+        state = tuning.state
+        how = f"Stopped: {state.last_session.stopped}." if state.last_session.stopped else "It goes on, or was killed."
+        far = "What is below is how far it came, and no result."
+        return Outcome("no verdict", "error", f"{how} Its last phase is {state.phase}.{opened} {far}")
+    verdict = cast(Verdict, tuning.verdict)
+    notes = [*_list_test_notes(verdict), *_list_notes(verdict)]
+    if "winner" in verdict:
+        notes, test = [*_list_checks(verdict), *notes], f"Sealed test: {_describe_test(verdict)}."
+        if tuning.published:
+            return Outcome("published", "right", f"As {verdict['set']}. {test}", notes)
+        return Outcome("not published", "wrong", test, notes)
+    reasons = f"{'; '.join(verdict['reasons'])}.{opened}"
+    if verdict["resumable"]:
+        return Outcome("no verdict", "error", f"{reasons} With a larger budget the run can go on.", notes)
+    return Outcome("not published", "wrong", reasons, notes)
+
+
+# The sentences
+
+
+def _list_checks(verdict: Verdict) -> list[str]:
+    """Return the gate's checks, each with its result; the reasons, if the run did not come to the gate."""
+    return list(verdict["gate"]["checks"] if "gate" in verdict else verdict["reasons"])
+
+
+def _describe_test(verdict: Verdict) -> str:
+    """Return both sides' results in the sealed test, and the gain."""
+    sealed, before, after, bounds = verdict["sealed"], verdict["baseline"], verdict["winner"], verdict["gain_ci95"]
+    interval = f" (95% interval {format_interval((bounds[0], bounds[1]), format_points)})" if bounds else ""
+    return (
+        f"{verdict['metric']} {before['score']:.1%} → {after['score']:.1%} with {after['candidate_id']}: "
+        f"{format_points(verdict['gain'] or 0.0)} points{interval}, p = {verdict['p']:.3g} ({sealed['test']}; "
+        f"{format_count(sealed['n_questions'], 'question')}, {format_count(sealed['epochs'], 'answer')} each)"
+    )
+
+
+def _list_test_notes(verdict: Verdict) -> Iterator[str]:
+    """Yield what else is to be known about the sealed test; nothing if it was not begun."""
+    sealed = verdict.get("sealed") or {}
+    if "winner" in verdict:
+        yield f"{format_count(sealed['wins'], 'question')} better, {sealed['losses']} worse, {sealed['ties']} the same"
+        if sealed["looks"] > 1:
+            yield _describe_stop(sealed)
+    if known := sealed.get("known_to_parent"):
+        yield (
+            f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "
+            "biased upwards"
+        )
+
+
+def _list_notes(verdict: Verdict) -> Iterator[str]:
+    """Yield what else is to be known about the gain, the search and the labels."""
+    if (best := verdict["best_val"]) and best["val_gain"] > 0:
+        gain = format_points(best["val_gain"])
+        yield f"picking on validation alone would have shipped {best['candidate_id']} ({gain} points there)"
+    if (null_gain := verdict["null_gain"]) is not None:
+        yield (
+            f"null control: an unchanged copy of the starting prompts gained {format_points(null_gain)} points when "
+            "the validation questions were answered again, by chance alone"
+        )
+
+
+def _describe_stop(sealed: JsonObject) -> str:
+    """Return a sentence about where a test with looks stopped, and what that saved."""
+    why = "a gain at the end had become improbable" if sealed["stopped"] == HOPELESS else "a gain was shown"
+    saved, n_all = sealed["n_answers_saved"], sealed["n_answers_saved"] + sealed["n_answers"]
+    stopped = (
+        f"stopped at look {sealed['look']} of {sealed['looks']}, after {sealed['n_questions']} of {sealed['n_sealed']} "
+        f"questions: {why}; {saved:,} of {n_all:,} answers were saved"
+    )
+    if sealed["look"] == sealed["looks"]:
+        stopped = f"all {sealed['looks']} looks were taken"
+    return f"{stopped}; the intervals are adjusted for the looks"
+
+
+def format_cost(spend: Mapping[str, float]) -> str:
+    """Return what was paid, as much of it as is known."""
+    known = format_usd(spend.get("cost_usd", 0.0))
+    if not spend.get("unknown_cost_calls"):
+        return known
+    return f"at least {known}" if spend.get("cost_usd") else "cost n/a"
+
+
+# The page
+
+
+def write_tuning_page(folder: Path) -> Path:
     """Write the page of a run, also while it is going on; a reader sees the old one or the whole new one.
 
     UserError: the folder holds no tuning run, or one of its files cannot be read. OSError: the page cannot be written;
@@ -42,11 +171,8 @@ def write_tuning_page(folder: Path, redact: Callable[[str], str] = str) -> Path:
     check_entries(folder)
     tuning = read_tuning(folder)
     with refuse_unreadable(folder, is_own=lambda _: tuning.is_own):
-        page = load_template(_TEMPLATE).render(_build_page(tuning))
-    path = folder / REPORT
-    with write_atomically(path) as file:
-        file.write(redact(escape_controls(page)))
-    return path
+        write_page(folder / REPORT, _TEMPLATE, None, _build_page(tuning))
+    return folder / REPORT
 
 
 def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
@@ -73,17 +199,14 @@ def _build_page(tuning: TuningSnapshot) -> dict[str, object]:
         "notice": SIMULATED_NOTICE if tuning.info.simulated else "",
         "own": tuning.is_own,
         "tiles": list(_list_tiles(tuning)),
-        "test_charts": list(_draw_test(tuning)),
-        "shortlist": _draw_shortlist(tuning),
+        "shortlist": list(_list_shortlist(tuning)),
         "candidates": list(_list_candidates(tuning)),
         "n_proposals": len(tuning.proposals),
         "winner": tuning.winner,
-        "difference": _render_difference(tuning, PARENT, tuning.winner) if tuning.winner else None,
+        "winner_difference": _compare(tuning, PARENT, tuning.winner) if tuning.winner else None,
         "parent_set": tuning.info.prompts_name,
         "leaks": tuning.read_part("leaks"),
         "facts": list(_list_facts(tuning)),
-        "diff_styles": Markup(load_template(_TEMPLATE.with_name("diff.css.jinja")).render()),
-        "scripts": load_scripts(*CHARTS),
         "percent": format_percent,
     }
 
@@ -99,38 +222,27 @@ def _list_candidates(tuning: TuningSnapshot) -> Iterator[dict[str, Any]]:
         if row.candidate_id in tuning.shortlist:
             marks.append("shortlist")
         if marks or row.decision == "accepted":
-            difference = _render_difference(tuning, next(iter(row.parent_ids), PARENT), row.candidate_id)
+            difference = _compare(tuning, next(iter(row.parent_ids), PARENT), row.candidate_id)
         yield {"row": row, "marks": marks, "difference": difference}
 
 
-def _render_difference(tuning: TuningSnapshot, before: str, after: str) -> Markup | None:
+def _compare(tuning: TuningSnapshot, before: str, after: str) -> list[AgentDiff] | None:
     """Return how the prompts of two candidates differ; None if the run does not have both, or they were changed."""
     try:
-        diffs = compare_sets(tuning.get_prompts(before), tuning.get_prompts(after))
+        return compare_sets(tuning.get_prompts(before), tuning.get_prompts(after))
     except UserError:
         return None
-    part = load_template(_TEMPLATE.with_name("diff_agents.html.jinja")).render(
-        names=[before, after],
-        changed=[each for each in diffs if each.changed],
-        unchanged=[each.agent for each in diffs if not each.changed],
-        lines=build_lines,
-    )
-    return Markup(part)
 
 
 def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
+    """Yield value, name and remark of the figures at the head of the page."""
     verdict = tuning.verdict
     if tuning.winner:
-        sealed, metric = verdict["sealed"], verdict["metric"]
-        before, after = (format_percent(verdict[side]["score"]) for side in ("baseline", "winner"))
         interval = f"95% interval {format_interval(verdict['gain_ci95'], format_points)}"
-        yield format_points(verdict["gain"]), f"points gained in {metric}", interval
-        yield f"{before} → {after}", f"{metric} before → after", ""
-        yield f"{verdict['p']:.3g}", "p value", f"at most {sealed['look_level']:.3g} required"
-        flipped = f"{sealed['wins']}/{sealed['losses']}/{sealed['ties']}"
-        stopped = f"; look {sealed['look']} of {sealed['looks']}" if sealed["looks"] > 1 else ""
-        answers = f"{format_count(sealed['epochs'], 'answer')} each, both sides{stopped}"
-        yield flipped, "questions better / worse / same", answers
+        yield format_points(verdict["gain"]), f"points gained in {verdict['metric']}", interval
+        for side, name in (("baseline", "starting prompts"), ("winner", tuning.winner)):
+            interval = f"95% interval {format_interval(verdict[side]['score_ci95'])}"
+            yield format_percent(verdict[side]["score"]), f"{name} on sealed questions", interval
     elif baseline := tuning.read_part("baseline"):
         interval = f"95% interval {format_interval(baseline['ci95'])}"
         yield format_percent(baseline["val_score"]), "starting prompts on validation", interval
@@ -144,47 +256,12 @@ def _list_tiles(tuning: TuningSnapshot) -> Iterator[tuple[str, str, str]]:
         yield f"{spend.get('lm_calls', 0):,}", "requests", remark
 
 
-def _draw_test(tuning: TuningSnapshot) -> Iterator[Chart]:
-    verdict = tuning.verdict
-    if not tuning.winner:
-        return
-    metric, sealed, gain = verdict["metric"], verdict["sealed"], verdict["gain"]
-    before, after = verdict["baseline"], verdict["winner"]
-    scores = [
-        _draw_interval(
-            "starting prompts", before["score"], before["score_ci95"], "quiet", format_percent(before["score"])
-        ),
-        _draw_interval(tuning.winner, after["score"], after["score_ci95"], "accent", format_percent(after["score"])),
-    ]
-    title = f"{metric} on the sealed questions"
-    yield Chart("dots", title, scores, x_label=metric, x_format="percent", x_domain=(0, 1))
-    tone: Tone = "right" if tuning.published else "wrong"
-    label, deciding = f"{100 * (1 - sealed['level']):.4g}% interval (decides)", sealed["gain_interval"]
-    gains = [
-        _draw_interval("95% interval", gain, verdict["gain_ci95"], tone, format_points(gain)),
-        _draw_interval(label, gain, deciding, tone, format_interval(deciding, format_points)),
-    ]
-    adjusted = "; intervals adjusted for the looks" if sealed["looks"] > 1 else ""
-    yield Chart("dots", f"gain, in points{adjusted}", gains, x_label="points", x_format="points", x_mark=0.0)
-
-
-def _draw_interval(label: str, x: float, bounds: Sequence[float] | None, tone: Tone, note: str) -> Point:
-    low, high = bounds or (None, None)
-    return Point(label, x, low=low, high=high, tone=tone, note=note)
-
-
-def _draw_shortlist(tuning: TuningSnapshot) -> Chart | None:
-    if not tuning.shortlist:
-        return None
-    points = []
+def _list_shortlist(tuning: TuningSnapshot) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the candidates that answered the validation questions again."""
     for name, row in tuning.shortlist.items():
-        tone: Tone = "quiet" if name == PARENT else "accent" if name == tuning.winner else ""
         label = "starting prompts" if name == PARENT else f"{name} (tested)" if name == tuning.winner else name
-        note = f"{format_percent(row['fresh_score'])}; {format_percent(row['val_score'])} in the search"
-        points.append(_draw_interval(label, row["fresh_score"], row["fresh_ci95"], tone, note))
-    start = (tuning.shortlist.get(PARENT) or {}).get("fresh_score")
-    title = "score of new answers to the validation questions, 95% intervals"
-    return Chart("dots", title, points, x_label="score", x_format="percent", x_domain=(0, 1), x_mark=start)
+        fresh = format_share(row["fresh_score"], row["fresh_ci95"])
+        yield label, format_percent(row["val_score"]), fresh
 
 
 def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:
@@ -202,7 +279,7 @@ def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:
         ("began", _format_time(info.started_at)),
         ("ended", _format_time(tuning.state.last_session.ended_at or "")),
         ("command", " ".join(["python optimize/run.py", *(info.command or ())])),
-        ("folder", tuning.place),
+        ("folder", tuning.folder.name),
         ("run", info.run_id),
     )
     return ((name, value) for name, value in facts if value)

@@ -34,8 +34,7 @@ from optimize.search.optimizer import PARENT, Proposal
 
 PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
 RESUME = "resume"
-# Options, or whole branches of them, that may change between the sessions of a run.
-# What evaluation does not measure, such as the executor, is not compared either.
+# Options, or whole branches of them, that may change between the sessions of a run, like all that is not measured.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget")
 
 JsonObject = dict[str, Any]
@@ -85,21 +84,19 @@ class TuningSnapshot:
         """Return a result, such as `baseline`; empty if there is none yet."""
         return self.results.get(name) or {}
 
-    def _read_candidates(self, prefix: str) -> dict[str, Any]:
-        """Return candidate → result whose name begins so, in the order of the search."""
-        found = {name.removeprefix(prefix): each for name, each in self.results.items() if name.startswith(prefix)}
-        return {name: found[name] for name in sorted(found, key=lambda each: (len(each), each))}
-
     @cached_property
     def proposals(self) -> list[Proposal]:
+        """The proposals in the order of the search."""
         names = {each.name for each in fields(Proposal)}  # rows of earlier versions have more
-        rows = self._read_candidates(PROPOSAL).values()
-        return [Proposal(**{name: row[name] for name in names & row.keys()}) for row in rows]
+        rows = [row for name, row in self.results.items() if name.startswith(PROPOSAL)]
+        found = [Proposal(**{name: row[name] for name in names & row.keys()}) for row in rows]
+        return sorted(found, key=lambda each: (len(each.candidate_id), each.candidate_id))
 
-    @cached_property
+    @property
     def prompts(self) -> dict[str, Any]:
         """Candidate → its texts and demos, and their digest."""
-        return self._read_candidates(PROMPTS)
+        kept = {each.candidate_id: self.results.get(f"{PROMPTS}{each.candidate_id}") for each in self.proposals}
+        return {candidate_id: each for candidate_id, each in kept.items() if each}
 
     @property
     def verdict(self) -> JsonObject:
@@ -141,36 +138,25 @@ class TuningSnapshot:
         return bool(self.verdict.get("sealed") or self.results.get("sealed"))
 
     @property
-    def place(self) -> str:
-        """The folder's path in the project, which names no machine."""
-        inside = self.folder.is_relative_to(PROJECT_ROOT)
-        return self.folder.relative_to(PROJECT_ROOT).as_posix() if inside else self.folder.name
-
-    def mark_simulated(self, name: str) -> str:
-        """Mark the name of a simulation: lists of runs show nothing else of it."""
-        return f"{name} (simulated)" if self.info.simulated else name
-
-    @property
     def name(self) -> str:
-        return self.mark_simulated(self.task.name or self.folder.name)
+        """The name of the set; a simulation is marked, since lists of runs show nothing else of it."""
+        name = self.task.name or self.folder.name
+        return f"{name} (simulated)" if self.info.simulated else name
 
     def get_prompts(self, candidate_id: str) -> PromptSet:
         """Return a candidate's prompts; UserError: there is no such candidate, or somebody has changed its prompts."""
+        parent = read_parent(self.folder, self.info)
         if candidate_id == PARENT:
-            return read_parent(self.folder, self.info)
-        if candidate_id not in self.prompts:
+            return parent
+        kept = self.prompts.get(candidate_id)
+        if kept is None:
             choice = f"choose one of: {', '.join([*self.prompts, PARENT])}"
             raise UserError(f"{self.folder.name} has no candidate {candidate_id}; {choice}.")
-        parent, kept = read_parent(self.folder, self.info), self.prompts[candidate_id]
         marks = self.read_part("splits").get("tuned_on")  # this run's questions
+        tuned_on = TunedOn.from_dict(marks) | parent.tuned_on if marks else parent.tuned_on
+        texts, demos = kept["texts"], kept["demos"]
         prompts = replace(
-            parent,
-            name=candidate_id,
-            texts=kept["texts"],
-            demos=kept["demos"],
-            edited=(),
-            provenance={},
-            tuned_on=TunedOn.from_dict(marks) | parent.tuned_on if marks else parent.tuned_on,
+            parent, name=candidate_id, texts=texts, demos=demos, edited=(), provenance={}, tuned_on=tuned_on
         )
         if digest(prompts) != kept["sha256"]:
             raise UserError(

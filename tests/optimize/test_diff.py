@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from eval.cli.command import USER_ERROR, run_cli
+from eval.execution.console import Console
 from mas.prompt_sets.prompt_set import PromptSet
 from optimize.diff import task
-from optimize.publishing.prompt_diff import format_difference, show_difference
+from optimize.publishing.prompt_diff import show_difference
 from optimize.session.tuning_store import find_set
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning
 
@@ -47,30 +47,20 @@ def shown(a: PromptSet, b: PromptSet) -> str:
     return console.file.getvalue()
 
 
-def test_the_text_of_a_difference_has_no_colour_and_is_empty_where_there_is_none() -> None:
-    diff = format_difference(A, B)
-    assert "\x1b" not in diff and "- Keep it short.\n+ Keep it very short & <b>clear</b>.\n" in diff
-    assert "somewhere" not in diff and "End." not in diff
-    assert format_difference(A, replace(A, name="other")) == ""
-
-
 def test_the_terminal_names_what_is_unchanged_and_where_the_set_comes_from() -> None:
     said = shown(A, B)
     assert "unchanged: end" in said
-    assert (
-        "gain +8.0 points on sealed questions (95% interval +2.0 to +14.0), p = 0.01, UNGATED, SIMULATED model" in said
-    )
+    assert "gain +8.0 points on sealed questions (95% interval +2.0 to +14.0), UNGATED, SIMULATED model" in said
     assert "edited after it was published: plan_system_prompt.txt" in said
-    assert "+ Keep it very short & <b>clear</b>." in said and "result: [red]6[/red]" in said
+    assert "- Keep it short.\n+ Keep it very short & <b>clear</b>.\n" in said and "result: [red]6[/red]" in said
     assert "-   task: 1 + 1" in said and "+   task: 3 + 3" in said and "-   task: 2 + 2" not in said
-    assert "somewhere" not in said
+    assert "somewhere" not in said and "End." not in said
     assert "the two sets say the same to every agent" in shown(A, A)
 
 
 def test_nothing_in_a_prompt_moves_the_cursor_or_turns_the_text() -> None:
-    nasty = replace(A, name="x\x1b[2J", texts={**A.texts, "solve": "\x1b]0;own\x07 \u202eabc\u200b"})
-    for text in (shown(A, nasty), format_difference(A, nasty)):
-        assert not re.search("[\x07\x1b\u202e\u200b]", text)
+    nasty = replace(A, name="x\x1b[2J", texts={**A.texts, "solve": "\x1b]0;own\x07 \u202eabc"})
+    assert not re.search("[\x07\x1b\u202e]", shown(A, nasty))
 
 
 def test_sets_are_found_by_name_path_and_candidate(tmp_path: Path) -> None:

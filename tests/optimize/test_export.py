@@ -20,14 +20,7 @@ PARENT = PromptSet("p", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("p"))
 TUNED = PromptSet(
     "c", "toy", {"plan": "Plan.", "solve": "Solve [bold]well[/bold]."}, Path("c"), demos={"solve": [{"a": 1}]}
 )
-LEAK = {
-    "kind": "gold",
-    "split": "val",
-    "agent": "solve",
-    "place": "text line 1",
-    "sample_id": "v1",
-    "status": "blocking",
-}
+LEAK = {"kind": "gold", "split": "val", "agent": "solve", "place": "text line 1", "sample_id": "v1"}
 
 
 def proposal(candidate_id: str, **more: Any) -> dict[str, Any]:
@@ -80,12 +73,12 @@ def test_an_export_is_marked_ungated(run: Path, tmp_path: Path, capsys: pytest.C
 
 
 def test_a_leak_that_the_run_found_is_told_again(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = {"blocked": True, "checked": {"val": 1}, "hits": [LEAK]}
+    report = {"blocked": True, "summary": "val gold (solve, text line 1, v1)", "checked": {"val": 1}, "hits": [LEAK]}
     keep_result(run, "leaks", {"c001": report})
     task([str(run / "splits.json"), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
     assert "warning: it leaks: val gold (solve, text line 1, v1)" in capsys.readouterr().out
     provenance = yaml.safe_load((tmp_path / "prompts" / "by_hand" / "provenance.yaml").read_text())
-    assert provenance["leaks"] == {"blocked": True, "hits": {"blocking val gold": 1}, "checked": {"val": 1}}
+    assert provenance["leaks"] == {"blocked": True, "hits": {"val gold": 1}, "checked": {"val": 1}}
 
 
 def test_the_list_has_every_candidate(

@@ -14,7 +14,7 @@ from eval.runs.own_runs import note_run
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 from mas.llm.profiles.openai_chat import OpenAIChatModel
-from mas.prompt_sets.prompt_set import digest, read_prompt_set, write_prompt_set
+from mas.prompt_sets.prompt_set import digest, write_prompt_set
 from mas.system import Resources
 from mas.systems.external.system import DspySystem
 from optimize.export import task
@@ -53,7 +53,6 @@ class Program(dspy.Module):
         replied = self.steps[0](label=found.label, items=found.items, tone=None)
         return dspy.Prediction(label=found.label, reply=replied.reply)
 '''
-PREDICTORS = ["sort.predict", "steps[0]"]
 INPUTS = {"title": "Two “crates”", "body": "They cost 3.5.\\n\\n  Late."}
 ITEMS = [{"name": "crate", "prices": [3.5, 4]}]
 DEMOS = {
@@ -114,25 +113,10 @@ def test_plain_dspy_sends_the_same_bytes_as_the_run_that_published(tmp_path: Pat
     assert [len(json.loads(each)["messages"]) for each in sent] == [6, 4]
 
 
-def test_the_programs_own_prompts_are_written_as_a_set(
-    tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shelf = tmp_path / "prompts"
-    assert task(["--from", f"system.target={target}", "--name", "mine"], shelf) == FINISHED
-    assert "written: prompts/mine (use it: prompts=mine" in capsys.readouterr().out
-    written = read_prompt_set("mine", PREDICTORS, "dspy", tmp_path)
-    assert written.texts == DspySystem(target).derive_prompts().texts
-    assert written.texts["sort.predict"] == "Sort the ticket."
-
-
-def test_a_candidate_is_exported_past_the_gate_and_with_a_program_of_ones_own(
-    tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_candidate_is_exported_past_the_gate(tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     run = published(tmp_path / "run", target)
     forget_results(run, "verdict")
-    change_info(run, config={"system": {"_target_": "evil.f"}})
-    options = [str(run), "--dspy", "out.json", "--candidate", "c001", "--from", f"system.target={target}"]
-    assert task(options) == FINISHED
+    assert task([str(run), "--dspy", "out.json", "--candidate", "c001"]) == FINISHED
     assert "warning: c001 is exported past the gate" in capsys.readouterr().out
     written = json.loads(Path("out.json").read_text())["sort.predict"]["signature"]["instructions"]
     assert written.split() == TUNED.split()
@@ -144,24 +128,14 @@ def test_a_candidate_is_exported_past_the_gate_and_with_a_program_of_ones_own(
         (["RUN", "--dspy", "out.txt"], "out.txt does not end with .json"),
         (["RUN", "--dspy", "there.json"], "there.json is there already, and no file is overwritten"),
         (["RUN", "--dspy", "out.json", "--candidate", "c009"], "has no candidate c009; choose one of: c001, parent"),
-        (["RUN", "--dspy", "out.json", "--from", "system.target=nowhere:P"], "the module nowhere cannot be imported"),
-        (
-            ["RUN", "--dspy", "out.json", "--from", "system.target=OTHER"],
-            "is for the predictors sort.predict, steps[0], but",
-        ),
         (["UNPUBLISHED", "--dspy", "out.json"], "has published nothing; choose a candidate with --candidate ID"),
         (
             ["ELSEWHERE", "--dspy", "out.json"],
             "was made elsewhere, or moved since, so the program that it names is not",
         ),
         (["TOY", "--dspy", "out.json"], "system=toy is no DSPy program of yours"),
-        (
-            ["--from", "system.target=TARGET"],
-            "without RUN, --from system.target=package.module:Program and --name NAME",
-        ),
-        (["--dspy", "out.json"], "with RUN give either --list"),
-        (["--from", "system.target=TARGET", "--name", "a/b"], "name=a/b is no plain name of a folder"),
-        (["--from", "system.state=x.json", "--name", "mine"], "system.target"),
+        (["--dspy", "out.json"], "RUN"),
+        (["RUN", "--dspy", "out.json", "--name", "mine"], "with RUN give either --list"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_written(
@@ -173,11 +147,8 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     forget_run(elsewhere)
     change_info(toy, config={"system": {"_target_": "mas.systems.toy.system.ToySystem"}})
     Path("there.json").write_text("{}")
-    other = module(tmp_path, 'import dspy\nprogram = dspy.Predict("q -> a")')
     places = {"RUN": run, "UNPUBLISHED": unpublished, "ELSEWHERE": elsewhere, "TOY": toy}
-    given = [
-        str(places.get(each, each)).replace("TARGET", target).replace("OTHER", f"{other}:program") for each in arguments
-    ]
+    given = [str(places.get(each, each)) for each in arguments]
     before = sorted(tmp_path.rglob("*"))
     assert run_cli(lambda: task(given, tmp_path / "prompts")) == USER_ERROR
     told = capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_a_classifier_without_labels_in_its_prompt_is_tuned_and_published(tmp_pa
     assert tuned.verdict["labels"] == LABELS
     assert all(any(f"'{label}'" in text for text in tuned.kept.texts.values()) for label in LABELS)
     known = f"Labels known to the search: {', '.join(LABELS)}"
-    assert known in tuned.kept.description and tuned.out.count(known) == 2, "before the run and after it"
+    assert known in tuned.out
     provenance = yaml.safe_load((tuned.kept_folder / "provenance.yaml").read_text("utf-8"))
     assert provenance["labels"] == LABELS and provenance["leaks"]["blocked"] is False
 
@@ -91,7 +91,7 @@ def test_unique_answers_in_a_proposal_block_it_as_before_and_are_in_no_brief(tmp
     assert tuned.verdict["finish_reason"] == "leak_blocked", tuned.out + tuned.err
     assert not tuned.shelf.exists() and tuned.verdict["labels"] == LABELS
     (report, *_) = tuned.read("leaks").values()
-    assert {hit["kind"] for hit in report["hits"] if hit["status"] == "blocking"} == {"gold"}
+    assert {hit["kind"] for hit in report["hits"] if hit["split"] != "train"} == {"gold"}
     assert not any(label in tuned.verdict["reasons"][0] for label in LABELS)
     first = server.briefs[1]  # after the one that tries the reflection model
     assert not any(name in first for name in UNIQUE), "it named them itself, in later ones"

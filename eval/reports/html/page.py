@@ -73,13 +73,13 @@ def _make_environment(folder: Path) -> "Environment":
     return environment
 
 
-def write_page(path: Path, template: Path, script: Path, values: Mapping[str, object]) -> None:
-    """Write a page with charts, rows and steps; `script` is its own.
+def write_page(path: Path, template: Path, script: Path | None, values: Mapping[str, object]) -> None:
+    """Write a page with charts, rows and steps; `script` is its own. None: a page without any script.
 
     Raises:
         OSError: it cannot be written; one that is already there stays as it was.
     """
-    scripts = load_scripts(*CHARTS, *ROWS, *STEPS, script)
+    scripts = load_scripts(*CHARTS, *ROWS, *STEPS, script) if script else load_scripts()
     stream = load_template(template).stream(values, scripts=scripts)
     stream.enable_buffering(_PIECE)
     with write_atomically(path) as file:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from optimize.reports import tuning_page
 from optimize.session.tuning_store import read_tuning
 from tests.command import tuning_command
 
@@ -27,7 +26,7 @@ def test_signals_while_a_stopped_run_writes_its_files_do_not_cut_it_short(
         (folder / "page").write_text("whole")
 
     monkeypatch.setattr("optimize.pipeline.tuning.measure_baseline", stop)
-    monkeypatch.setattr(tuning_page, "write_tuning_page", write)
+    monkeypatch.setattr("optimize.pipeline.tuning.write_tuning_page", write)
     tuned = tuning_command(tmp_path, *SMALL)
     assert (tuned.folder / "page").read_text() == "whole", tuned.err
     session = read_tuning(tuned.folder).state.last_session

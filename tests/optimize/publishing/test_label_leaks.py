@@ -51,7 +51,7 @@ def check(text: str, index: LeakIndex = INDEX, demos: dict[str, list[dict[str, o
 
 
 def blocking(text: str, index: LeakIndex = INDEX) -> set[tuple[str, str]]:
-    return {(hit.kind, hit.sample_id) for hit in check(text, index).hits if hit.status == "blocking"}
+    return {(hit.kind, hit.sample_id) for hit in check(text, index).hits if hit.split != "train"}
 
 
 def test_the_labels_may_be_listed_and_explained() -> None:
@@ -88,8 +88,7 @@ def test_a_question_and_an_id_stay_protected_where_the_target_is_a_label() -> No
 
 def test_demos_of_training_questions_may_show_their_label() -> None:
     shown = {"ticket": TRAIN[1].question, "label": "bug"}
-    report = check("", demos={"solve": [shown]})
-    assert not report.blocked and {hit.status for hit in report.hits} == {"allowed"}
+    assert check("", demos={"solve": [shown]}).hits == []
     stolen = {"ticket": VAL[1].question, "label": "bug"}
     assert check("", demos={"solve": [stolen]}).blocked
     assert check("", demos={"solve": [shown | {"label": "Paveldel"}]}).blocked

@@ -13,7 +13,7 @@ from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
 from mas.prompt_sets.prompt_set import SUFFIX, PromptSet, read_prompt_set
 from mas.simulation.reflection import HELPFUL, USELESS
-from optimize.publishing.leaks import OF_TRAINING, OF_UNGATED_PARENT, Hit, LeakIndex
+from optimize.publishing.leaks import Hit, LeakIndex
 
 TRAIN = (
     Sample("train-0001", "How many lanterns did the harbour of Ostrel sell in its first winter?", target="4,812"),
@@ -55,7 +55,7 @@ def found(text: str) -> list[Hit]:
 
 
 def blocking(text: str) -> set[tuple[str, str]]:
-    return {(hit.kind, hit.sample_id) for hit in found(text) if hit.status == "blocking"}
+    return {(hit.kind, hit.sample_id) for hit in found(text) if hit.split != "train"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_short_or_common_gold_counts_only_beside_its_question() -> None:
 def test_training_questions_are_only_shown_and_their_gold_is_not_quoted() -> None:
     report = INDEX.check(prompts("The lanterns of Ostrel were 4812; Gorvanna did it."), prompts())
     assert not report.blocked
-    assert {(hit.split, hit.status) for hit in report.hits} == {("train", "shown")}
+    assert {hit.split for hit in report.hits} == {"train"}
     told = json.dumps(report.to_dict())
     assert "4812" not in told and "orvanna" not in told
 
@@ -157,45 +157,36 @@ def test_a_report_never_quotes_a_gold_even_beside_a_training_hit() -> None:
         assert gold not in told
 
 
-def test_what_a_gated_parent_says_as_often_is_inherited() -> None:
+def test_what_a_gated_parent_says_as_often_is_no_hit() -> None:
     parent = prompts("Say Marabunda.\nBe brief.")
     moved = INDEX.check(prompts("Be very brief.\nSay Marabunda, please."), parent, is_parent_gated=True)
-    assert [hit.status for hit in moved.hits] == ["inherited"] and not moved.blocked
+    assert moved.hits == []
     twice = INDEX.check(prompts("Say Marabunda.\nBe brief.\nMarabunda!"), parent, is_parent_gated=True)
-    assert {(hit.status, hit.place) for hit in twice.hits} == {
-        ("inherited", "text line 1"),
-        ("blocking", "text line 3"),
-    }
+    assert [hit.place for hit in twice.hits] == ["text line 3"] and twice.blocked
     other = PromptSet("p", "toy", {"planner": "Say Marabunda.", "solver": "Be brief."}, Path("p"))
     moved_on = PromptSet("c", "toy", {"planner": "Go.", "solver": "Say Marabunda."}, Path("c"))
     assert INDEX.check(moved_on, other, is_parent_gated=True).blocked
 
 
-def test_what_any_other_parent_says_is_a_leak_and_told_to_be_the_parents() -> None:
+def test_what_any_other_parent_says_is_a_leak() -> None:
     parent = prompts("It was marabunda. Then marabunda again, and Gorvanna.")
     same = INDEX.check(parent, parent)
-    assert same.blocked
-    assert [(hit.split, hit.status, hit.note) for hit in same.hits] == [
-        ("val", "blocking", OF_UNGATED_PARENT),
-        ("train", "shown", ""),
-    ]
-    assert same.summary().endswith(f"1 {OF_UNGATED_PARENT}; 1 of training questions")
+    assert same.blocked and [hit.split for hit in same.hits] == ["val", "train"], "what blocks comes first"
+    assert same.summary().endswith("; 1 of training questions")
     assert not INDEX.check(parent, parent, is_parent_gated=True).blocked
 
 
 def test_demos_are_checked_in_all_their_depth() -> None:
     history = {"messages": [{"content": "x", "tool_calls": [{"args": {"q": ["Marabunda"]}}]}]}
     report = INDEX.check(prompts(solver=[{"task": "a"}, {"history": history, "result": "b"}]), prompts())
-    assert [(hit.place, hit.status) for hit in report.hits] == [("demo 2 field history", "blocking")]
+    assert [hit.place for hit in report.hits] == ["demo 2 field history"] and report.blocked
     by_key = INDEX.check(prompts(solver=[{"args": {"Marabunda": None, "n": 3.5, "ok": True}}]), prompts())
     assert by_key.blocked
 
 
 def test_a_demo_of_a_training_question_may_hold_the_models_own_answer() -> None:
     demo = {"task": TRAIN[0].question, "working": "4000 and 812", "result": "4812"}
-    report = INDEX.check(prompts(solver=[demo]), prompts())
-    assert not report.blocked and report.hits
-    assert {(hit.status, hit.note) for hit in report.hits} == {("allowed", OF_TRAINING)}
+    assert INDEX.check(prompts(solver=[demo]), prompts()).hits == []
 
 
 def test_a_demo_of_a_training_question_with_the_gold_of_another_is_blocked() -> None:
@@ -220,22 +211,6 @@ def test_words_of_the_system_and_of_training_questions_need_the_question_beside_
     assert index.check(text, prompts(), ["unit_converter"]).hits == []
     beside = prompts("What Brimm's clerk use for sums is the abacus.")
     assert index.check(beside, prompts(), ["unit_converter"]).blocked
-
-
-def test_a_column_that_the_users_metric_may_judge_by_is_protected_and_a_category_is_not() -> None:
-    def ask(split: str, n: int) -> list[Sample]:
-        kinds = ["chemistry" if at else "botany" for at in range(n)]
-        return [
-            Sample(f"{split}-{at:06}", f"What did clerk {split}{at} note?", target="7",
-                   tags={"kind": f"{split} {kind}", "also_right": f"{split}ander{at}ool", "clerk": f"{split}{at}"})
-            for at, kind in enumerate(kinds)
-        ]  # fmt: skip
-
-    index = LeakIndex(ask("train", 5), ask("val", 5), ask("test", 5))
-    report = index.check(prompts("It was valander3ool, in test botany; see clerk val2."), prompts())
-    assert [(hit.kind, hit.split, hit.sample_id, hit.status) for hit in report.hits] == [
-        ("gold", "val", "val-000003", "blocking")
-    ]
 
 
 def test_a_gold_query_is_protected_and_neither_its_json_nor_what_a_training_query_has_as_well() -> None:
@@ -296,5 +271,5 @@ def test_every_planted_gold_is_found_in_any_company(data: dict[str, tuple[Sample
         around = draw.choices(words, k=40)
         around.insert(20, f"({gold})" if alone else f"{sample.question} - {gold}")
         hits = index.check(prompts(" ".join(around)), prompts()).hits
-        assert any(hit.sample_id == sample.id and hit.status == "blocking" for hit in hits), gold
+        assert any(hit.sample_id == sample.id for hit in hits), gold
     assert n_alone > 20

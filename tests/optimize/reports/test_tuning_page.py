@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from eval.reports.html.page import Point
 from mas.runtime.errors import UserError
-from optimize.reports.outcome import describe_outcome
-from optimize.reports.tuning_page import _build_page, write_tuning_page
+from optimize.reports.tuning_page import _build_page, describe_outcome, write_tuning_page
 from optimize.session.tuning_store import read_tuning
 from tests.command import keep_result
 from tests.eval.foreign_folder import forget_run
@@ -26,20 +24,20 @@ def test_a_refused_and_an_early_run_say_why(tmp_path: Path) -> None:
     refused = a_tuning(tmp_path / "refused", PROPOSALS, verdict=verdict(False, sealed=SEALED, resumable=False))
     outcome = describe_outcome(read_tuning(refused))
     assert outcome.label == "not published"
-    assert outcome.sentence.startswith("The sealed test does not show that it is better. Sealed test: accuracy 25.0%")
+    assert outcome.sentence.startswith("Sealed test: accuracy 25.0%")
     early = verdict(False, None, finish_reason="no_accepted_candidate", reasons=["none was better"])
     found = describe_outcome(read_tuning(a_tuning(tmp_path / "early", PROPOSALS, verdict=early)))
-    assert found.sentence == "Nothing better was found: none was better. The sealed questions were not used."
+    assert found.sentence == "none was better. The sealed questions were not used."
 
 
 def test_a_run_without_a_verdict_claims_no_result(tmp_path: Path) -> None:
     stopped = a_tuning(tmp_path / "stopped", PROPOSALS, phase="search", stopped="interrupted by Ctrl-C")
     assert describe_outcome(read_tuning(stopped)).sentence == (
-        "Stopped in the phase search: interrupted by Ctrl-C. The sealed questions were not used. What is below is how "
-        "far it came, and no result."
+        "Stopped: interrupted by Ctrl-C. Its last phase is search. The sealed questions were not used. What is below "
+        "is how far it came, and no result."
     )
     killed = a_tuning(tmp_path / "killed", PROPOSALS, phase="search", ended_at=None)
-    assert "its process ended without notice" in describe_outcome(read_tuning(killed)).sentence
+    assert "It goes on, or was killed." in describe_outcome(read_tuning(killed)).sentence
     assert "no verdict" in write_page(killed)
 
 
@@ -85,45 +83,40 @@ def test_what_a_run_cost_is_said_as_far_as_it_is_known(
     assert build(folder)["tiles"][-1] == ("1", "requests", f"{remark}, 0 tokens, 0 s")
 
 
-def test_the_sealed_test_is_drawn_with_both_sides_and_each_interval_of_the_gain(tmp_path: Path) -> None:
-    sealed = {**SEALED, "gain_interval": [0.005, 0.245]}
-    found = verdict(sealed=sealed, metric="f1", resumable=False)
-    scores, gains = build(a_tuning(tmp_path / "run", PROPOSALS, verdict=found))["test_charts"]
-    assert scores.title == "f1 on the sealed questions" and scores.points == [
-        Point("starting prompts", 0.25, low=0.2, high=0.3, tone="quiet", note="25.0%"),
-        Point("c001", 0.375, low=0.3, high=0.45, tone="accent", note="37.5%"),
-    ]
-    assert gains.title == "gain, in points" and gains.points == [
-        Point("95% interval", 0.125, low=0.01, high=0.24, tone="right", note="+12.5"),
-        Point("97% interval (decides)", 0.125, low=0.005, high=0.245, tone="right", note="+0.5 to +24.5"),
+def test_the_sealed_test_is_shown_with_both_sides_and_the_interval_of_the_gain(tmp_path: Path) -> None:
+    found = verdict(sealed=SEALED, metric="f1", resumable=False)
+    tiles = build(a_tuning(tmp_path / "run", PROPOSALS, verdict=found))["tiles"]
+    assert tiles[:3] == [
+        ("+12.5", "points gained in f1", "95% interval +1.0 to +24.0"),
+        ("25.0%", "starting prompts on sealed questions", "95% interval 20.0% to 30.0%"),
+        ("37.5%", "c001 on sealed questions", "95% interval 30.0% to 45.0%"),
     ]
 
 
-def test_the_shortlist_is_drawn_with_the_tested_candidate_and_a_line_at_the_starting_prompts(tmp_path: Path) -> None:
+def test_the_shortlist_has_the_tested_candidate_and_the_starting_prompts(tmp_path: Path) -> None:
     shortlist = [
         {"candidate_id": "parent", "fresh_score": 0.3, "fresh_ci95": [0.2, 0.4], "val_score": 0.25},
         {"candidate_id": "c001", "fresh_score": 0.5, "fresh_ci95": [0.4, 0.6], "val_score": 0.75},
         {"candidate_id": "c003", "fresh_score": 0.4, "fresh_ci95": None, "val_score": None},
     ]
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False), shortlist=shortlist)
-    chart = build(folder)["shortlist"]
-    assert chart.x_mark == 0.3 and chart.points == [
-        Point("starting prompts", 0.3, low=0.2, high=0.4, tone="quiet", note="30.0%; 25.0% in the search"),
-        Point("c001 (tested)", 0.5, low=0.4, high=0.6, tone="accent", note="50.0%; 75.0% in the search"),
-        Point("c003", 0.4, tone="", note="40.0%; n/a in the search"),
+    assert build(folder)["shortlist"] == [
+        ("starting prompts", "25.0%", "30.0% (20.0% to 40.0%)"),
+        ("c001 (tested)", "75.0%", "50.0% (40.0% to 60.0%)"),
+        ("c003", "n/a", "40.0%"),
     ]
-    without = build(a_tuning(tmp_path / "without the start", shortlist=shortlist[1:]))["shortlist"]
-    assert [each.label for each in without.points] == ["c001", "c003"] and without.x_mark is None
-    assert build(a_tuning(tmp_path / "none"))["shortlist"] is None
+    assert "50.0% (40.0% to 60.0%)" in write_page(folder)
 
 
 def test_the_difference_shown_is_that_of_the_tested_candidate_and_of_each_that_was_kept(tmp_path: Path) -> None:
     proposals = [a_proposal(1), a_proposal(2, "rejected", val_score=0.99), a_proposal(3)]
-    page = build(a_tuning(tmp_path / "run", proposals, verdict=verdict(winner="c003", resumable=False)))
-    assert "as c003 of" in str(page["difference"])
+    folder = a_tuning(tmp_path / "run", proposals, verdict=verdict(winner="c003", resumable=False))
+    page = build(folder)
+    assert any("as c003 of" in text for each in page["winner_difference"] for _, text in each.lines)
     assert [bool(each["difference"]) for each in page["candidates"]] == [False, True, False, True]
+    assert "as c003 of" in write_page(folder)
     untested = build(a_tuning(tmp_path / "untested", proposals))
-    assert untested["winner"] is None and untested["difference"] is None
+    assert untested["winner"] is None and untested["winner_difference"] is None
 
 
 def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
@@ -150,8 +143,7 @@ def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
 
 def test_the_leaks_of_each_candidate_are_listed(tmp_path: Path) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
-    hit = {"kind": "gold", "split": "val", "agent": "finalizer", "place": "text line 1", "sample_id": "q2",
-           "status": "blocking", "note": ""}  # fmt: skip
+    hit = {"kind": "gold", "split": "val", "agent": "finalizer", "place": "text line 1", "sample_id": "q2"}
     report = {"blocked": True, "checked": {"train": 1}, "hits": [hit]}
     keep_result(folder, "leaks", {"c001": report})
     assert build(folder)["leaks"] == {"c001": report}
