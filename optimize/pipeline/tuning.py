@@ -29,7 +29,6 @@ from optimize.gate.gate import EarlyVerdictError, Verdict, compute_exit_code
 from optimize.mlflow_export import TUNING
 from optimize.pipeline.preflight import (
     UNLIMITED,
-    check_reflection_model,
     confirm_start,
     count_shortlist_answers,
     count_test_answers,
@@ -127,15 +126,11 @@ def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
 
 def run_phases(run: TuningRun) -> None:
     """Run the phases in order, up to a verdict, which may be that of an EarlyVerdictError; or it is stopped."""
-    _begin(run, "preflight", "1/8 preflight")
-    is_searched = run.store.read_result("search") is not None
-    if run.config.optimizer.needs_reflection and not is_searched:
-        check_reflection_model(run)
     _begin(run, "baseline", "2/8 baseline on validation")
     measured = measure_baseline(run)
     _begin(run, "search", "3/8 search")
     reserve_test_budget(run, measured)
-    if not is_searched:
+    if run.store.read_result("search") is None:
         run_search(run, measured)
     run.budget.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")

@@ -84,8 +84,7 @@ class TuneConfig(TuningOptions):
         base, there = self.base, list(agent_names(self.base.system))
         if not there:
             raise UserError(
-                f"system={base.system.name} has no prompts of ours to tune; choose a system with agents, such as "
-                "system=gaia."
+                f"system={base.system.name} has no prompts of ours to tune; choose another, such as system=gaia."
             )
         if unknown := [agent for agent in self.agents if agent not in there]:
             raise UserError(f"agents: {unknown[0]} is no agent of this system; choose from {', '.join(there)}.")
@@ -98,7 +97,11 @@ class TuneConfig(TuningOptions):
         base.check_model()
         for part in (base.tracking, base.data, self.optimizer, self.splits, self.budget, self.gate):
             part.check()
-        self._check_reflection_model()
+        if base.model.simulated and self.reflection_model not in (None, base.model_name):
+            raise UserError(
+                f"reflection_model={self.reflection_model} would not be used, since model={base.model_name} simulates "
+                "the reflection as well; leave it out, or choose a real model."
+            )
         base.check_budget()
         names = [self.reflection_model] if self.reflection_model else []
         if self.budget.usd is not None and (unpriced := base.list_unpriced_models(names)):
@@ -114,13 +117,10 @@ class TuneConfig(TuningOptions):
         folder = None if base.run.dir is None else Path(base.run.dir)
         if folder and (folder / TUNING_FILE).exists():
             raise UserError(
-                f"run.dir={folder} already holds a tuning run; resume it with resume={folder}, or name a new folder."
+                f"run.dir={folder} already holds a tuning run; resume={folder} resumes it; name a new folder."
             )
         if folder:
             check_free(folder)
-
-    def redact(self, text: str) -> str:
-        return self.base.redact(text)
 
     @property
     def worker_config(self) -> dict[str, object]:
@@ -137,17 +137,6 @@ class TuneConfig(TuningOptions):
     def is_free(self) -> bool:
         """True if every model is simulated: the program's, which reflects as well, and all judges."""
         return self.base.model.simulated and all(judge.simulated for judge in self.base.judges.values())
-
-    def _check_reflection_model(self) -> None:
-        if self.reflection_model is None:
-            return
-        if not self.reflection_model.strip():
-            raise UserError("reflection_model is empty; name a model of its server, or leave it out.")
-        if self.base.model.simulated and self.reflection_model != self.base.model_name:
-            raise UserError(
-                f"reflection_model={self.reflection_model} would not be used, since model={self.base.model_name} "
-                "simulates the reflection as well; leave it out, or choose a real model."
-            )
 
 
 def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path = SHELF) -> TuneConfig:
@@ -169,8 +158,8 @@ def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path =
     options: TuningOptions = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
     options.shortlist.check()
     require(options.seed >= 0, "seed", options.seed, "a whole number from 0 on")
-    if options.reflection_model is None and (entry := getattr(base.model, "agents", {}).get(REFLECTION)):
-        options.reflection_model = entry.name
+    entry = getattr(base.model, "agents", {}).get(REFLECTION)
+    options.reflection_model = options.reflection_model or (entry.name if entry else None)
     resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     optimizer = build_part(composed.optimizer, "optimizer")
     return TuneConfig(**vars(options), base=base, optimizer=optimizer, resolved=resolved, command=command, shelf=shelf)

@@ -17,7 +17,6 @@ from eval.execution.console import Output, RunProgress
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
 from eval.execution.termination import MIN_JUDGED, RunStoppedError
 from eval.runs.folder import TUNING_FILE, VERDICT
-from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import RunInfo, TuningTask, describe_task
 from eval.runs.store import open_run
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
@@ -49,7 +48,7 @@ class TuningRun:
         self.config, self.splits, self.session = config, splits, session
         self.store, self.folder, self.stop = session.store, session.folder, session.stop
         self.answers, self.call_log, self.budget = session.answers, session.call_log, session.budget
-        self.console, self.run_id = session.output.console, session.info.run_id
+        self.console = session.output.console
         self.stopped: str | None = None  # why it ends without a verdict
         self.parent = self.read_prompts(PARENT)
         self.objective = Objective(splits.train, splits.val, config.base.scorer, splits.labels)
@@ -150,7 +149,7 @@ class TuningRun:
         self.session.update(spend=self.budget.spend().to_dict(), **changes)
 
     def show(self, line: str) -> None:
-        self.console.print(self.config.redact(line), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(self.config.base.redact(line), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -196,11 +195,9 @@ def _describe(config: TuneConfig, splits: Splits, asked: SessionRequest, before:
     base, stored = config.base, config.stored_config
     revision = getattr(base.data, "revision", None)
     task = describe_task(splits.sealed, stored.get("scorer"), revision, splits.labels.names)
-    task = replace(task, dataset_sha256=splits.sealed_digest)
-    parent_gated = is_gated(config.parent)
-    if before.tuning and asked.resumed:  # of a run from elsewhere, a gate that nobody here has seen would count as ours
-        parent_gated = before.tuning.parent_gated and is_own_run(before.run_id, asked.resumed)
-    info = describe_run(asked, stored, task)
+    # The copy in the folder of a resumed run does not say it.
+    parent_gated = before.tuning.parent_gated if before.tuning else is_gated(config.parent)
+    info = describe_run(asked, stored, replace(task, dataset_sha256=splits.sealed_digest))
     return replace(
         info,
         origin={**info.origin, "mlflow.source.name": "optimize/run.py"},

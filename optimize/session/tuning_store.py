@@ -35,7 +35,7 @@ from optimize.search.optimizer import PARENT, Proposal
 PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run, like all that is not measured.
-OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget")
+OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "reflection_model")
 
 JsonObject = dict[str, Any]
 

@@ -15,7 +15,7 @@ from tests.optimize.tuned import SimulatedServer, TunedRun
 CONCURRENCY = 8
 IN_FLIGHT = CONCURRENCY + 1  # a reflection beside them
 DEAREST_USD = 0.01  # of a request
-PHASES = ("preflight", "baseline", "search", "shortlist", "sealed")
+PHASES = ("baseline", "search", "shortlist", "sealed")
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def test_no_gold_answer_is_in_any_request_unless_it_was_found_there(
 
 def test_reflections_are_told_nothing_but_what_the_agents_read_and_wrote_themselves(gepa: Wire) -> None:
     train = set(gepa.tuned.read("splits")["train"])
-    shown = [(fields, json.loads(fields["examples_with_feedback"])) for fields in reflections(gepa.bodies)[1:]]
+    shown = [(fields, json.loads(fields["examples_with_feedback"])) for fields in reflections(gepa.bodies)]
     assert len(shown) >= len(AGENTS)
     golds_seen, wrong = 0, 0
     for fields, samples in shown:
@@ -184,7 +184,7 @@ def test_agents_that_are_not_tuned_keep_their_prompts_and_are_never_reflected_on
     assert not (kept / "demos.json").exists()
     for sent in agents_requests(wire.bodies):
         assert sent.agent in tuned or sent.instructions == parent[sent.agent]
-    rewritten = [fields["current_instruction"] for fields in reflections(wire.bodies)[1:]]
+    rewritten = [fields["current_instruction"] for fields in reflections(wire.bodies)]
     assert {agent for agent in AGENTS for text in rewritten if text.startswith(parent[agent])} == tuned
     assert all(text.startswith((parent["planner"], parent["finalizer"])) for text in rewritten)
     assert {body["model"] for body in wire.bodies} == {"default"}, "without a reflection_model, the run's own rewrites"

@@ -82,7 +82,7 @@ def test_every_answer_of_a_tuning_run_is_logged_from_its_beginning_to_its_end(tm
     begun = ["application started", "configuration loaded", "loading prompts", "prompts loaded", "program built"]
     assert events[:5] == begun and events[-1] == "run ended"
     phases = [line["phase"] for line in lines if line["event"] == "phase started"]
-    assert phases[:3] == ["preflight", "baseline", "search"] and "sealed" in phases
+    assert phases[:3] == ["baseline", "search", "shortlist"] and "sealed" in phases
     started, ended = (
         {line["correlation_id"]: line for line in lines if line["event"] == f"question {how}"}
         for how in ("started", "finished")
@@ -174,21 +174,13 @@ def test_a_scorer_that_breaks_ends_the_run_instead_of_deciding_it(tmp_path: Path
     ended(tuned, "metric_errors", said, "ZeroDivisionError")
 
 
-def test_a_reflection_model_that_keeps_no_form_is_found_before_the_search(tmp_path: Path) -> None:
-    optimizer = Planted([{"finalize": ALWAYS}], needs_reflection=True)
-    tuned = planted_run(tmp_path, optimizer=optimizer, model=Obedient(reflected="Happy to help!"))
-    verdict = ended(tuned, "reflection_unparsable", "could not be read", "another reflection_model")
-    assert verdict["spend"]["reflection_calls"] == verdict["spend"]["lm_calls"] <= 4
-
-
-def test_a_budget_that_allows_not_even_the_first_reflection_ends_the_run(tmp_path: Path) -> None:
-    optimizer = Planted([{"finalize": ALWAYS}], needs_reflection=True)
-    tuned = planted_run(tmp_path, "budget.seconds=0.0001", optimizer=optimizer)
+def test_a_budget_that_allows_not_even_the_first_answer_ends_the_run(tmp_path: Path) -> None:
+    tuned = planted_run(tmp_path, "budget.seconds=0.0001", texts={"finalize": ALWAYS})
     verdict = ended(tuned, "budget", "budget.seconds=0.0001", "before there was a verdict")
     assert verdict["spend"]["lm_calls"] == 0
 
 
-def test_a_reflection_model_that_keeps_no_form_later_is_told_as_well(tmp_path: Path) -> None:
+def test_a_reflection_model_that_keeps_no_form_ends_the_run(tmp_path: Path) -> None:
     optimizer = Planted([], outcome=SearchOutcome(reflections=3, unparsable=3))
     ended(planted_run(tmp_path, optimizer=optimizer), "reflection_unparsable", "none of the 3 replies")
 

@@ -2,10 +2,12 @@
 
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,11 +85,20 @@ def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_
 def test_a_reflection_in_flight_is_broken_off_after_the_time_for_draining(
     new_run: NewRun, server: SimulatedServer
 ) -> None:
-    run = new_run("run", *MINI_GEPA, "run.drain_seconds=0.5")
-    server.latency_seconds = 20.0  # the first request is the reflection's, in the preflight
-    code, took = interrupted(run, Moment(0.2, 1), signal.SIGTERM)
-    assert (code, server.asked) == (3, 1), run.printed[-1]
-    assert took < 8
+    run, reflecting = new_run("run", *MINI_GEPA, "run.drain_seconds=0.5"), threading.Event()
+
+    def hold(messages: list[dict[str, Any]]) -> bool:
+        if "new_instruction" in str(messages):
+            reflecting.set()
+            time.sleep(20.0)
+        return False
+
+    server.always_fails = hold
+    with run.started() as running:
+        assert running.wait_until(reflecting.is_set), running.out + running.err
+        began = time.monotonic()
+        assert running.end(signal.SIGTERM).code == 3
+    assert time.monotonic() - began < 8
     assert GOING_ON.search(run.printed[-1])
 
 

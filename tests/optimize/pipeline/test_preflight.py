@@ -79,8 +79,9 @@ def test_a_scorer_that_takes_anything_for_right_is_refused(console: Console) -> 
         def __call__(self, question: str, answer: str | None, target: str) -> Score:
             return Score(1.0, "")
 
+    asked = request(scorer=Generous())
     with pytest.raises(UserError, match="nonsense"):
-        prepare_splits(request(scorer=Generous()), console)
+        confirm_start(asked, prepare_splits(asked, console), console)
 
 
 def test_a_judge_is_not_asked_before_the_estimate_is_confirmed(console: Console) -> None:
