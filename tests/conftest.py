@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra._internal.hydra import Hydra
 from hypothesis import settings
 
 from eval.config.tracking import LocalTracking
 from mas.runtime.event_loop import background_loop, run_blocking
 from tests.command import Command, Finished, run_command, surroundings, without_secrets
+from tests.composed import compose_once
 from tests.eval.command_line import EvalCommand
 from tests.needs import count_missing
 from tests.servers.running import RunningServer, running_llm
@@ -27,12 +27,9 @@ settings.load_profile("short")
 
 @pytest.fixture(scope="session", autouse=True)
 def composed_once() -> Iterator[None]:
-    """Hydra composes each configuration twice, the first time for `hydra.mode` alone, which nothing in conf/ sets.
-
-    That first time was a tenth of all tests' time, so it is left out here; commands in processes of their own have it.
-    """
+    """Compose each choice of files of `conf/` once: see `tests.composed`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hydra, "get_mode", lambda *_, **__: None)
+        compose_once(patch)
         yield
 
 
