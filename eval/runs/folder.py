@@ -136,17 +136,17 @@ WAIT_SECONDS = 0.5  # a report looks in for an instant; and a holder needs one t
 
 def read_origin() -> dict[str, str]:
     """Return who starts the run, where, and from which state of the code, as MLflow tags, as far as it is known."""
+    status = _read_git_status()
+    git = dict(line.removeprefix("# branch.").split(" ", 1) for line in status if line.startswith("# branch."))
     found = {
         "mlflow.user": read_user(),
         "mlflow.source.type": "LOCAL",
         "mlflow.source.name": "eval/run.py",
-        "mlflow.source.git.commit": _run_git("rev-parse", "HEAD"),
-        "mlflow.source.git.branch": _run_git("rev-parse", "--abbrev-ref", "HEAD"),
+        "mlflow.source.git.commit": git.get("oid"),
+        "mlflow.source.git.branch": git.get("head"),
+        "mlflow.source.git.dirty": str(not all(line.startswith("# ") for line in status)).lower() if git else None,
         "harness.host": socket.gethostname(),
     }
-    if found["mlflow.source.git.commit"]:
-        changed = _run_git("status", "--porcelain", "--untracked-files=no")
-        found["mlflow.source.git.dirty"] = str(changed != "").lower()
     return {name: value for name, value in found.items() if value}
 
 
@@ -157,14 +157,15 @@ def read_user() -> str:
         return ""
 
 
-def _run_git(*arguments: str) -> str | None:
-    command = ["git", "-C", str(PROJECT_ROOT), *arguments]
+def _read_git_status() -> list[str]:
+    """Return commit, branch and changed files as `git status` lists them; nothing without git or a repository."""
+    command = ["git", "-C", str(PROJECT_ROOT), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
         return subprocess.run(
             command, env=build_child_environment(), capture_output=True, text=True, timeout=10, check=True
-        ).stdout.strip()
+        ).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
-        return None
+        return []
 
 
 class RunInUseError(Exception):
