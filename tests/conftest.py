@@ -124,25 +124,49 @@ def local(mlflow_folder: Path, monkeypatch: pytest.MonkeyPatch) -> LocalTracking
 
 
 SKIPPED = "skipped/for-want-of-a-package"  # key in pytest's cache
+LONGEST = (  # files of slow tests, the longest first: begun last, one of them kept a core waiting for minutes
+    *("test_mlflow_pages", "test_ray", "test_planted_faults", "test_bos_sample", "test_your_program"),
+    *("test_mlflow_server", "test_kill_and_resume", "test_exporter_launcher", "test_tutorial", "test_whole_run"),
+    *("test_extend", "test_tuning_page", "test_comparison", "test_budgets", "test_report", "test_leaky_world"),
+    *("test_kill_loop", "test_data", "test_report_size"),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--skipped", action="store_true", help="only the tests that the last run skipped for want of a package"
-    )
+    more = "the slow tests, and those that the last run skipped for want of a package"
+    parser.addoption("--left-out", action="store_true", help=more)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare a run of the slow tests the import of all files that have none: each worker would take half a minute."""
+    left_out = config.getoption("--left-out")
+    if collection_path.suffix != ".py" or not (left_out or config.option.markexpr == "slow"):
+        return None
+    file = collection_path.relative_to(config.rootpath).as_posix()
+    if left_out and any(node.startswith(f"{file}::") for node in _list_skipped(config)):
+        return None
+    return None if "slow" in collection_path.read_text("utf-8") else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--skipped") and (cache := getattr(config, "cache", None)):
-        skipped = set(cache.get(SKIPPED, []))
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in skipped])
-        items[:] = [item for item in items if item.nodeid in skipped]
+    if config.getoption("--left-out"):
+        skipped = set(_list_skipped(config))
+        kept = [item for item in items if item.nodeid in skipped or item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+def _list_skipped(config: pytest.Config) -> list[str]:
+    cache = getattr(config, "cache", None)  # none with `-p no:cacheprovider`
+    return list(cache.get(SKIPPED, [])) if cache else []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Count the tests that were skipped for want of a program, by package, and note them for `--skipped`."""
+    """Count the tests that were skipped for want of a program, by package, and note them for `--left-out`."""
     skipped = [report for report in terminalreporter.stats.get("skipped", []) if count_missing([report.longrepr[2]])]
-    if cache := getattr(config, "cache", None):  # none with `-p no:cacheprovider`
+    if cache := getattr(config, "cache", None):
         cache.set(SKIPPED, sorted({report.nodeid for report in skipped}))
     if missing := count_missing(report.longrepr[2] for report in skipped):
         listed = ", ".join(f"{package} {n}" for package, n in sorted(missing.items()))
