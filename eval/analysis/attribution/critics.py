@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 
 from eval.analysis.attribution import CriticNumbers
-from eval.analysis.attribution.agent_steps import AgentSteps, Step, is_own_program
+from eval.analysis.attribution.agent_steps import AgentSteps, Step
 from eval.analysis.attribution.broken_link import build_matcher
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
@@ -26,21 +26,18 @@ PHRASE = 4  # words
 class CriticTally:
     """Numbers of all critics of a run, by name."""
 
-    def __init__(self, critics: Iterable[str] | None, labels: LabelSet | None = None) -> None:
-        """`critics`: names, as the system declares them; None: unknown, all agents that decide are."""
-        self._declared = None if critics is None else set(critics)
-        self._labels = labels
+    def __init__(self, critics: Iterable[str], labels: LabelSet | None = None) -> None:
+        """`critics`: names, as the system declares them."""
+        self._declared, self._labels = set(critics), labels
         self.numbers: dict[str, CriticNumbers] = {}
 
     def add(self, record: Record) -> None:
         """Count the reviews of a record with its trajectory."""
-        if is_own_program(record):
-            return
         steps = AgentSteps.of(record)
         rejecting, recovered = set[str](), set[str]()
         last = {work.agent: work for work in steps.work}
         for critic, judged in steps.pair_reviews():
-            if self._declared is not None and critic.agent not in self._declared:
+            if critic.agent not in self._declared:
                 continue
             numbers = self.numbers.setdefault(critic.agent, CriticNumbers())
             is_draft = judged in steps.drafts

@@ -40,7 +40,7 @@ def attribute_run(store: RunStore) -> RunAttribution:
         for each in store.final_records()
         if each.error is not None or (each.scored and not each.correct)
     }
-    if info.critics != []:
+    if info.critics:
         from eval.analysis.attribution.critics import CriticTally
 
         tally = CriticTally(info.critics, labels)

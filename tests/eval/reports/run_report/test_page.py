@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from eval.analysis.attribution.broken_link import find_broken_link
-from eval.analysis.attribution.critics import CriticTally
 from eval.analysis.attribution.run_attribution import RunAttribution
 from eval.reports.run_report.page import write_report
 from eval.runs.record import ErrorDetails, PlannedQuestion, Record
@@ -69,14 +68,9 @@ def page(
 
 
 def attribute(records: list[Record]) -> RunAttribution:
-    """The links and reviews of these records, as those of a stored run are found."""
-    tally = CriticTally(None)
-    found = RunAttribution({}, tally.numbers)
-    for each in records:
-        if (link := find_broken_link(each)) is not None:
-            found.links[each.sample_id, each.epoch] = link
-        tally.add(each)
-    return found
+    """The links of these records, as those of a stored run are found."""
+    links = {(each.sample_id, each.epoch): link for each in records if (link := find_broken_link(each)) is not None}
+    return RunAttribution(links)
 
 
 def test_numbers_stand_with_their_intervals(tmp_path: Path, record: Make) -> None:
