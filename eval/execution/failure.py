@@ -7,10 +7,11 @@ import dspy.utils.exceptions as dspy_errors
 
 from eval.runs.record import ErrorDetails, Record
 from eval.runs.store import RETRIED
+from eval.scorers.score import remove_target
 from mas.runtime import lm_errors
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chain
 from mas.runtime.sample_context import LimitReachedError
-from mas.runtime.stack_trace import format_stack
+from mas.runtime.stack_trace import format_stack, is_call
 from mas.runtime.trace import Trace
 
 # The first class that matches; the names are the error classes of a record.
@@ -84,16 +85,19 @@ def describe_refusal(message: str, trace: Trace) -> Failure:
     return Failure(_shorten(message), "quota_or_key", _component(trace), details=_describe_place(trace))
 
 
-def describe_scoring(error: BaseException) -> Failure:
-    """Return the failure of a scorer: a judge that cannot be called or understood, or a user's own function."""
-    message = _shorten(f"the scorer failed ({type(error).__name__}: {error})")
+def describe_scoring(error: Exception | None, deadline_seconds: float, target: str) -> Failure:
+    """Return the failure of a scorer: a judge that cannot be called or understood, or a user's own function.
+
+    `error`: None at its deadline. Its messages may quote the target, which is removed.
+    """
+    if error is None:
+        message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
+        return Failure(message, "scorer", "scorer", "deadline_seconds")
+    message = remove_target(_shorten(f"the scorer failed ({type(error).__name__}: {error})"), target)
+    lines = format_stack(error).splitlines()
+    stack = "\n".join(line if is_call(line) else remove_target(line, target) for line in lines)
     kind = "quota_or_key" if _class_of(error) == "quota_or_key" else "scorer"  # a judge's key stops the run, too
-    return Failure(message, kind, "scorer", details=ErrorDetails(type(error).__name__, format_stack(error)))
-
-
-def describe_scoring_timeout(deadline_seconds: float) -> Failure:
-    message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
-    return Failure(message, "scorer", "scorer", "deadline_seconds")
+    return Failure(message, kind, "scorer", details=ErrorDetails(type(error).__name__, stack))
 
 
 def _describe_place(trace: Trace, error: BaseException | None = None) -> ErrorDetails:

@@ -2,17 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from eval.runs.record import ExtraScore, Record
-from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer, remove_target
-from mas.runtime.stack_trace import is_call
+from eval.scorers.score import AnsweredSample, SampleScorer, Score, Scorer
 from mas.runtime.trace import span
-
-if TYPE_CHECKING:
-    from eval.execution.failure import Failure
 
 _NO_TAGS: Mapping[str, str] = MappingProxyType({})
 INPUTS, OUTPUTS = "inputs", "outputs"  # of the final state: the named fields that a program took and returned
@@ -41,7 +36,9 @@ class Scoring:
         except Exception as error:  # noqa: BLE001  the boundary of one question: a scorer may be the user's own
             raised = error
         if raised is not None or deadline.expired():
-            failure = self._describe_failure(raised, deadline.expired(), record.target)
+            from eval.execution.failure import describe_scoring  # loaded for the first failure
+
+            failure = describe_scoring(None if deadline.expired() else raised, self.deadline_seconds, record.target)
             if self.extra:
                 record.extra_scores[self.extra] = ExtraScore(None, error=self.redact(failure.message))
             else:
@@ -50,16 +47,6 @@ class Scoring:
             record.extra_scores[self.extra] = ExtraScore(score.value, score.explanation)
         elif score:
             record.score, record.explanation, record.parts = score.value, score.explanation, dict(score.parts)
-
-    def _describe_failure(self, error: Exception | None, is_late: bool, target: str) -> "Failure":
-        """Return why there is no score, whatever a scorer did that was cancelled at its deadline."""
-        from eval.execution.failure import describe_scoring, describe_scoring_timeout  # loaded for the first failure
-
-        if is_late or error is None:
-            failure = describe_scoring_timeout(self.deadline_seconds)
-        else:
-            failure = describe_scoring(error)
-        return _hide_target(failure, target)
 
     async def _verdict(self, sample: AnsweredSample) -> Score:
         """A judge's calls and time stand in a span of their own, apart from the program's; a plain rule needs none."""
@@ -86,11 +73,3 @@ def describe_answered(record: Record, tags: Mapping[str, str] = _NO_TAGS) -> Ans
         outputs if isinstance(outputs, Mapping) else {},
         tags,
     )
-
-
-def _hide_target(failure: "Failure", target: str) -> "Failure":
-    """Remove the target from the messages of a failure, which a rule may quote; other lines of its stack name code."""
-    lines = failure.details.stack.splitlines()
-    stack = "\n".join(line if is_call(line) else remove_target(line, target) for line in lines)
-    message = remove_target(failure.message, target)
-    return replace(failure, message=message, details=replace(failure.details, stack=stack))
