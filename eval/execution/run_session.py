@@ -183,7 +183,7 @@ class Session:
                 self.budget = open_budget(budget, store, self.call_log, state.wall_seconds)
         planned = [PlannedQuestion.of(sample) for sample in questions]
         if planned != store.read_plan():  # of this run, or of a process that died before its run began
-            store.write_plan(planned, replace=True)
+            store.write_plan(planned)
         (self.folder / "config.yaml").write_text(dump_config(info.config), encoding="utf-8")
         names = keep_prompts(self.folder, before.prompts, prompts) if prompts else before.prompts
         sets = [*read_kept_prompts(self.folder, names).values()]  # a resumed run may have had others before

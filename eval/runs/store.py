@@ -162,15 +162,12 @@ class RunStore(RunDatabase):
         found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
         return str(found[0][0]) if found else None
 
-    def write_plan(self, questions: Iterable[Sample | PlannedQuestion], replace: bool = False) -> None:
-        """Write the samples that the run is to answer; `replace`: in place of others (run.allow_config_change)."""
+    def write_plan(self, questions: Iterable[Sample | PlannedQuestion]) -> None:
+        """Write the samples that the run is to answer, in place of others (run.allow_config_change)."""
         planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
         rows = [(escape(each.id), json.dumps(to_jsonable(asdict(each)))) for each in planned]
         with self._write_facts():
-            if replace:
-                self._execute("DELETE FROM questions")
-            if self._execute("SELECT 1 FROM questions LIMIT 1").fetchone():
-                raise StoreError(f"{self.path} already has its questions; resume that run, or start a new one")
+            self._execute("DELETE FROM questions")
             self._get_connection().executemany("INSERT INTO questions(id, data) VALUES(?, ?)", rows)
 
     def read_plan(self) -> list[PlannedQuestion]:

@@ -43,7 +43,7 @@ def test_the_content_of_attached_files_counts(tmp_path: Path) -> None:
     def made(name: str, digest: str) -> Answers:
         folder = stored_run(tmp_path / name, [])
         with RunStore(folder / "run.db") as store:
-            store.write_plan([Sample("q1", "What?", Path("/data/a.csv"), "17")], replace=True)
+            store.write_plan([Sample("q1", "What?", Path("/data/a.csv"), "17")])
             store.write(answered("q1", "17", file="a.csv"))
             store.write_info(RunInfo(run_id="r", task=TaskInfo(file_sha256={"q1": digest})))
         return read(folder)
