@@ -81,9 +81,6 @@ class Log:
         self._redact = build_redactor(tuple(sort_secrets([*secrets])))
         self._least = _LEVELS[settings.level.lower()]
 
-    def debug(self, event: str, **fields: object) -> None:
-        self.write("debug", event, fields)
-
     def info(self, event: str, **fields: object) -> None:
         self.write("info", event, fields)
 
@@ -224,12 +221,13 @@ def log_parts(log: Log, system: str, config: Mapping[str, Any], prompts: PromptS
     log.info("application started")
     log.write("info", "configuration loaded", {**chosen, "system": system})
     for name, part in parts.items():
-        log.debug("configuration", part=name, values=part)
+        log.write("debug", "configuration", {"part": name, "values": part})
     if prompts is not None:
         folder = f"{prompts.folder.parent.name}/{prompts.folder.name}"  # MLflow gets the log: nothing of this machine
         log.info("loading prompts", folder=folder)
         for agent, text in prompts.texts.items():
-            log.debug("prompt loaded", agent=agent, path=f"{folder}/{name_prompt_file(agent)}", characters=len(text))
+            path = f"{folder}/{name_prompt_file(agent)}"
+            log.write("debug", "prompt loaded", {"agent": agent, "path": path, "characters": len(text)})
         names = list(prompts.texts)
         log.info("prompts loaded", prompts=prompts.name, agents=names, sha256=digest(prompts))
     tools = {agent: list(toolbox.tools) for agent, toolbox in program.toolboxes.items()}
