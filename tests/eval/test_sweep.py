@@ -42,7 +42,7 @@ def in_one_line(text: str) -> str:
 def check_comparisons(shown: str, *folders: Path) -> None:
     """Check that the table and the page have the numbers of `eval/compare.py`."""
     page = Path("sweep", PAGE_FILE).read_text("utf-8")
-    for made in compare_read_runs(read_runs(folders), intersection=False).comparisons:
+    for made in compare_read_runs(read_runs(folders)).comparisons:
         points = format_points(made.comparison.score.difference)
         assert points in shown and points in page
         assert format_p_value(made.p_holm) in shown

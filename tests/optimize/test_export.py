@@ -75,7 +75,7 @@ def test_an_export_is_marked_ungated(run: Path, tmp_path: Path, capsys: pytest.C
 def test_a_leak_that_the_run_found_is_told_again(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = {"blocked": True, "summary": "val gold (solve, text line 1, v1)", "checked": {"val": 1}, "hits": [LEAK]}
     keep_result(run, "leaks", {"c001": report})
-    task([str(run / "splits.json"), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
+    task([str(run), "--candidate", "c001", "--name", "by_hand"], tmp_path / "prompts")
     assert "warning: it leaks: val gold (solve, text line 1, v1)" in capsys.readouterr().out
     provenance = yaml.safe_load((tmp_path / "prompts" / "by_hand" / "provenance.yaml").read_text())
     assert provenance["leaks"] == {"blocked": True, "hits": {"val gold": 1}, "checked": {"val": 1}}
