@@ -6,9 +6,9 @@ import pytest
 
 from eval.config.tracking import LocalTracking
 from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
+from tests.command import run_command, surroundings
 from tests.optimize.mlflow_export.tuning_folder import client
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
-from tests.process import finish
 
 
 @pytest.mark.slow
@@ -33,7 +33,8 @@ def test_a_published_run_is_in_mlflow_with_its_proposals_and_its_gate(tmp_path: 
     assert tuned.verdict["gain"] in gained.values(), parent.data.metrics
 
     before = [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in runs]
-    synced = finish(tuned.folder, tuned.folder, *where[:2], script="optimize/sync.py", cwd=tmp_path)
+    with surroundings(tmp_path, current="."):
+        synced = run_command(tmp_path, "optimize/sync", tuned.folder, *where[:2])
     assert (synced.code, synced.err) == (0, "")
     again = store.search_runs([each.experiment_id for each in store.search_experiments()])
     assert [(run.info.run_id, dict(run.data.metrics), run.info.end_time) for run in again] == before
