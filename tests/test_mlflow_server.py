@@ -17,8 +17,9 @@ from eval.config.tracking import LocalTracking
 from tests.eval.command_line import Finished
 from tests.mlflow_runs import CopyInMlflow, counts_in_store, many_questions, model, records_in_store, sync, texts
 from tests.process import finish, started
-from tests.servers.mlflow_server import MlflowServer, running_mlflow
+from tests.servers.mlflow_server import ADMIN, PASSWORD, MlflowServer, running_mlflow
 from tests.servers.postgres import RunningPostgres, running_postgres, why_not
+from tests.test_secrets_stay_secret import list_in_text, list_leaks, run_with_secrets
 
 QUESTIONS = 32
 SPANS = 23  # of a question: eight LM calls, and three more for the researcher's second to fourth tool call
@@ -164,3 +165,15 @@ def count_records(folder: Path) -> int:
 def sort_dump(dump: str) -> list[str]:
     """Without the key that pg_dump marks each dump with."""
     return sorted(line for line in dump.splitlines() if "restrict " not in line)
+
+
+def test_no_secret_of_a_run_is_left_on_the_server_or_in_its_database(
+    server: MlflowServer, postgres: RunningPostgres, tmp_path: Path
+) -> None:
+    address = server.url.replace("://", f"://{ADMIN}:{PASSWORD}@")
+    printed = run_with_secrets(tmp_path, "tracking=server", f"tracking.uri={address}")
+    dumps = postgres.dump("mlflow") + postgres.dump("accounts")
+    assert not list_in_text(printed)
+    assert "***" in dumps, "the run has arrived, and what its model repeated was taken out"
+    assert not list_in_text(dumps)
+    assert list_leaks(tmp_path) + list_leaks(server.folder) == []

@@ -1,4 +1,4 @@
-"""Canaries: the values of the configured secrets are in nothing that a run leaves behind, in every tracking mode.
+"""Canaries: a run leaves the values of the configured secrets nowhere; on an MLflow server: `test_mlflow_server.py`.
 
 The model's server repeats the key: in a tool call, so that it comes back in the tool's error, and in its refusal of the
 last question. The MLflow server's password stands in the environment and in the address as it is typed.
@@ -16,8 +16,7 @@ from tests.process import finish
 from tests.report_file import ReportFile
 from tests.servers.fixed_llm import reply_to
 from tests.servers.loopback import Answer, Asked, LoopbackServer, answer_json, running
-from tests.servers.mlflow_server import ADMIN, PASSWORD, running_mlflow
-from tests.servers.postgres import running_postgres, why_not
+from tests.servers.mlflow_server import ADMIN, PASSWORD
 
 KEY = "canary-model-key-5f0c1d"
 TOKEN = "canary-token-91b7e2"
@@ -40,7 +39,7 @@ class RepeatingLlm(LoopbackServer):
         return Answer(told, headers={"Content-Type": "application/json"})
 
 
-def run(folder: Path, *tracking: str) -> str:
+def run_with_secrets(folder: Path, *tracking: str) -> str:
     """Run, and send again; what the commands printed."""
     rows = [question("q1", "What is 6 * 7?", "42"), question("q2", LAST, "none")]
     write_questions(folder / "questions", *rows)
@@ -60,7 +59,7 @@ def run(folder: Path, *tracking: str) -> str:
     return printed
 
 
-def leaks(folder: Path) -> list[str]:
+def list_leaks(folder: Path) -> list[str]:
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 5
     contents = {path: path.read_bytes() for path in files}
@@ -69,33 +68,10 @@ def leaks(folder: Path) -> list[str]:
     return [f"{path}: {canary}" for path, content in held for canary in CANARIES if canary.encode() in content]
 
 
-def in_text(text: str) -> list[str]:
+def list_in_text(text: str) -> list[str]:
     return [canary for canary in CANARIES if canary in text]
 
 
 def test_nothing_is_left_in_the_folder_or_on_the_screen_without_tracking(tmp_path: Path) -> None:
-    assert not in_text(run(tmp_path, "tracking=off"))
-    assert leaks(tmp_path) == []
-
-
-def test_nothing_is_left_in_the_local_store(tmp_path: Path) -> None:
-    assert not in_text(run(tmp_path, "tracking=local", f"tracking.folder={tmp_path / 'store'}"))
-    assert leaks(tmp_path) == []
-
-
-def test_nothing_is_left_on_the_server_or_its_database(tmp_path: Path) -> None:
-    if reason := why_not():
-        pytest.skip(reason)
-    with (
-        running_postgres() as postgres,
-        running_mlflow(
-            tmp_path / "server", postgres.new_database("mlflow"), postgres.new_database("accounts")
-        ) as server,
-    ):
-        address = server.url.replace("://", f"://{ADMIN}:{PASSWORD}@")
-        printed = run(tmp_path, "tracking=server", f"tracking.uri={address}")
-        dumps = postgres.dump("mlflow") + postgres.dump("accounts")
-    assert not in_text(printed)
-    assert "q1" in dumps
-    assert not in_text(dumps)
-    assert leaks(tmp_path) == []
+    assert not list_in_text(run_with_secrets(tmp_path, "tracking=off"))
+    assert list_leaks(tmp_path) == []
