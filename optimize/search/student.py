@@ -200,19 +200,20 @@ class Objective:
 
     def find_agent_at_fault(self, trial: Trial) -> str | None:
         """Return the agent that made the first mistake of a wrong answer, as far as its steps show."""
-        sample = self.samples[trial.record.sample_id]
-        if not trial.completed or sample.target is None:
+        if not trial.completed:
             return None
-        matcher = Expectation.of(sample.target, sample.question, self.labels).matcher
+        matcher = self._expect(trial.record.sample_id).matcher
         return attribute_failure(trial.record, AgentSteps.of(trial.record), matcher).agent
+
+    def _expect(self, sample_id: str) -> Expectation:
+        sample = self.samples[sample_id]
+        return Expectation.of(sample.target or "", sample.question, self.labels)
 
     def _feedback(self, sample_id: str, agent: str, trial: Trial, trace: object, own_trace: object) -> str:
         if not trial.completed:
             return NOT_ASKED
         sample, record = self.samples[sample_id], trial.record
-        if sample.target is None:
-            raise ValueError(f"question {sample_id} has no target")
-        expectation, text = Expectation.of(sample.target, sample.question, self.labels), ""
+        expectation, text = self._expect(sample_id), ""
         if self._scorer is not None and record.error is None:
             own = self._scorer.give_feedback(describe_answered(record, sample.tags), agent, trace, own_trace)
             text = remove_quotes(own or "", expectation.matcher)

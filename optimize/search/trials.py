@@ -3,12 +3,9 @@
     trials = Trials(session, {"q1": sample})
     trials.run(program, digest(prompts), "q1").record.score      # 1.0
 
-A repeated request with the same prompts, question and epoch is answered from memory. Each first answer of a session is
-a metric call of the budget and a row of the store.
-
-A trial's steps are the model calls that an optimizer learns from: (predictor's name, inputs, outputs). Of an agent with
-tools only the call that ends its work counts: its history holds the calls before. A reply that could not be parsed is a
-step whose output is `unreadable_reply`.
+Each first answer of a session is a metric call of the budget and a row of the store. A trial's steps are the calls that
+an optimizer learns from. Of an agent with tools only the call that ends its work counts: its history holds the calls
+before. A reply that could not be parsed is a step whose output is `unreadable_reply`.
 """
 
 import asyncio

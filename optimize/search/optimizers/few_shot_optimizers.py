@@ -1,10 +1,8 @@
 """Bootstrap and MIPROv2: the agents' own steps in right answers to training questions as worked examples (demos).
 
-Bootstrap is DSPy's BootstrapFewShotWithRandomSearch (Khattab et al. 2023, arXiv 2310.03714): the instructions stay as
-they are, and each candidate is one draw of demos for all tuned agents. MIPROv2 (Opsahl-Ong et al. 2024, arXiv
-2406.11695) also proposes several texts for each agent, from its present text, a tip and some of the training questions
-(no answer, target or feedback); optuna's TPE sampler chooses the combinations of texts and demos. Each candidate is
-scored on all validation questions.
+Bootstrap is DSPy's BootstrapFewShotWithRandomSearch (Khattab et al. 2023, arXiv 2310.03714): each candidate is one draw
+of demos for all tuned agents. MIPROv2 (Opsahl-Ong et al. 2024, arXiv 2406.11695) also proposes several texts for each
+agent, without any answer, target or feedback; optuna's TPE sampler chooses the combinations of texts and demos.
 
     BootstrapOptimizer(max_demos=3).search(student, objective, context, report)
     MiproOptimizer(candidates=6).search(student, objective, context, report)      # SearchOutcome(reflections=15, …)
@@ -59,7 +57,6 @@ class BootstrapOptimizer:
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
-        """Draw candidates and score them."""
         import dspy
 
         from optimize.search.dspy_compat import to_examples
@@ -107,7 +104,6 @@ class MiproOptimizer:
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
-        """Search. Reflection requests are logged and paid in the caller's sample context."""
         import dspy
 
         from optimize.search.dspy_compat import adapt_mipro, to_examples

@@ -66,7 +66,6 @@ class GepaOptimizer:
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
-        """Search. Reflection requests are logged and paid in the caller's sample context."""
         import dspy
 
         from optimize.search.dspy_compat import run_isolated, to_examples

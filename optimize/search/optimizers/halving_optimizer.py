@@ -2,12 +2,9 @@
 
 A round begins with the prompts that look best so far. They answer some training questions; each wrong answer is
 attributed to an agent, and the reflection model rewrites agents' prompts in proportion to the answers lost with them.
-The rewritten prompts are divided into their changes: a line that is added or removed, or lines that are replaced.
-Versions with different changes of all agents at once answer a few questions each, so that each answer is evidence on
-many changes (a factorial experiment, in which effects add up); about half of the changes look harmful then, and are
-hardly drawn again. What looks helpful in the end is scored on all validation questions, and is the round's proposal.
-
-    HalvingOptimizer(proposals=8).search(student, objective, context, report)      # SearchOutcome(reflections=32, …)
+The rewritten prompts are divided into their changes, and versions with different changes of all agents at once answer a
+few questions each, so that each answer is evidence on many changes (a factorial experiment, in which effects add up).
+What looks helpful in the end is scored on all validation questions, and is the round's proposal.
 """
 
 import math
@@ -40,6 +37,7 @@ if TYPE_CHECKING:
     from optimize.search.trials import Trial
 
 _LINE = re.compile(r"\s*\S.*")  # with the line break and blank lines before it
+SIMILAR = 0.5  # ratio of common words from which on replaced lines count as reworded
 NOISE = 0.4  # standard deviation of one answer's score, around what its question and version let expect
 QUESTION = 0.35  # of the difficulty of questions
 EXPECTED = 0.1  # of the effects of changes
@@ -78,7 +76,6 @@ class HalvingOptimizer:
     def search(
         self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
     ) -> SearchOutcome:
-        """Search. Reflection requests are logged and paid in the caller's sample context."""
         from optimize.search.dspy_compat import run_isolated
         from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 
@@ -115,11 +112,13 @@ def divide(agent: str, before: str, after: str) -> list[Change]:
         return [Change(agent, 0, len(old), tuple(new))]
     changes = []
     for kind, start, stop, new_start, new_stop in matcher.get_opcodes():
-        if kind == "replace":
-            changes.append(Change(agent, start, stop, tuple(new[new_start:new_stop])))
+        removed, added = " ".join(old[start:stop]).split(), new[new_start:new_stop]
+        alike = SequenceMatcher(None, removed, " ".join(added).split(), autojunk=False).ratio()
+        if kind == "replace" and alike > SIMILAR:
+            changes.append(Change(agent, start, stop, tuple(added)))
         elif kind != "equal":
             changes += [Change(agent, place, place + 1, ()) for place in range(start, stop)]
-            changes += [Change(agent, stop, stop, part) for part in _divide_block(new[new_start:new_stop])]
+            changes += [Change(agent, stop, stop, part) for part in _divide_block(added)]
     return changes
 
 
