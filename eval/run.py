@@ -15,9 +15,9 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_multirun_job, get_task_overrides
@@ -39,11 +39,10 @@ def task(composed: DictConfig) -> int:
 
 def _run_job(composed: DictConfig, add_to_sweep: "AddToSweep | None" = None) -> int:
     config = read_config(composed)
-    resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
     if config.run.resume:
         from eval.workflows.resume import show_finished_run
 
-        if (code := show_finished_run(config, resolved)) is not None:
+        if (code := show_finished_run(config)) is not None:
             return code
     elif config.run.dir:
         check_free(Path(config.run.dir))
@@ -51,7 +50,7 @@ def _run_job(composed: DictConfig, add_to_sweep: "AddToSweep | None" = None) -> 
     from eval.execution.run_session import SessionRequest
     from eval.workflows.evaluate import evaluate
 
-    asked = SessionRequest(config=config, prompts=prompts, command=get_task_overrides(), resolved=resolved)
+    asked = SessionRequest(config=config, prompts=prompts, command=get_task_overrides())
     return evaluate(asked, add_to_sweep=add_to_sweep).code
 
 

@@ -23,7 +23,7 @@ from mas.llm.profiles.model import Model, check_agents
 from mas.prompt_sets.prompt_set import PromptSet, read_prompt_set
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleLimits
-from mas.runtime.security.redaction import build_redactor, sort_secrets
+from mas.runtime.security.redaction import build_redactor, redact_value, sort_secrets
 from mas.system import System, agent_names, can_derive_prompts
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
@@ -100,6 +100,7 @@ class EvalConfig:
     split: str  # of the dataset
     extra_scorers: dict[str, Scorer] = field(default_factory=dict)  # by name; reported, they decide nothing
     executor: ExecutorSettings = field(default_factory=LocalSettings)
+    resolved: dict[str, Any] = field(default_factory=dict)  # the same as plain values, from which workers build it
 
     def check(self) -> PromptSet | None:
         """Check everything that can be seen before anything heavy is imported; return the prompt set."""
@@ -108,6 +109,7 @@ class EvalConfig:
         self.check_model()
         self.check_budget()
         self.tracking.check()
+        self.executor.check(self.resolved)
         self.data.check()
         return self.check_system()
 
@@ -201,18 +203,14 @@ class EvalConfig:
     def redact(self, text: str) -> str:
         return build_redactor(tuple(self.secrets()))(text)
 
-    def redact_tree(self, tree: Mapping[str, object]) -> dict[str, Any]:
-        """Return a configuration without secrets and without passwords in addresses, as it is stored with a run."""
-        return {str(self._redact_value(key)): self._redact_value(value) for key, value in tree.items()}
+    @property
+    def stored_config(self) -> dict[str, Any]:
+        """The configuration without secrets and without passwords in addresses, as it is stored with a run."""
+        return self.redact_tree(self.resolved)
 
-    def _redact_value(self, value: object) -> object:
-        if isinstance(value, Mapping):
-            return self.redact_tree(value)
-        if isinstance(value, list | tuple):
-            return [self._redact_value(element) for element in value]
+    def redact_tree(self, tree: Mapping[str, object]) -> dict[str, Any]:
         # Addresses first: with `***` for a password the address would be used with that password.
-        cleaned = self.redact(remove_passwords(text := str(value)))
-        return value if cleaned == text else cleaned  # a number, too, may be a secret
+        return cast(dict[str, Any], redact_value(dict(tree), lambda text: self.redact(remove_passwords(text))))
 
 
 def _price_override(key: str, names: Sequence[str]) -> str:
@@ -275,6 +273,7 @@ def read_config(composed: DictConfig) -> EvalConfig:
         split=composed.split,
         extra_scorers=extra_scorers,
         executor=executor,
+        resolved=cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True)),
     )
 
 
@@ -286,8 +285,6 @@ def _build_extra_scorers(composed: DictConfig) -> dict[str, Scorer]:
             "/scorer@extra_scorers.contains: contains` into its defaults."
         )
     named = {str(name): node for name, node in nodes.items()}
-    if twice := next((name for name, node in named.items() if node == composed.scorer), None):
-        raise UserError(f"extra_scorers.{twice} is the scorer that decides already; leave it out, or change scorer=….")
     return {name: build_part(node, f"extra_scorers.{name}") for name, node in named.items()}
 
 

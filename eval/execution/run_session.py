@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -64,7 +64,6 @@ class SessionRequest:
     prompts: PromptSet | None
     command: Sequence[str] = ()  # the overrides as typed
     samples: Sequence[Sample] = ()  # all that the program may answer
-    resolved: Mapping[str, object] = field(default_factory=dict)  # the configuration, from which workers build it
     kind: Literal["eval", "optimize"] = "eval"  # folder under outputs/ of a new run
     name: str = ""  # part of the name of that run's folder
     resumed: Path | None = None  # folder of the run that is resumed
@@ -83,7 +82,7 @@ def open_session(request: SessionRequest, output: Output) -> Iterator["Session"]
         if not isinstance(config.executor, LocalSettings):
             from eval.execution.executors.cluster.connection import open_cluster
 
-            cluster = stack.enter_context(open_cluster(config, request.resolved, request.samples))
+            cluster = stack.enter_context(open_cluster(config, request.samples))
         folder = request.resumed or make_run_folder(request.kind, request.name, config.run.dir)
         try:
             store = stack.enter_context(RunStore(folder / DATABASE, redact=config.redact))

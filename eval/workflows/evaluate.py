@@ -1,6 +1,6 @@
 """One evaluation from a checked configuration to its exit code: a new run, or a run that is resumed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -61,8 +61,7 @@ def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep
         UserError: a mistake that is seen only now, before the first sample.
         InterruptedRunError: a signal stopped the run.
     """
-    config = request.config
-    config.executor.check(request.resolved)
+    config, output = request.config, output or Output()
     split = config.data.load(config.split)
     samples = select_samples(split.samples, config.selection)
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
@@ -75,16 +74,10 @@ def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep
         resumed = find_run_to_resume(config.run.resume)
         changes = check_unchanged(read_run_info(resumed), info.config, info, config.run.allow_config_change)
     name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
-    output = output or Output()
     with open_session(replace(request, samples=samples, name=name, resumed=resumed), output) as session:
         run = _Evaluation(session, samples)
         try:
             sweep = add_to_sweep(session.folder, config) if add_to_sweep else None
-            if not config.run.resume and session.store.read_last_attempts():  # begun since `check_free`
-                place = session.folder
-                raise UserError(
-                    f"{place} already holds a run; resume it with run.resume={place}, or name a new folder."
-                )
             session.begin(replace(info, sweep=sweep), samples, changes)
             ended = run.show(*run.answer(split.notes))
         except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
@@ -105,7 +98,7 @@ def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep
 
 def _describe(request: SessionRequest, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:
     """Return everything known of the run before its folder is made."""
-    config, prompts, kept = request.config, request.prompts, request.config.redact_tree(request.resolved)
+    config, prompts, kept = request.config, request.prompts, request.config.stored_config
     labels = find_labels(samples, given=read_labels(config.data)).names
     task = describe_task(samples, kept.get("scorer"), getattr(config.data, "revision", None), labels)
     return replace(
@@ -138,12 +131,11 @@ class _Evaluation:
         with self.open_exporter() or nullcontext() as exporter:
             keys = session.list_pending(self.config.run.retry_errors)
             pending = [(self.samples[key.sample_id], key) for key in keys]
-            self.announce(len(pending), notes)
-            changes = session.state.last_session.changes
-            session.answers.note("run started", questions=len(pending), changes=changes)
+            judge_first = self.judge_first if self.begins_alone(len(pending)) else None
+            self.announce(len(pending), notes, judge_first is not None)
+            session.answers.note("run started", questions=len(pending), changes=session.state.last_session.changes)
             with session.stop.handle_signals():
-                stopped = session.run(pending, self.begin_alone(len(pending)))
-                summary = self.end(stopped)
+                summary = self.end(session.run(pending, judge_first))
             session.answers.note("files written", answers=summary.n, path=ANSWERS)
             ended = {name: getattr(summary, name) for name in ("stopped", "accuracy", "peak_memory_mb")}
             session.answers.note("run ended", **ended)
@@ -157,7 +149,7 @@ class _Evaluation:
 
         return ExporterLauncher(self.config.tracking, self.session.folder, self.config.secrets())
 
-    def announce(self, n_pending: int, notes: Sequence[str]) -> None:
+    def announce(self, n_pending: int, notes: Sequence[str], is_first_alone: bool) -> None:
         """Print what is known before the first sample: notes of the dataset, an estimate, and warnings."""
         config, prompts = self.config, self.session.prompts
         n_planned = len(self.samples) * config.run.epochs
@@ -172,8 +164,8 @@ class _Evaluation:
         if self.is_paid and n_pending:
             from eval.workflows.estimate import format_estimate
 
-            estimate = format_estimate(config, n_pending)
-            self.output.print(f"{estimate}; the first question shows it" if self.begin_alone(n_pending) else estimate)
+            shown = "; the first question shows it" if is_first_alone else ""
+            self.output.print(f"{format_estimate(config, n_pending)}{shown}")
         if use := self.session.store.read_info().tuning_use:
             from eval.analysis.summary.rare_numbers import measure_overlap  # for prompts that were tuned
             from eval.reports.rare_notes import describe_tuned_on
@@ -186,26 +178,23 @@ class _Evaluation:
     def is_paid(self) -> bool:
         return self.config.needs_model and not self.config.model.simulated
 
-    def begin_alone(self, n_pending: int) -> Callable[[Record], None] | None:
-        """Return a function to be called after the first sample, if that is to be run alone.
+    def begins_alone(self, n_pending: int) -> bool:
+        """Return whether the first sample is run alone: it shows what all will take, or a fault that would fail all."""
+        run = self.config.run
+        if not self.is_paid or run.resume or n_pending <= _FEW or run.max_same_errors is None:
+            return False
+        from eval.workflows.estimate import is_measured
 
-        The first sample of a paid run shows a fault that would fail all of them; what it took is the estimate.
-        """
-        config = self.config
-        if not self.is_paid or config.run.resume or n_pending <= _FEW or config.run.max_same_errors is None:
-            return None
-        from eval.workflows.estimate import format_measured, is_measured
+        return not is_measured(self.config)
 
-        if is_measured(config):
-            return None
+    def judge_first(self, record: Record) -> None:
+        from eval.workflows.estimate import format_measured
 
-        def judge_first(record: Record) -> None:
-            if fault := _describe_fault(record):
-                self.session.stop.stop_now(f"the first question failed in a way in which all would: {fault}")
-            elif record.usage.lm_calls:
-                self.output.print(format_measured(config, record.usage, n_pending - 1))
-
-        return judge_first
+        if fault := _describe_fault(record):
+            self.session.stop.stop_now(f"the first question failed in a way in which all would: {fault}")
+        elif record.usage.lm_calls:
+            n_left = len(self.session.list_pending(self.config.run.retry_errors))
+            self.output.print(format_measured(self.config, record.usage, n_left))
 
     def end(self, stopped: str | None) -> Summary:
         session = self.session

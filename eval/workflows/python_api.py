@@ -13,8 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from omegaconf import OmegaConf
-
 from eval.analysis.attribution.run_attribution import attribute_run
 from eval.analysis.summary.summarise import summarise_store
 from eval.analysis.summary.summary import Summary
@@ -155,16 +153,14 @@ def evaluate(
 
     with ExitStack() as stack, report_mistakes():
         overrides = list_overrides(stack, program, samples, scorer, model, options)
-        composed = compose_config(overrides)
-        config = read_config(composed)
+        config = read_config(compose_config(overrides))
         if config.run.resume:
             raise UserError("run.resume is not for Python: give it to eval/run.py on the command line.")
         if config.run.dir:
             check_free(Path(config.run.dir))
-        resolved = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
         output = KeptOutput(progress)
         try:
-            asked = SessionRequest(config=config, prompts=config.check(), command=overrides, resolved=resolved)
+            asked = SessionRequest(config=config, prompts=config.check(), command=overrides)
             ended = run_evaluation(asked, output)
         except InterruptedRunError as interrupt:
             raise KeyboardInterrupt(str(interrupt) or " ".join(output.lines)) from interrupt

@@ -128,14 +128,14 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
     return found
 
 
-def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int | None:
+def show_finished_run(config: EvalConfig) -> int | None:
     """Show the run that `run.resume` names and return its exit code; None: something is left to run or to write."""
     folder = find_run_to_resume(str(config.run.resume))
     try:
         summary = read_summary(folder / "summary.json")
     except (OSError, ValueError):
         return None
-    if summary.stopped or not _is_complete(folder, config, resolved):
+    if summary.stopped or not _is_complete(folder, config):
         return None
     from eval.execution.console import Console
     from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
@@ -147,11 +147,11 @@ def show_finished_run(config: EvalConfig, resolved: Mapping[str, object]) -> int
     return choose_exit_code(summary, config.run.fail_under, console)
 
 
-def _is_complete(folder: Path, config: EvalConfig, resolved: Mapping[str, object]) -> bool:
+def _is_complete(folder: Path, config: EvalConfig) -> bool:
     prompts = config.read_prompts()
     info = RunInfo(prompts_sha256=digest(prompts) if prompts else "")
     with open_run(folder) as store:
-        changed = check_unchanged(store.read_info(), config.redact_tree(resolved), info, config.run.allow_config_change)
+        changed = check_unchanged(store.read_info(), config.stored_config, info, config.run.allow_config_change)
         ids = [planned.id for planned in store.read_plan()]
         left = list_pending(ids, config.run.epochs, store.read_last_attempts(), config.run.retry_errors)
         return store.read_state().finished is True and not (changed or left or store.is_restored)

@@ -5,7 +5,6 @@ today's, and tuned ones are mostly longer.
 """
 
 import sys
-from dataclasses import replace
 
 from eval.execution.budget import Spend, format_amount
 from eval.execution.console import Console
@@ -117,7 +116,7 @@ def estimate_search(config: TuneConfig, splits: Splits) -> SearchCost:
     cost = config.optimizer.estimate_cost(len(splits.train), n_val, len(config.agents), allowed)
     if cost.metric_calls >= UNLIMITED and not config.budget.list_limits():
         raise UserError("nothing would end the search: give budget.metric_calls, or another budget.")
-    return replace(cost, metric_calls=max(n_val, cost.metric_calls))
+    return cost._replace(metric_calls=max(n_val, cost.metric_calls))
 
 
 def _check_test(config: TuneConfig, n_answers: int, usage: Spend, source: str) -> None:

@@ -58,7 +58,7 @@ def tune(config: TuneConfig, output: Output | None = None) -> tuple[Path, int]:
     InterruptedRunError: a signal stopped the run; the command that resumes it has been printed.
     """
     output = output or Output()
-    config.base.executor.check(config.resolved)
+    config.base.executor.check(config.base.resolved)
     if config.base.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
     splits = prepare_splits(config, output.console)

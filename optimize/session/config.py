@@ -123,12 +123,6 @@ class TuneConfig(TuningOptions):
             check_free(folder)
 
     @property
-    def worker_config(self) -> dict[str, object]:
-        """The configuration from which other processes build the program: that of an evaluation."""
-        parts = {name: self.resolved[name] for name in (*PARTS, "tools", "limits", "log")}
-        return {**parts, "run": {"deadline_seconds": self.base.run.deadline_seconds}, "prompts": None}
-
-    @property
     def stored_config(self) -> dict[str, Any]:
         """The configuration without secrets, as it is stored with the run."""
         return self.base.redact_tree(self.resolved)

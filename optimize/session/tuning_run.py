@@ -173,7 +173,6 @@ def open_tuning_run(config: TuneConfig, splits: Splits, output: Output) -> Itera
         prompts=prompts,
         command=config.command,
         samples=[*splits.train, *splits.val, *splits.sealed],
-        resolved=config.worker_config,
         kind="optimize",
         name=f"{config.name}_{config.optimizer.name}",
         resumed=folder,

@@ -164,7 +164,6 @@ def test_a_refused_extra_judge_neither_stops_the_run_nor_costs_an_answer(
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("extra_scorers=[gaia]", "extra_scorers.gaia is the scorer that decides already; leave it out"),
         ("extra_scorers=contains", "extra_scorers=contains is not a list of scorers"),
     ],
 )

@@ -57,12 +57,11 @@ class RunCluster:
 
 
 @contextmanager
-def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Sequence[Sample]) -> Iterator[RunCluster]:
+def open_cluster(config: EvalConfig, samples: Sequence[Sample]) -> Iterator[RunCluster]:
     """Connect to the cluster of a run, once its program has been built in this process.
 
     Args:
         config: of the run, with `executor=ray`.
-        resolved: the same as plain dictionaries, from which workers build the program.
         samples: all that the run may answer, with their attachments.
 
     Raises:
@@ -73,7 +72,7 @@ def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Se
     if settings.address is None:
         n_workers = settings.workers or os.cpu_count() or 1
         with _start_ray(min(n_workers, config.run.concurrency)):
-            yield RunCluster(n_workers, resolved)
+            yield RunCluster(n_workers, config.resolved)
         return
     if any(config.redact(argument) != argument for argument in sys.argv):
         raise UserError(
@@ -81,10 +80,10 @@ def open_cluster(config: EvalConfig, resolved: Mapping[str, object], samples: Se
             "records; name an environment variable instead."
         )
     with TemporaryDirectory(prefix="mas-package-") as folder:
-        places = _copy_files(Path(folder), config, resolved, samples)
+        places = _copy_files(Path(folder), config, samples)
         with _join_ray(settings.address, folder) as n_cpus:
             n_workers = settings.workers or max(1, min(int(n_cpus), MAX_WORKERS))
-            yield RunCluster(n_workers, _move_files(resolved), places)
+            yield RunCluster(n_workers, _move_files(config.resolved), places)
 
 
 @contextmanager
@@ -167,15 +166,13 @@ def _connect(
                 os.environ[name] = value
 
 
-def _copy_files(
-    folder: Path, config: EvalConfig, resolved: Mapping[str, object], samples: Sequence[Sample]
-) -> dict[Path, Path]:
+def _copy_files(folder: Path, config: EvalConfig, samples: Sequence[Sample]) -> dict[Path, Path]:
     """Copy the files of a run into the folder, and return the place of each attachment within it.
 
     Raises:
         UserError: something must not leave this machine.
     """
-    for name, part in resolved.items():  # workers have their secrets from the environment of their machine
+    for name, part in config.resolved.items():  # workers have their secrets from the environment of their machine
         as_text = json.dumps({name: part}, default=str)
         if name != "tracking" and json.dumps(config.redact_tree({name: part}), default=str) != as_text:
             raise UserError(
@@ -184,7 +181,7 @@ def _copy_files(
             )
     for package in _HARNESS:
         shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=shutil.ignore_patterns(*_NOT_OF_HARNESS))
-    for module in _list_targets(resolved):
+    for module in _list_targets(config.resolved):
         if module.partition(".")[0] not in OURS:
             for name, path in list_modules(module).items():
                 place = folder.joinpath(*name.split("."))

@@ -6,10 +6,8 @@ import functools
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import cast
 
 import pytest
-from omegaconf import OmegaConf
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.hydra_compat import compose_config
@@ -40,9 +38,8 @@ def start_ray() -> RunCluster:
     """One for all tests here; it ends with their process at the latest."""
     stack = ExitStack()
     atexit.register(stack.close)
-    composed = compose_config([*OPTIONS, "executor=ray", "executor.workers=2"])
-    resolved = cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
-    return stack.enter_context(open_cluster(read_config(composed), resolved, []))
+    config = read_config(compose_config([*OPTIONS, "executor=ray", "executor.workers=2"]))
+    return stack.enter_context(open_cluster(config, []))
 
 
 def open_ray(config: EvalConfig, folder: Path, logs: RunLogs, stop: StopController) -> Answering:
