@@ -13,7 +13,7 @@ Reference: docs/reference/python.md.
 """
 
 from eval.reports.data_frames import calls_df, runs_df, samples_df
-from eval.workflows.python_api import Comparison, Run, check_regression, compare, evaluate, open_program, open_run
+from eval.workflows.python_api import Comparison, Run, compare, evaluate, open_program, open_run
 from mas.prompt_sets.prompt_set import apply_prompts
 from mas.runtime.errors import UserError
 from optimize.pipeline.python_api import Tuned, tune
@@ -25,7 +25,6 @@ __all__ = [
     "UserError",
     "apply_prompts",
     "calls_df",
-    "check_regression",
     "compare",
     "evaluate",
     "open_program",

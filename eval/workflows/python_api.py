@@ -31,13 +31,13 @@ from eval.runs.store import open_run as open_store
 from mas.agents.targets import load_target, name_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count, name_type
-from mas.system import Program, System
+from mas.system import Program
 
 if TYPE_CHECKING:
     import pandas
 
     from eval.analysis.comparison.compare_runs import ComparisonResult
-    from eval.analysis.comparison.regression_gate import GateResult
+    from eval.analysis.statistics.intervals import Interval
 
 ScorerFunction = Callable[..., object]
 _BY_SUFFIX = {".csv": "csv", ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel"}
@@ -90,22 +90,10 @@ class Run:
 class Comparison:
     """The second run compared with the first, on the same samples."""
 
+    difference: float  # score of the second minus that of the first
+    interval: "Interval | None"  # of the difference, 95 %
+    p: float  # chance of such a difference between equal runs
     result: "ComparisonResult" = field(repr=False)
-
-    @property
-    def difference(self) -> float:
-        """Score of the second minus that of the first."""
-        return self.result.comparisons[0].comparison.score.difference
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the difference."""
-        return self.result.comparisons[0].comparison.score.ci95
-
-    @property
-    def p(self) -> float:
-        """Chance of such a difference between equal runs."""
-        return self.result.comparisons[0].comparison.score.p
 
     def to_dict(self) -> dict[str, object]:
         """Return all numbers and all samples on which the runs differ, with their targets."""
@@ -205,37 +193,9 @@ def compare(run_a: RunName, run_b: RunName) -> Comparison:
 
     folders = find_folders([run_a, run_b])
     with refuse_unreadable(*folders):
-        return Comparison(compare_read_runs(read_runs(folders)))
-
-
-def check_regression(
-    base: RunName,
-    new: RunName,
-    *,
-    metrics: Sequence[str] = ("score",),
-    margin: float = 0.02,
-    alpha: float = 0.05,
-) -> "GateResult":
-    """Judge a run against its baseline, as `eval/compare.py --gate` does.
-
-    Args:
-        base: the baseline.
-        new: the other run.
-        metrics: what decides: score, accuracy.
-        margin: the loss that is allowed in each, as a share.
-        alpha: probability of a wrong verdict, one-sided, of all metrics together.
-
-    Raises:
-        UserError: there is no such run, the two cannot be compared, or a setting is not valid.
-    """
-    from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
-    from eval.analysis.comparison.regression_gate import GateSettings, judge_new_run
-
-    settings = GateSettings(metrics, margin, alpha)
-    settings.check()
-    folders = find_folders([base, new])
-    with refuse_unreadable(*folders):
-        return judge_new_run(compare_read_runs(read_runs(folders)), settings)
+        result = compare_read_runs(read_runs(folders))
+    score = result.comparisons[0].comparison.score
+    return Comparison(score.difference, score.ci95, score.p, result)
 
 
 def list_overrides(
@@ -249,12 +209,11 @@ def list_overrides(
     """Return the command line of an evaluation; what is no file or name gets one, until the stack is closed."""
     if isinstance(options, str):
         raise UserError(f"options={options!r} is a text; give a list of options: [{options!r}].")
-    overrides, system = _describe_program(stack, program, model, options)
-    overrides += _choose_model(model)
-    overrides += _describe_scorer(stack, scorer)
+    overrides = _describe_program(stack, program, model is not None)
+    overrides += [*_choose_model(model), *_describe_scorer(stack, scorer), "tracking=off"]
     given = {read_option_name(each) for each in options}
-    named = given | {read_option_name(each) for each in overrides}
-    overrides += [*_describe_samples(stack, samples, named, system), "tracking=off"]
+    loaded = _load_program([*overrides, *options]) if "system=dspy" in overrides else None
+    overrides += _describe_samples(stack, samples, given, loaded)
     return [each for each in overrides if read_option_name(each) not in given] + list(options)
 
 
@@ -262,13 +221,9 @@ def _choose_model(model: str | None) -> list[str]:
     return [f"model={model}"] if model else []
 
 
-def _describe_program(
-    stack: ExitStack, program: object, model: str | None, options: Sequence[str]
-) -> tuple[list[str], System | None]:
-    """Return the options that name the program, and its system if that is a DSPy program."""
+def _describe_program(stack: ExitStack, program: object, needs_model: bool) -> list[str]:
     if isinstance(program, str) and ":" not in program:
-        overrides = [f"system={program}"]
-        return overrides, _build_system([*overrides, *options]) if program == "dspy" else None
+        return [f"system={program}"]
     if isinstance(program, str):
         target, name, program = program, program.rpartition(":")[2], load_target(program)
     elif callable(program):
@@ -279,15 +234,12 @@ def _describe_program(
             f"{name_type(program)} is no program; give a dspy.Module, a function of the question, or "
             '"package.module:name".'
         )
-    overrides = [
+    return [
+        "system=dspy" if _is_dspy_program(program) else "system=callable",
         format_override("system.target", target),
-        format_override("system.needs_model", model is not None),
+        format_override("system.needs_model", needs_model),
         format_override("run.name", name),
     ]
-    if not _is_dspy_program(program):
-        return ["system=callable", *overrides], None
-    overrides = ["system=dspy", *overrides]
-    return overrides, _build_system([*overrides, *options])
 
 
 def _is_dspy_program(program: object) -> bool:
@@ -301,9 +253,10 @@ def _is_dspy_program(program: object) -> bool:
         return False
 
 
-def _build_system(overrides: Sequence[str]) -> System:
+def _load_program(overrides: Sequence[str]) -> object:
+    """Return the fields of a DSPy program: it has `inputs` and `outputs`."""
     own = [each for each in overrides if read_option_name(each).startswith("system")]
-    return cast(System, build_part(compose_config(own)["system"], "system"))
+    return build_part(compose_config(own)["system"], "system").loaded
 
 
 def _describe_scorer(stack: ExitStack, scorer: str | ScorerFunction) -> list[str]:
@@ -316,15 +269,15 @@ def _describe_scorer(stack: ExitStack, scorer: str | ScorerFunction) -> list[str
     return ["scorer=function", format_override("scorer.target", scorer)]
 
 
-def _describe_samples(stack: ExitStack, samples: object, named: set[str], system: System | None) -> list[str]:
+def _describe_samples(stack: ExitStack, samples: object, given: Collection[str], loaded: object) -> list[str]:
     if isinstance(samples, str | Path):
         path = Path(samples)
         if isinstance(samples, str) and not path.exists() and (CONF / "data" / f"{samples}.yaml").is_file():
             return [f"data={samples}"]
         return [f"data={_BY_SUFFIX.get(path.suffix.lower(), 'jsonl')}", format_override("data.path", str(samples))]
-    rows, given = _list_rows(samples)
+    rows, inputs = _list_rows(samples)
     target = stack.enter_context(name_object(rows, "samples"))
-    columns = _choose_columns(rows[0] if isinstance(rows[0], Mapping) else {}, given, named, system)
+    columns = _choose_columns(rows[0] if isinstance(rows[0], Mapping) else {}, inputs, given, loaded)
     return ["data=in_memory", format_override("data.target", target), *columns]
 
 
@@ -345,13 +298,12 @@ def _list_rows(samples: object) -> tuple[list[object], list[str]]:
 
 
 def _choose_columns(
-    first: Mapping[str, object], given: Sequence[str], named: Collection[str], system: System | None
+    first: Mapping[str, object], inputs: Sequence[str], given: Collection[str], loaded: object
 ) -> list[str]:
     """Return the options that map the keys of the first row to the fields of a DSPy program, as far as it is clear."""
-    loaded = getattr(system, "loaded", None)
-    taken = list(given) or [name for name in getattr(loaded, "inputs", ()) if name in first and name != "file"]
+    taken = list(inputs) or [name for name in getattr(loaded, "inputs", ()) if name in first and name != "file"]
     is_question = taken == ["question"]  # the data's own field, and targets have usual names
-    if "data.inputs" in named or not taken:
+    if "data.inputs" in given or not taken:
         return []
     if is_question and not set(USUAL["answer"]).isdisjoint(map(normalise_column, first)):
         return []
@@ -359,7 +311,7 @@ def _choose_columns(
     others = [str(name) for name in first if name not in taken and name not in _NO_TARGETS]
     returned = [name for name in others if name in (getattr(loaded, "outputs", None) or ())]
     clear = returned if is_question else returned or others
-    if len(clear) == 1 and not {"data.target_column", "data.columns.answer"}.intersection(named):
+    if len(clear) == 1 and not {"data.target_column", "data.columns.answer"}.intersection(given):
         options.append(format_override("data.target_column", clear[0]))
     return options
 

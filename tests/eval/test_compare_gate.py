@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import mas_harness
 from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, USER_ERROR, run_cli
 from eval.compare import task
 from eval.runs.record import Record, Usage
-from mas.runtime.errors import UserError
 from tests.eval.stored_run import SESSION, answered, stored_run
 
 N = 30
@@ -191,10 +189,3 @@ def test_runs_and_options_that_make_no_gate(
 def test_one_question_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(run(tmp_path / "a", 1, n=1), run(tmp_path / "b", 0, n=1), "--gate") == USER_ERROR
     assert "1 question cannot decide; 2 are needed at least" in capsys.readouterr().err
-
-
-def test_python_gives_the_same_verdict(runs: Path) -> None:
-    found = mas_harness.check_regression(runs / "base", runs / "worse", metrics=["accuracy"], margin=0.1)
-    assert (found.verdict, found.margin, found.metrics[0].metric) == ("fail", 0.1, "accuracy")
-    with pytest.raises(UserError, match="expected a share"):
-        mas_harness.check_regression(runs / "base", runs / "same", margin=2)
