@@ -1,6 +1,6 @@
 """One question answered outside a run, with its steps as they happen: the same runner and limits, nothing stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rich.text import Text
 
@@ -10,17 +10,16 @@ from eval.config.evaluation import EvalConfig
 from eval.execution.console import Console, open_resources, print_notes
 from eval.execution.runner import SampleRunner
 from eval.reports.formats import format_usd
-from eval.reports.step_tree import build_step
+from eval.reports.step_tree import Step, build_step
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.runtime.terminal import print_line, shorten_line
-from mas.runtime.trace import Observer, Span
+from mas.runtime.trace import Span
 from mas.simulation import SIMULATED_NOTICE
 
 MAX_LINE_CHARS = 200  # of a tool's result
-_INDENT = "  "
 
 
 def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -> int:
@@ -30,33 +29,29 @@ def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -
         console.print(SIMULATED_NOTICE, style="bold yellow")
     steps = LiveSteps(console, config.redact)
     try:
-        record = answer_sample(sample, config, prompts, steps.observe)
+        with open_resources(config) as (resources, notes):
+            runner = SampleRunner(
+                run_id="ask",
+                program=config.system.build(config.model, prompts, resources),
+                scorer=config.scorer,  # never called: the sample has no target
+                deadline_seconds=config.run.deadline_seconds,
+                redact=config.redact,
+                open_context=lambda sample_key: SampleContext(sample_key, config.limits),
+                observer=steps.observe,
+            )
+            print_notes(notes)
+            record = run_blocking(runner.run_sample(sample, SampleKey(sample.id)))
     except KeyboardInterrupt:
         steps.is_closed = True
         print_line("error: interrupted; nothing is stored.", error=True)
         return STOPPED
     print_answer(record, console, config.redact)
-    if record.error is not None:
-        print_line(f"error: {record.error_component}: {record.error}", error=True)
-        if config.log.terminal and record.error_details:
-            print_line(record.error_details.stack, error=True)
-    return FINISHED if record.error is None else FAILURES
-
-
-def answer_sample(sample: Sample, config: EvalConfig, prompts: PromptSet | None, observer: Observer) -> Record:
-    """Return the record of the sample, unscored; its spans go to `observer` as they open and end."""
-    with open_resources(config) as (resources, notes):
-        runner = SampleRunner(
-            run_id="ask",
-            program=config.system.build(config.model, prompts, resources),
-            scorer=config.scorer,  # never called: the sample has no target
-            deadline_seconds=config.run.deadline_seconds,
-            redact=config.redact,
-            open_context=lambda sample_key: SampleContext(sample_key, config.limits),
-            observer=observer,
-        )
-        print_notes(notes)
-        return run_blocking(runner.run_sample(sample, SampleKey(sample.id)))
+    if record.error is None:
+        return FINISHED
+    print_line(f"error: {record.error_component}: {record.error}", error=True)
+    if config.log.terminal and record.error_details:
+        print_line(record.error_details.stack, error=True)
+    return FAILURES
 
 
 class LiveSteps:
@@ -69,44 +64,44 @@ class LiveSteps:
 
     def observe(self, span: Span) -> None:
         step = None if self.is_closed else build_step(span)
-        if step is None:
-            return
-        if span.end_seconds is None:
-            if span.kind == "agent":
-                self._print_line(step.title, style="bold cyan", indent=0)
-        elif span.kind == "tool":
-            said = [line for _, text in step.said[-1:] for line in text.splitlines() if line.strip()]
-            result = step.error or (said or ["(nothing)"])[0]
-            line = f"{step.title} → {shorten_line(result, MAX_LINE_CHARS)}"
-            self._print_line(line, "red" if step.error else "")
-        else:
-            for warning in step.warnings:
-                self._print_line(warning, "yellow")
-            if step.decision:
-                self._print_line(step.decision, "bold red" if step.decision == "reject" else "bold green")
-            for name, text in step.said if span.kind == "agent" else ():
-                first, *more = text.splitlines() or [""]
-                for number, line in enumerate([f"{name}:", first, *more] if more else [f"{name}: {first}"]):
-                    self._print_line(line, indent=2 if number else 1)
-            if step.error and span.kind == "agent":
-                self._print_line(step.error, "red")
+        for indent, text, style in _list_lines(span, step) if step else ():
+            line = " ".join(self._redact(text).split())
+            self._console.print(Text("  " * indent + line, style=style), soft_wrap=True)
 
-    def _print_line(self, text: str, style: str = "", indent: int = 1) -> None:
-        line = " ".join(self._redact(text).split())
-        self._console.print(Text(_INDENT * indent + line, style=style), soft_wrap=True)
+
+def _list_lines(span: Span, step: Step) -> Iterator[tuple[int, str, str]]:
+    """Yield indentation, text and style of the lines for a span that has just opened or ended."""
+    if span.end_seconds is None:
+        if span.kind == "agent":
+            yield 0, step.title, "bold cyan"
+        return
+    if span.kind == "tool":
+        said = [line for _, text in step.said[-1:] for line in text.splitlines() if line.strip()]
+        result = shorten_line(step.error or (said or ["(nothing)"])[0], MAX_LINE_CHARS)
+        yield 1, f"{step.title} → {result}", "red" if step.error else ""
+        return
+    yield from ((1, warning, "yellow") for warning in step.warnings)
+    if step.decision:
+        yield 1, step.decision, "bold red" if step.decision == "reject" else "bold green"
+    if span.kind == "agent":
+        for name, text in step.said:
+            first, *more = text.splitlines() or [""]
+            yield 1, f"{name}:" if more else f"{name}: {first}", ""
+            yield from ((2, line, "") for line in ([first, *more] if more else ()))
+        if step.error:
+            yield 1, step.error, "red"
 
 
 def print_answer(record: Record, console: Console, redact: Callable[[str], str]) -> None:
-    console.print()
     usage = record.usage
+    answer = {"answer": "(none)" if record.answer is None else record.answer, "reasoning": record.reasoning_trace}
     facts = {
-        "answer": "(none)" if record.answer is None else redact(record.answer),
-        "reasoning": redact(record.reasoning_trace),
+        **({name: redact(text) for name, text in answer.items()} if record.error is None else {}),
         "calls": f"{usage.lm_calls:,} to language models, {usage.tool_calls:,} to tools",
         "tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
         "time": f"{record.wall_seconds:,.1f} s",
         "cost": format_usd(usage.cost_usd),
     }
+    console.print()
     for name, value in facts.items():
-        if record.error is None or name not in ("answer", "reasoning"):
-            console.print(Text.assemble((f"{name}: ", "bold"), value), soft_wrap=True)
+        console.print(Text.assemble((f"{name}: ", "bold"), value), soft_wrap=True)
