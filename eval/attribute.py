@@ -1,6 +1,6 @@
 """Ask the wrong questions of a run again with one agent's output corrected: did that agent cost the points?
 
-    python eval/attribute.py latest                                    the agents that it blames, and one-sided critics
+    python eval/attribute.py latest                                    the agents that it blames most
     python eval/attribute.py latest --agents expert,planner --limit 20 run.epochs=3 run.max_cost_usd=2
 
 Next to each corrected arm the same questions are asked without a correction. The corrected agent is given the right

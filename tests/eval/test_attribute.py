@@ -39,7 +39,7 @@ def test_the_author_of_wrong_drafts_is_proven_and_its_run_measures_nothing(
     assert proof["control"] < solve["recovered"] and solve["difference"]["ci95"][0] > 0
     assert solve["difference"]["difference"] == pytest.approx(solve["recovered"] - proof["control"])
     assert "solve: " in shown and "points are lost here or before" in shown
-    assert "plan: not corrected; its correction is a hint" in shown and "simulated" in shown.lower()
+    assert "plan: not corrected; its output is neither a draft" in shown and "simulated" in shown.lower()
     assert "finalize: not corrected; its output is the answer" in shown
 
     with RunStore(run / "run.db", read_only=True) as store:

@@ -1,17 +1,12 @@
 """Plan of a replayed proof: which questions are asked again, and which agents are corrected. Nothing is spent here.
 
-A record shows who looks responsible. It cannot show a critic that decides without looking: one that rejects all plans
-looks like a planner whose plans are never good enough, one that approves all drafts like their author. A critic whose
-decisions on the wrong answers are nearly all the same, and wrong as far as that is known, is therefore tested, too.
+Tested are the agents that the record blames most; where it cannot tell an author from its critic, both.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
-
-from omegaconf import OmegaConf
 
 from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.analysis.attribution.broken_link import PAIR, BrokenLink, build_matcher
@@ -35,8 +30,6 @@ from mas.runtime.errors import UserError
 from mas.system import agent_names, read_program_digest
 
 MAX_BLAMED = 3  # agents that are tested because the record blames them
-MAX_EXCEPTIONS = 0.1  # share of a critic's decisions that may be otherwise, if it decides without looking
-RIGHT, WRONG, OTHER = "right draft", "wrong draft", "other work"  # of other work nobody knows whether it was right
 _OTHER_OPTIONS = ("run.dir", "run.name", "run.epochs")
 
 
@@ -46,7 +39,6 @@ class Request:
 
     original: Path
     config: EvalConfig
-    stored_config: dict[str, object]
     prompts: PromptSet
     samples: list[Sample]
     corrections: list[Correction]
@@ -60,7 +52,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
 
     Args:
         original: folder of the run.
-        agents: to be corrected; none: those that the records blame most, and critics that decide without looking.
+        agents: to be corrected; none: those that the records blame most.
         limit: largest number of wrong samples, the first ones.
         overrides: options that leave what is measured as it is, and `run.epochs`.
 
@@ -70,11 +62,11 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     _check_overrides(overrides)
     _check_run(original)
     arguments = read_original_arguments(str(original), [])
-    before, stored = _compose(arguments)
+    before = _read_config(arguments)
     prompts = before.check()
     if prompts is None:
         raise UserError(f"system={before.system.name} shows no agents whose outputs could be corrected.")
-    samples, kept = select_samples(before.data.load(before.split).samples, before.selection), before.redact_tree(stored)
+    samples, kept = select_samples(before.data.load(before.split).samples, before.selection), before.stored_config
     task = describe_task(samples, kept.get("scorer"), getattr(before.data, "revision", None))
     program = read_program_digest(before.system)
     with refuse_unreadable(original), open_run(original) as store:
@@ -91,10 +83,10 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
                 links.setdefault(sample_id, link)
         keys = {(each.sample_id, each.epoch) for each in wrong if each.sample_id in ids}
         records = list(read_with_steps(store, keys.__contains__))
-    config, stored = _compose([*arguments, *overrides])
+    config = _read_config([*arguments, *overrides])
     config.check()
     if config.run.dir:
-        _check_place(Path(config.run.dir).absolute())
+        check_empty(Path(config.run.dir).absolute())
     known = agent_names(config.system)
     if unknown := [each for each in agents if each not in known]:
         raise UserError(
@@ -110,7 +102,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         raise UserError(f"no agent can be corrected{f' ({reasons})' if reasons else ''}; name some with --agents.")
     chosen = [each for each in samples if each.id in ids]
     names = {sample_id: link.name for sample_id, link in links.items()}
-    return Request(original, config, stored, prompts, chosen, corrections, skipped, names, info)
+    return Request(original, config, prompts, chosen, corrections, skipped, names, info)
 
 
 def _check_overrides(overrides: Sequence[str]) -> None:
@@ -142,17 +134,8 @@ def _check_run(original: Path) -> None:
         )
 
 
-def _check_place(folder: Path) -> None:
-    """Refuse a folder that has something in it, or is within a run: the arms are no part of any evaluation."""
-    check_empty(folder)
-    if within := next((each for each in folder.parents if (each / DATABASE).exists()), None):
-        raise UserError(f"run.dir={folder} is within the run {within}; name a folder outside of runs.")
-
-
-def _compose(arguments: Sequence[str]) -> tuple[EvalConfig, dict[str, object]]:
-    composed = compose_config(arguments)
-    config = replace(read_config(composed), executor=LocalSettings())
-    return config, cast(dict[str, object], OmegaConf.to_container(composed, resolve=True))
+def _read_config(arguments: Sequence[str]) -> EvalConfig:
+    return replace(read_config(compose_config(arguments)), executor=LocalSettings())
 
 
 # Whom to correct
@@ -172,7 +155,8 @@ def find_suspects(
     """
     judged = {spec.critic: spec.name for spec in config.system.agent_specs if spec.critic}
     steps = [AgentSteps.of(record) for record in records]
-    authors = {each.draft.agent for each in steps if each.draft is not None} - _list_earlier(judged)
+    earlier = set(list(judged.values())[:-1])  # their work looks like a draft where the question was given up
+    authors = {each.draft.agent for each in steps if each.draft is not None} - earlier
     last = Counter(each.work[-1].agent for each in steps if each.work)
     finisher = max(last, key=lambda name: last[name], default=None)  # some answers ended before it
     matchers = {each.sample_id: build_matcher(each.target or "", labels) for each in records}
@@ -182,49 +166,15 @@ def find_suspects(
             skipped[agent] = f"it makes several calls of a model; name those to correct, of {', '.join(names)}"
         elif agent == finisher and agent not in judged:
             skipped[agent] = "its output is the answer, which would always be right"
-        elif config.simulated and agent not in judged and agent not in authors:
-            skipped[agent] = "its correction is a hint in its prompt, which the simulated model does not read"
+        elif agent not in judged and agent not in authors:
+            skipped[agent] = "its output is neither a draft of the answer nor a decision"
         else:
             tested.append(agent)
-    if not chosen:
-        tested = [*tested[:MAX_BLAMED], *find_one_sided_critics(records, judged, labels)]
+    tested = tested if chosen else tested[:MAX_BLAMED]
 
     def choose_kind(agent: str) -> Kind:
         if agent in judged:
             return "review" if judged[agent] in authors else "approval"
-        return "answer" if agent in authors else "hint"
+        return "answer"
 
-    unique = dict.fromkeys(tested)
-    return [Correction(each, choose_kind(each), matchers, judged.get(each)) for each in unique], skipped
-
-
-def find_one_sided_critics(records: Iterable[Record], judged_by: Mapping[str, str], labels: LabelSet) -> list[str]:
-    """Return the critics that decide nearly always the same way on the work of wrong answers, wrongly as far as known.
-
-    A draft that was right, and approved, and spoilt by a later agent is no decision against its critic.
-    `judged_by`: critic → the agent whose work it reviews, in the order of their work.
-    """
-    earlier = _list_earlier(judged_by)
-    found: dict[str, Counter[tuple[str, bool]]] = {critic: Counter() for critic in judged_by}  # (work, rejected) → n
-    for record in records:
-        steps, matcher = AgentSteps.of(record), build_matcher(record.target or "", labels)
-        for critic, judged in steps.pair_reviews():
-            if critic.agent in found:
-                is_draft = judged in steps.drafts and judged.agent not in earlier
-                work = OTHER if not is_draft else RIGHT if matcher.is_contained_in(judged.answer) else WRONG
-                found[critic.agent][work, critic.rejects] += 1
-    return [critic for critic, counts in found.items() if _are_one_sided(counts)]
-
-
-def _list_earlier(judged_by: Mapping[str, str]) -> set[str]:
-    """Return the reviewed agents before the last: their work looks like a draft where the question was given up."""
-    return set(list(judged_by.values())[:-1])
-
-
-def _are_one_sided(counts: Counter[tuple[str, bool]]) -> bool:
-    """Return whether wrong drafts are approved, or right ones or other work rejected, nearly always."""
-    for work, rejects in ((WRONG, False), (RIGHT, True), (OTHER, True)):
-        alike, exceptions = counts[work, rejects], counts[work, not rejects]
-        if alike and exceptions <= MAX_EXCEPTIONS * (exceptions + alike):
-            return True
-    return False
+    return [Correction(each, choose_kind(each), matchers, judged.get(each)) for each in tested], skipped

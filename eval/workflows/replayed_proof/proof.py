@@ -18,8 +18,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from eval.analysis.attribution.agent_steps import AgentSteps
-from eval.analysis.attribution.run_attribution import read_with_steps
 from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.dataset import read_labels
 from eval.execution.console import Output, RunProgress, open_resources, print_notes
@@ -51,7 +49,6 @@ class ProvenAgent:
     agent: str
     kind: Kind
     recovered: float | None  # mean score with the correction, 0 to 1; None: no measurement
-    n_given_away: int  # answers in which the hinted agent handed on the target itself; they prove nothing
     difference: PairedResult | None  # with the correction, minus the control; None: no measurement
     p_holm: float | None = None  # of the difference, as one of all tested agents
 
@@ -134,7 +131,7 @@ def prove(request: Request, output: Output) -> Proof:
 
 
 def _build_info(request: Request) -> RunInfo:
-    config, kept = request.config, request.config.redact_tree(request.stored_config)
+    config, kept = request.config, request.config.stored_config
     labels = find_labels(request.samples, given=read_labels(config.data)).names or tuple(request.info.task.labels)
     return replace(
         request.info,
@@ -153,8 +150,7 @@ def _build_info(request: Request) -> RunInfo:
 def _judge(request: Request, folder: Path, stopped: str | None) -> Proof:
     control = read_scores(folder / CONTROL)
     corrected = [read_scores(folder / each.agent) for each in request.corrections]
-    given_away = [_count_given_away(folder / each.agent, each) for each in request.corrections]
-    agents = judge_corrections(request.corrections, control, corrected, given_away)
+    agents = judge_corrections(request.corrections, control, corrected)
     return Proof(
         folder=folder,
         n_samples=len(request.samples),
@@ -170,15 +166,15 @@ def _judge(request: Request, folder: Path, stopped: str | None) -> Proof:
 
 
 def judge_corrections(
-    corrections: Sequence[Correction], control: Scores, corrected: Sequence[Scores], given_away: Sequence[int]
+    corrections: Sequence[Correction], control: Scores, corrected: Sequence[Scores]
 ) -> list[ProvenAgent]:
     """Return the effect of each correction on the samples that have an answer with it and without."""
     found = list[ProvenAgent]()
-    for correction, scores, n_given_away in zip(corrections, corrected, given_away, strict=True):
+    for correction, scores in zip(corrections, corrected, strict=True):
         both = [sample_id for sample_id in control if sample_id in scores]
         result = run_paired_test([Pair(control[each], scores[each]) for each in both]) if both else None
         recovered = _mean(scores[each] for each in both) if both else None
-        found.append(ProvenAgent(correction.agent, correction.kind, recovered, n_given_away, result))
+        found.append(ProvenAgent(correction.agent, correction.kind, recovered, result))
     adjusted = iter(adjust_p_values([each.difference.p for each in found if each.difference]))
     return [replace(each, p_holm=next(adjusted)) if each.difference else each for each in found]
 
@@ -217,17 +213,6 @@ def read_scores(arm: Path) -> Scores:
     return found
 
 
-def _count_given_away(arm: Path, correction: Correction) -> int:
-    """Count the answers in which a hinted agent states the target that neither its request nor a tool gave it."""
-    n = 0
-    with RunStore(arm / DATABASE, read_only=True) as store:
-        for record in read_with_steps(store, lambda key: correction.kind == "hint"):
-            matcher = correction.matchers[record.sample_id]
-            own = [each for each in AgentSteps.of(record).steps if each.agent == correction.agent]
-            n += any(matcher.is_within(each.said) and not matcher.is_within(each.seen) for each in own)
-    return n
-
-
 def _mean(values: Iterable[Sequence[float]]) -> float:
     means = [sum(each) / len(each) for each in values]
     return sum(means) / len(means)
@@ -237,7 +222,6 @@ _WHAT: dict[Kind, str] = {
     "answer": "its answer is the right one",
     "review": "it judges the answer rightly",
     "approval": "it approves everything",
-    "hint": "it knows the right answer",
 }
 
 
@@ -267,11 +251,10 @@ def describe_agent(proven: ProvenAgent, proof: Proof) -> str:
     interval = " ({:+.1f} to {:+.1f})".format(*(100 * bound for bound in result.ci95)) if result.ci95 else ""
     over = f" of {format_count(result.n_questions, 'question')}" if result.n_questions < proof.n_samples else ""
     gained = f"{100 * result.difference:+.1f}{interval} points more than without"
-    away = f"; in {format_count(proven.n_given_away, 'answer')} it passed the answer on itself"
     effect = "its reviews cost points" if proven.is_critic else "points are lost here or before"
     return (
         f"{proven.agent}: {format_percent(proven.recovered)}{over} where {_WHAT[proven.kind]}, {gained}"
-        f"{away if proven.n_given_away else ''}: {effect if proven.is_proven else 'no effect is shown'}"
+        f": {effect if proven.is_proven else 'no effect is shown'}"
     )
 
 

@@ -29,19 +29,23 @@ class ProofBench(Bench):
         """Count the links that a proof names; `by_record` gains what the record alone names."""
         wrong: dict[str, Record] = {}
         blamed: dict[str, str] = {}
+        suspects = Counter[str]()
         for record in self.run(faulty):
             if link := find_broken_link(record):
                 wrong[record.sample_id], blamed[record.sample_id] = record, link.name
+                suspects.update(link.pair or (link.name,))
         self.by_record.append(Fault(self.name, place, len(wrong), Counter(blamed.values()), planted))
-        named = self._prove(faulty, list(wrong.values()), blamed) if wrong else {}
+        named = self._prove(faulty, list(wrong.values()), blamed, suspects) if wrong else {}
         return Fault(self.name, place, len(wrong), Counter(named.values()), planted)
 
-    def _prove(self, faulty: str | None, wrong: Sequence[Record], blamed: dict[str, str]) -> dict[str, str]:
-        names = [name for name, _ in Counter(blamed.values()).most_common() if name in self.agents]
+    def _prove(
+        self, faulty: str | None, wrong: Sequence[Record], blamed: dict[str, str], suspects: Counter[str]
+    ) -> dict[str, str]:
+        names = [name for name, _ in suspects.most_common() if name in self.agents]
         corrections, _ = find_suspects(self.config, wrong, LabelSet(()), names)
         control = _read_scores(self.run(faulty, only=blamed))
         corrected = [_read_scores(self.run(faulty, each, only=blamed)) for each in corrections]
-        agents = judge_corrections(corrections, control, corrected, [0] * len(corrected))
+        agents = judge_corrections(corrections, control, corrected)
         return name_responsible(blamed, control, zip(agents, corrected, strict=True))
 
 

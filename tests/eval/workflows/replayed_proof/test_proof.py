@@ -27,7 +27,7 @@ WON: Scores = {each: [1.0] for each in IDS}
 
 def judge(control: Scores, **corrected: Scores) -> list[ProvenAgent]:
     corrections = [Correction(name, kind_of(name), {}) for name in corrected]
-    return judge_corrections(corrections, control, list(corrected.values()), [0] * len(corrected))
+    return judge_corrections(corrections, control, list(corrected.values()))
 
 
 def kind_of(name: str) -> Kind:
@@ -111,11 +111,11 @@ def paired(difference: float, p: float) -> PairedResult:
 )  # fmt: skip
 def test_a_gain_is_proven_at_five_in_a_hundred(difference: float | None, p_holm: float | None, proven: bool) -> None:
     result = None if difference is None else paired(difference, 0.01)
-    assert ProvenAgent("expert", "answer", 1.0, 0, result, p_holm).is_proven is proven
+    assert ProvenAgent("expert", "answer", 1.0, result, p_holm).is_proven is proven
 
 
 def test_of_several_critics_the_one_that_gained_most_is_named_and_none_without_a_gain() -> None:
-    first, second, weak = (ProvenAgent(name, "review", 1.0, 0, paired(0.5, 0.01), 0.01) for name in ("a", "b", "c"))
+    first, second, weak = (ProvenAgent(name, "review", 1.0, paired(0.5, 0.01), 0.01) for name in ("a", "b", "c"))
     weak = replace(weak, p_holm=0.2)
     control: Scores = {"q1": [0.0], "q2": [0.5], "q3": [1.0], "q4": [0.0], "q6": [0.5]}
     agents = [
