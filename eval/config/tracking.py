@@ -89,13 +89,6 @@ class ServerTracking:
                 f"{source} is not the address of an MLflow server, such as https://mlflow.example.org; in a password "
                 "write /, ? and # as %2F, %3F and %23."
             )
-        credentials = self._credentials()
-        if credentials[USER_VARIABLE] and not credentials[PASSWORD_VARIABLE]:
-            named_by = source if parts.username else USER_VARIABLE  # never as typed: it may be a token
-            raise UserError(
-                f"the MLflow user that {named_by} names has no password; set the environment variable "
-                f"{PASSWORD_VARIABLE}, or {TOKEN_VARIABLE} for a token."
-            )
 
     def secrets(self) -> Sequence[str]:
         """Return password and token, the password as written in the address, and a user's name that is a token."""
