@@ -1,5 +1,6 @@
 """Budget of a tuning run, and what it has spent in all its sessions."""
 
+import operator
 import threading
 import time
 from collections.abc import Callable
@@ -101,11 +102,12 @@ class Budget:
 
     def __post_init__(self) -> None:
         self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()
-        self._held_back, self._in_flight = Spend(), 0
+        self._held_back = Spend()
         self._refusal: tuple[str, str] | None = None  # the budget that refused, and the sentence why
         priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
-        self._max_tokens: float = self.earlier.tokens / priced  # of a request; at first the mean
-        self._max_usd = self.earlier.cost_usd / priced
+        # Of the system and of the reflection, whose requests are dearer. The most of a request is at first the mean.
+        self._in_flight = [0, 0]
+        self._max_tokens, self._max_usd = [self.earlier.tokens / priced] * 2, [self.earlier.cost_usd / priced] * 2
 
     @property
     def refusal(self) -> str | None:
@@ -136,7 +138,7 @@ class Budget:
         """
         return Account(self, reflection, pay)
 
-    def reserve(self) -> None:
+    def reserve(self, reflection: bool) -> None:
         """Reserve one request. A used-up budget of scored answers does not refuse requests.
 
         LimitReachedError: a budget may be exceeded. All later requests are refused too, until `release`.
@@ -147,12 +149,12 @@ class Budget:
             if self._refusal is not None and self._refusal[0] != "metric_calls":
                 name, message = self._refusal
                 raise LimitReachedError(f"budget.{name}", message)
-            self._in_flight += 1
+            self._in_flight[reflection] += 1
 
     def settle(self, payment: Payment | None, reflection: bool) -> None:
         """Record the payment of a reserved request; None if it was never sent."""
         with self._lock:
-            self._in_flight -= 1
+            self._in_flight[reflection] -= 1
             if payment is None:
                 return
             spend, cost_usd = self._spend, payment.cost_usd or 0.0
@@ -162,8 +164,9 @@ class Budget:
             spend.output_tokens += payment.output_tokens
             spend.cost_usd += cost_usd
             spend.unknown_cost_calls += payment.cost_usd is None
-            self._max_tokens = max(self._max_tokens, payment.input_tokens + payment.output_tokens)
-            self._max_usd = max(self._max_usd, cost_usd)
+            tokens = payment.input_tokens + payment.output_tokens
+            self._max_tokens[reflection] = max(self._max_tokens[reflection], tokens)
+            self._max_usd[reflection] = max(self._max_usd[reflection], cost_usd)
 
     def hold_back(self, amount: Spend) -> None:
         """Hold back a part of each budget for the phases after the search."""
@@ -181,11 +184,12 @@ class Budget:
     def _find_refusal(self, *names: str) -> tuple[str, str] | None:
         """Return the refusal by the first of these budgets that the requests in flight may use up.
 
-        A request in flight, or of unknown cost, counts as the most expensive one so far.
+        A request in flight counts as the most expensive one of its kind so far, one of unknown cost as that of any.
         """
-        spend, n = self._current_spend(), self._in_flight
-        spend.cost_usd += spend.unknown_cost_calls * self._max_usd
-        in_flight = {"lm_calls": n, "tokens": n * self._max_tokens, "usd": n * self._max_usd}
+        spend, of_kinds = self._current_spend(), ([1, 1], self._max_tokens, self._max_usd)
+        spend.cost_usd += spend.unknown_cost_calls * max(self._max_usd)
+        expected_of = (sum(map(operator.mul, self._in_flight, each)) for each in of_kinds)
+        in_flight = dict(zip(("lm_calls", "tokens", "usd"), expected_of, strict=True))
         for name in names:
             budget, used, held_back = getattr(self.settings, name), spend.amount(name), self._held_back.amount(name)
             expected = in_flight.get(name, 0)
@@ -212,7 +216,7 @@ class Account:
 
     def reserve(self) -> None:
         try:
-            self.budget.reserve()
+            self.budget.reserve(self.is_reflection)
         except LimitReachedError:
             self.has_refused = True
             raise
