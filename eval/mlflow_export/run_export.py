@@ -11,8 +11,8 @@ from eval.analysis.summary.summary import Summary
 from eval.config.evaluation import read_config
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter import Counts, Export, Redact
-from eval.mlflow_export.run_page import build_page, build_run_name, read_end_ms, read_start_ms, write_page
-from eval.mlflow_export.tracked_run import TrackedRun, open_run
+from eval.mlflow_export.run_page import build_page, build_run_name, read_start_ms, write_page
+from eval.mlflow_export.tracked_run import TrackedRun, open_run, to_ms
 from eval.reports.run_report.page import write_reports
 from eval.runs.find import find_run
 from eval.runs.folder import read_kept_prompts
@@ -116,7 +116,8 @@ class RunExport(Export):
         info = self.store.read_info()
         self.send_files(*FILES, *read_kept_prompts(self.folder, info.prompts))
         status = "KILLED" if summary.stopped or state.finished is False else "FINISHED"
-        end_ms = read_end_ms(info, state, self.store.last_finished_at())
+        ended_at = self.store.last_finished_at()
+        end_ms = to_ms(ended_at) if ended_at else read_start_ms(info)
         self.run.client.set_terminated(self.run.run_id, status, end_ms)
         self.state = replace(self.state, status=status)
 

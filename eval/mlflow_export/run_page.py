@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from eval.analysis.summary.summary import Counts, Summary
 from eval.mlflow_export.tracked_run import TrackedRun, to_ms, truncate
-from eval.runs.run_info import RunInfo, RunState
+from eval.runs.run_info import RunInfo
 
 MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
 MAX_TAG_CHARS = 5000  # MLflow itself takes 8000
@@ -81,12 +81,6 @@ def flatten_params(info: RunInfo) -> dict[str, str]:
 def read_start_ms(info: RunInfo) -> int:
     """Return the start in milliseconds since 1970; now, if it is unknown."""
     return to_ms(info.started_at) if info.started_at else round(time.time() * 1000)
-
-
-def read_end_ms(info: RunInfo, state: RunState, last_finished_at: str | None) -> int:
-    """Return the end of the last session or answer in milliseconds since 1970; the start if none has ended."""
-    moments = [*(session.ended_at for session in state.sessions), last_finished_at]
-    return max([read_start_ms(info), *(to_ms(moment) for moment in moments if moment)])
 
 
 def write_page(run: TrackedRun, page: RunPage) -> None:

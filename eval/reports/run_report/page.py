@@ -82,8 +82,7 @@ def write_report(
 
 
 def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
-    """Return names and facts of a run; what it did not record is left out."""
-    times = f", {summary.epochs} epochs" if summary.epochs > 1 else ""
+    """Return facts of a run that are not in its title; what it did not record is left out."""
     digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
     edited = ", edited since it was published" if info.prompts_edited else ""
     commit = info.origin.get("mlflow.source.git.commit", "")
@@ -91,9 +90,6 @@ def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
     took = f"; it took {format_duration(summary.wall_seconds)}"
     facts = {
         "run": f"{summary.folder} (id {summary.run_id})",
-        "system": " ".join(filter(None, (summary.system, info.part("system").get("target")))),
-        "model": summary.model,
-        "questions": summary.data and f"{summary.data}: {summary.n_questions:,}{times}",
         "scorer": summary.scorer,
         "prompts": summary.prompts and f"{summary.prompts}{digest}{edited}",
         "answers": info.rescored_from and f"those of {info.rescored_from}, scored again",
