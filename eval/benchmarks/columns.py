@@ -27,14 +27,12 @@ USUAL = {  # in lower case, with a space for each _
     "file": ("file name", "filename", "file", "attachment"),
 }
 
-Columns = Mapping[str, str | None]  # key of GAIA_COLUMNS → column of the data; None: the data have none
-
 
 @dataclass(frozen=True)
 class FoundColumns:
     """The column of every key in some data, and notes about it."""
 
-    names: Columns
+    names: Mapping[str, str | None]  # of each key of GAIA_COLUMNS; None: the data have no such column
     ids_from_questions: bool = False  # without a column for ids; False: the rows are then numbered
     notes: tuple[str, ...] = ()
     inputs: Mapping[str, str] = field(default_factory=dict)  # input field → column; empty: the question alone
@@ -62,11 +60,7 @@ class ColumnSettings:
     on_bad_row: str = "refuse"
 
     def check(self) -> None:
-        """Check the settings on their own, before the data are read.
-
-        Raises:
-            UserError: they contradict one another, or name something that does not exist.
-        """
+        """Check the settings on their own, before the data are read; raise UserError if they contradict one another."""
         check_on_bad_row(self.on_bad_row)
         self._choose_columns()
         parse_labels(self.labels)
@@ -79,13 +73,8 @@ class ColumnSettings:
     def find_columns(self, there: Collection[str], source: str, needs_target: bool = True) -> FoundColumns:
         """Return the column of every key, None where the data have no such column and need not have it.
 
-        Args:
-            there: the columns of the data.
-            source: name of the data for the user.
-            needs_target: whether there must be a column of targets.
-
-        Raises:
-            UserError: columns that should be there are not, or several might be meant; it lists those that are.
+        `there` are the columns of the data, `source` their name for the user. UserError: columns that should be there
+        are not, or several might be meant; it lists those that are.
         """
         inputs, tags, chosen = parse_inputs(self.inputs), parse_tags(self.tags), self._choose_columns()
         listed = f"its columns are: {', '.join(there) or 'none'}."
@@ -123,12 +112,7 @@ class ColumnSettings:
         return FoundColumns(found, are_made, tuple(notes), inputs, parse_labels(self.labels), tags)
 
     def _choose_columns(self) -> dict[str, str | None]:
-        """Return GAIA's column names, with those given in their place; with inputs, without the question.
-
-        Raises:
-            UserError: a key that is not one of GAIA_COLUMNS, no question, or the gold answers are read as something
-                else, too.
-        """
+        """Return GAIA's column names, with those given in their place; with inputs, without the question."""
         if unknown := sorted(set(self.columns) - set(GAIA_COLUMNS)):
             raise UserError(f"data.columns has no key {unknown[0]!r}: use some of {', '.join(GAIA_COLUMNS)}.")
         chosen, inputs = GAIA_COLUMNS | dict(self.columns), parse_inputs(self.inputs)
@@ -154,11 +138,7 @@ def check_on_bad_row(on_bad_row: str) -> None:
 
 
 def parse_inputs(inputs: object) -> dict[str, str]:
-    """Return the column of each input field, in order.
-
-    Raises:
-        UserError: neither a list of columns nor a mapping.
-    """
+    """Return the column of each input field, in order. UserError: neither a list of columns nor a mapping."""
     if inputs is None:
         return {}
     columns = inputs if isinstance(inputs, Mapping) else {each: each for each in list_names(inputs)}

@@ -59,11 +59,7 @@ class Dataset(Protocol):
 
     @abstractmethod
     def load(self, split: str) -> Split:
-        """Read one split.
-
-        Raises:
-            UserError: the data cannot be read, or a row is bad and bad rows are refused.
-        """
+        """Read one split. UserError: the data cannot be read, or a row is bad and bad rows are refused."""
 
 
 def list_gold_texts(tag: str, value: str) -> list[str]:
@@ -85,11 +81,7 @@ def normalise_question(text: str) -> str:
 
 
 def parse_labels(labels: object) -> tuple[str, ...]:
-    """Return the labels of `data.labels` as texts, as targets are read.
-
-    Raises:
-        UserError: no list of at least two different texts or numbers.
-    """
+    """Return the labels of `data.labels` as texts, as targets are read. UserError: not two different ones at least."""
     names = tuple(str(each).strip() for each in list_names(labels))
     different = set(map(normalise_question, names))
     if labels and (len(names) < 2 or "" in different or len(different) < len(names)):

@@ -47,11 +47,6 @@ class TableDataset(ColumnSettings, Dataset):
     needs_target: ClassVar[bool] = True  # there must be a column of targets, or columns.answer=null
 
     def load(self, split: str) -> Split:
-        """Read one split.
-
-        Raises:
-            UserError: no such split, data or a column that cannot be read, or a row is bad and bad rows are refused.
-        """
         self.check()
         file, rows, columns = self.find_file(split), list(self.read(split)), AS_GAIA
         if there := dict.fromkeys(name for row in rows if isinstance(row.content, dict) for name in row.content):
@@ -97,11 +92,7 @@ class JsonlDataset(TableDataset):
         return read_metadata(self.find_file(split))
 
     def _list_splits(self) -> dict[str, Path]:
-        """Return the metadata file of each split.
-
-        Raises:
-            UserError: nothing that can be read at `path`.
-        """
+        """Return the metadata file of each split. UserError: nothing that can be read at `path`."""
         path, expected = Path(self.path), f"give a folder with {' or '.join(METADATA)}, or such a file"
         if not path.exists():
             raise UserError(f"data.path={path} does not exist under {Path.cwd()}: {expected}.")
@@ -118,11 +109,7 @@ class JsonlDataset(TableDataset):
 
 
 def read_metadata(metadata: Path) -> Iterator[Row]:
-    """Yield the rows of a .jsonl or .parquet file, each with its place.
-
-    Raises:
-        UserError: a Parquet file that cannot be read (a malformed JSON line is a bad row instead).
-    """
+    """Yield the rows of a .jsonl or .parquet file; a malformed line is a bad row. UserError: no Parquet."""
     if metadata.suffix == ".parquet":
         yield from _read_parquet(metadata)
         return

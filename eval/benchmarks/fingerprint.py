@@ -21,21 +21,13 @@ def compute_fingerprint(text: str, file_sha256: str | None = None) -> str:
 
 
 def compute_dataset_digest(samples: Iterable[Sample], ordered: bool = True) -> str:
-    """Return the SHA-256 over each sample's id, text, target and attachment, in their order or in any.
-
-    Raises:
-        OSError: an attachment cannot be read.
-    """
+    """Return the SHA-256 of the samples, in their order or in any. OSError: an attachment cannot be read."""
     lines = map(_write_line, samples)
     return sha256(b"".join(lines if ordered else sorted(lines))).hexdigest()
 
 
 def compute_file_digest(sample: Sample) -> str | None:
-    """Return the SHA-256 of the attachment's content; None without one.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the SHA-256 of the attachment's content; None without one. OSError: it cannot be read."""
     if sample.file is None:
         return None
     with sample.file.open("rb") as file:

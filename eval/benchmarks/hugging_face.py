@@ -148,11 +148,6 @@ class HuggingFaceDataset(ColumnSettings, _HubDataset):
             )
 
     def load(self, split: str) -> Split:
-        """Read one split.
-
-        Raises:
-            UserError: no access, no such config, split or column, or a row is bad and bad rows are refused.
-        """
         self.check()
         with self.opening(split) as loaded:
             # Streamed JSON tells its columns by its rows alone.
@@ -185,11 +180,7 @@ class GaiaDataset(_HubDataset):
     default_split: str = "validation"
 
     def check(self) -> None:
-        """Check the settings before `datasets` is imported.
-
-        Raises:
-            UserError: no local folder at `path`, or no token to fetch with.
-        """
+        """Check the settings before `datasets` is imported. UserError: no folder at `path`, or no token."""
         check_on_bad_row(self.on_bad_row)
         if self.path is not None and not Path(self.path).is_dir():
             raise UserError(
@@ -203,11 +194,7 @@ class GaiaDataset(_HubDataset):
             )
 
     def load(self, split: str) -> Split:
-        """Read `validation`, or `test` (no gold answers, so unscored).
-
-        Raises:
-            UserError: no access, no such config or split, or a row is bad and bad rows are refused.
-        """
+        """Read `validation`, or `test` (no gold answers, so unscored)."""
         self.check()
         with self.opening(split) as loaded:
             contents = list(loaded)

@@ -32,12 +32,7 @@ IdentityKey = tuple[str, str | None]  # of questions that are the same: normalis
 def find_near_duplicates(samples: Sequence[Sample], common_words: Collection[str]) -> Pairs:
     """Return the pairs of near-duplicates in alphabetical order, whatever the order of the samples.
 
-    Args:
-        samples: of all splits.
-        common_words: that distinguish no question from another.
-
-    Raises:
-        OSError: an attachment cannot be read; only those of similar questions are.
+    `common_words` distinguish no question from another. OSError: an attachment of similar questions cannot be read.
     """
     words = [_WORD.findall(_remove_accents(each.question)) for each in samples]
     distinctive = [frozenset(each).difference(common_words) for each in words]
@@ -67,11 +62,7 @@ def format_pairs(pairs: Pairs) -> str:
 
 
 def build_identity_keys(samples: Iterable[Sample]) -> dict[str, IdentityKey]:
-    """Of each example, by id: equal for those that are one and the same question. Case and spaces do not count.
-
-    Raises:
-        OSError: an attachment cannot be read.
-    """
+    """Return by id what is equal for one and the same question. OSError: an attachment cannot be read."""
     texts = {each.id: (each, normalise_question(each.question)) for each in samples}
     often = Counter(text for _, text in texts.values())
     # The files matter only where the texts are equal: "How many rows are in the attached file?" may be many questions.

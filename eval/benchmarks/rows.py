@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 
-from eval.benchmarks.columns import AS_GAIA, FoundColumns, check_on_bad_row
+from eval.benchmarks.columns import AS_GAIA, FoundColumns
 from eval.benchmarks.dataset import Sample, Split, classify_attachment, normalise_question
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
@@ -52,8 +52,7 @@ class Attachments:
     def find(self, name: str) -> Path:
         """Return the absolute path of a bare name, not followed through a link so that it keeps its ending.
 
-        Raises:
-            BadRowError: not a bare name, not there, outside the limit, or the metadata itself.
+        BadRowError: not a bare name, not there, outside the limit, or the metadata itself.
         """
         if not is_bare_name(name):
             raise BadRowError(f"the attachment {name!r} is not the bare name of a file in the dataset's folder")
@@ -87,10 +86,8 @@ def read_rows(
 ) -> Split:
     """Return every row as a sample; without a column of ids, the id is made from the question or the row's number.
 
-    Raises:
-        UserError: the bad rows, of which the first twenty are listed, if they are refused; or no good row at all.
+    UserError: the bad rows, of which the first twenty are listed, if they are refused; or no good row at all.
     """
-    check_on_bad_row(on_bad_row)
     samples: dict[str, Sample] = {}
     places: dict[str, str] = {}
     bad: list[str] = []

@@ -35,11 +35,7 @@ class BundledDataset(Dataset):
         self._files().check()
 
     def load(self, split: str) -> Split:
-        """Read `train`, `val` (also `validation`) or `test`.
-
-        Raises:
-            UserError: no such split.
-        """
+        """Read `train`, `val` (also `validation`) or `test`. UserError: no such split."""
         return self._files().load("val" if split == "validation" else split)  # GAIA's name for it
 
     def _files(self) -> JsonlDataset:

@@ -20,11 +20,7 @@ class Selection:
 
 
 def select_samples(samples: Sequence[Sample], selection: Selection) -> list[Sample]:
-    """Filter by level and ids, shuffle, then take the first `limit`.
-
-    Raises:
-        UserError: an id or level that no sample has.
-    """
+    """Filter by level and ids, shuffle, then take the first `limit`. UserError: an id or level that no sample has."""
     chosen = list(samples)
     if selection.level is not None:
         chosen = [sample for sample in chosen if sample.level == selection.level]
@@ -32,15 +28,13 @@ def select_samples(samples: Sequence[Sample], selection: Selection) -> list[Samp
             levels = sorted({sample.level or "none" for sample in samples})
             raise UserError(f"level={selection.level} has no question; levels of this split: {', '.join(levels)}.")
     if selection.ids:
-        chosen = _select_ids(chosen, selection.ids)
+        by_id = {sample.id: sample for sample in chosen}
+        if unknown := [wanted for wanted in selection.ids if wanted not in by_id]:
+            known = ", ".join(list(by_id)[:5])
+            raise UserError(
+                f"ids: no question here has the id {unknown[0]}; the first of {len(by_id)} ids are: {known}."
+            )
+        chosen = [by_id[wanted] for wanted in dict.fromkeys(selection.ids)]
     if selection.shuffle:
         random.Random(selection.seed).shuffle(chosen)
     return chosen[: selection.limit]
-
-
-def _select_ids(samples: Sequence[Sample], ids: Sequence[str]) -> list[Sample]:
-    by_id = {sample.id: sample for sample in samples}
-    if unknown := [wanted for wanted in ids if wanted not in by_id]:
-        known = ", ".join(list(by_id)[:5])
-        raise UserError(f"ids: no question here has the id {unknown[0]}; the first of {len(by_id)} ids are: {known}.")
-    return [by_id[wanted] for wanted in dict.fromkeys(ids)]

@@ -37,11 +37,7 @@ class ToyDataset(Dataset):
                 raise UserError(f"data.n_{split}={count} is out of range; expected 1 to {STORED[split]} questions.")
 
     def load(self, split: str) -> Split:
-        """Read the first questions of `train`, `val` or `test`.
-
-        Raises:
-            UserError: no such split, or the wrong number of questions.
-        """
+        """Read the first questions of `train`, `val` or `test`."""
         self.check()
         if split not in self.sizes():
             raise UserError(f"The toy data has no split {split!r}: use one of {', '.join(self.sizes())}.")

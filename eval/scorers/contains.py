@@ -1,9 +1,7 @@
-"""Scorer: the target somewhere within the answer, as whole words and whole numbers.
+"""Scorer: the target somewhere within an answer in sentences, as whole words and whole numbers.
 
-    ContainsScorer()("?", "It is Paris, in France.", "paris").value      # 1.0
-    ContainsScorer()("?", "17.5", "17").value                            # 0.0: another number
-
-An answer that names several candidates, or denies the right one, passes as well: meant for answers in sentences.
+ContainsScorer()("?", "It is Paris, in France.", "paris").value      # 1.0
+ContainsScorer()("?", "17.5", "17").value                            # 0.0: another number
 """
 
 import re

@@ -42,11 +42,7 @@ class FunctionScorer(SampleScorer):
     target_field: str | None = None  # of a DSPy metric's `gold`: the target's name; None: "answer"
 
     def check(self) -> None:
-        """Load the function.
-
-        Raises:
-            UserError: it cannot be loaded, or takes neither our arguments nor those of a DSPy metric.
-        """
+        """Load the function. UserError: it cannot be loaded, or takes other arguments than a rule or a metric."""
         _ = self._loaded
 
     @cached_property
@@ -86,12 +82,7 @@ class FunctionScorer(SampleScorer):
         return self._loaded[1] is not None
 
     async def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        """Score one answer.
-
-        Raises:
-            ScorerError: what came back is no score.
-            Exception: whatever the function itself raises.
-        """
+        """Score one answer; raises ScorerError if what came back is no score, and whatever the function raises."""
         return await self.score_sample(AnsweredSample(question, answer, target))
 
     async def score_sample(self, sample: AnsweredSample) -> Score:
@@ -180,11 +171,7 @@ def _read_like(text: str, output: object) -> object:
 
 
 def convert_to_score(returned: object) -> Score:
-    """Return what a user's function returned as a score.
-
-    Raises:
-        ScorerError: another type, or out of range.
-    """
+    """Return what a user's function returned as a score. ScorerError: another type, or out of range."""
     given = vars(returned) if isinstance(returned, Score) else returned
     if _is_prediction(given):
         given = {"value": getattr(given, "score", None), "explanation": _read_feedback(given)}

@@ -8,6 +8,7 @@ that nothing in it looks like a field of the prompt, and its own instructions sa
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import dspy
@@ -49,15 +50,14 @@ class GradedScorer(Scorer):
     rubric: str = RUBRIC
     judge: Any = None  # a model profile (`mas/llm/profiles/model.py`)
 
-    def __post_init__(self) -> None:
-        self._predictor: Any = None  # of the whole run, built at the first answer
+    @cached_property
+    def _predictor(self) -> Any:
+        predictor = dspy.Predict(Judge)
+        predictor.lm = self.judge.create_lm(AgentModel())
+        return predictor
 
     def check(self) -> None:
-        """Check that the judge can be called, before anything is spent.
-
-        Raises:
-            UserError: no rubric, no judge, one without its key, or the simulated model, which cannot judge.
-        """
+        """Check the judge before anything is spent. UserError: no rubric, no judge, or one that cannot be called."""
         if not self.rubric.strip():
             raise UserError("scorer.rubric is empty; say what makes an answer correct.")
         if self.judge is None:
@@ -81,9 +81,6 @@ class GradedScorer(Scorer):
         """
         if answer is None or not answer.strip():
             return Score(0.0, "there is no answer")
-        if self._predictor is None:
-            self._predictor = dspy.Predict(Judge)
-            self._predictor.lm = self.judge.create_lm(AgentModel())
         with dspy.context(adapter=ChatAdapter()):  # an answer must not bring pictures or prompts of its own
             said = await self._predictor.acall(
                 question=question, rubric=self.rubric, target=target, answer=quote_answer(answer)

@@ -53,17 +53,15 @@ class NumericScorer(Scorer):
                 raise UserError(f"scorer.{name}={value} is out of range; expected 0 or more.")
 
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        """Score one answer.
-
-        Raises:
-            ScorerError: the target is not a number.
-        """
+        """Score one answer. ScorerError: the target is not a number."""
         gold = parse_quantity(target)
         if gold is None:
             raise ScorerError("the gold answer is not one number, so scorer=numeric cannot judge; correct it")
         said = parse_quantity(answer or "")
         if said is None:
-            return Score(0.0, f"expected a number; {_explain_no_number(answer)}")
+            form = "no words around it, `.` before decimals, `,` between thousands"
+            found = f"the answer is not one number alone: {form}" if (answer or "").strip() else "there is no answer"
+            return Score(0.0, f"expected a number; {found}")
         if said.unit and gold.unit and said.unit != gold.unit:
             return Score(0.0, "expected a number; the answer has another unit")
         if self._is_near(said.value, gold.value):
@@ -88,9 +86,3 @@ def parse_quantity(text: str) -> Quantity | None:
     number = re.sub("[ ,']", "", found["number"])
     value = Decimal(f"{found['sign']}{found['second']}{number}{found['exponent'] or ''}")
     return Quantity(value, found["currency"] + ("%" if unit in _PERCENT else unit))
-
-
-def _explain_no_number(answer: str | None) -> str:
-    if answer is None or not answer.strip():
-        return "there is no answer"
-    return "the answer is not one number alone: no words around it, `.` before decimals, `,` between thousands"

@@ -1,9 +1,6 @@
-"""API of the invented shop, for the time of a run: stock, rates, shipping, deliveries, and the errors of a real one.
+"""API of the invented shop, on the loopback address for the time of a run: only reading, with the errors of a real one.
 
     python -m eval.benchmarks.databases.shop_api          # prints http://127.0.0.1:PORT and serves until it is ended
-
-Only reading, only on the loopback address. 400: a month that is not written YYYY-MM; 401: no valid token for /staff;
-404: an unknown product or currency; 500: the report of margins, always.
 """
 
 import json

@@ -29,11 +29,7 @@ Rows = Sequence[Sequence[object]]
 
 
 def run_gold_query(database: Path, query: str) -> list[tuple[object, ...]]:
-    """Return the rows of a gold query, which can only read.
-
-    Raises:
-        ScorerError: the database is missing, or the query fails or takes too long.
-    """
+    """Return the rows of a gold query, which can only read. ScorerError: it fails, or takes too long."""
     connection, ends = None, time.monotonic() + MAX_SECONDS
     try:
         connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}?mode=ro", uri=True)
@@ -51,11 +47,7 @@ def run_gold_query(database: Path, query: str) -> list[tuple[object, ...]]:
 def is_same_table(gold: Rows, found: Rows, *, ordered: bool = False, extra_columns: bool = False) -> bool:
     """Return whether two tables hold the same rows, whatever their columns' order.
 
-    Args:
-        gold: rows that are expected.
-        found: rows of the program.
-        ordered: True: the order of the rows counts.
-        extra_columns: True: `found` may have further columns.
+    `ordered`: the order of the rows counts; `extra_columns`: the table that was found may have further columns.
     """
     if len(gold) != len(found):
         return False
