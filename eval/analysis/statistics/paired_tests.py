@@ -78,7 +78,6 @@ class PairedResult:
     losses: int
     ties: int
     smallest_difference: float | None  # that such samples would show (p < 0.05) in 80 of 100 cases
-    standard_error: float | None  # of the difference; None: one sample
     sums: DifferenceSums | None = None  # None: one sample
 
     def compute_interval(self, alpha: float) -> Interval | None:
@@ -98,7 +97,6 @@ def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
     differences = [pair.difference for pair in pairs]
     p, test = _p_value(pairs, differences, seed)
     epochs, n = min(pair.epochs for pair in pairs), len(pairs)
-    error = compute_standard_error(differences, epochs)
     wins, losses = (sum(sign * each > 0 for each in differences) for sign in (1, -1))
     sums = sum_pairs(pairs)
     return PairedResult(
@@ -111,8 +109,7 @@ def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
         wins=wins,
         losses=losses,
         ties=n - wins - losses,
-        smallest_difference=compute_smallest_difference(error, n),
-        standard_error=error,
+        smallest_difference=compute_smallest_difference(compute_standard_error(differences, epochs), n),
         sums=sums,
     )
 

@@ -101,7 +101,7 @@ def test_a_failure_scores_nothing_whatever_is_stored_and_answers_of_all_epochs_c
 
 
 def paired(difference: float, p: float) -> PairedResult:
-    return PairedResult(12, 1, difference, None, p, "t", 1, 0, 11, None, None)
+    return PairedResult(12, 1, difference, None, p, "t", 1, 0, 11, None)
 
 
 @pytest.mark.parametrize(
