@@ -22,7 +22,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path
 import numpy as np
 
 from eval.analysis.comparison.comparison import Comparison, Side
-from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, run_paired_test
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, decide_look
 from optimize.gate.looks import ACCURACY, compute_smallest_gain, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
@@ -80,12 +80,10 @@ def simulate(situation: Situation, gates: int, seed: int = 1) -> Outcome:
 
 def build_comparison(score: PairedResult) -> Comparison:
     """Return a comparison in which nothing differs but the score."""
-    none = MeanDifference(score.n_questions, 0.0, 0.0, 0.0, (0.0, 0.0))
-    side = Side(accuracy=0.0, ci95=None, score=0.0, score_ci95=None, errors_by_class={}, tokens=0, cost_usd=None)
+    side = Side(accuracy=0.0, ci95=None, score=0.0, score_ci95=None, errors_by_class={})
     return Comparison(
-        metric="accuracy", score=score, first=side, second=side, cost_usd=None, seconds=None, tokens=None,
-        unreadable=none, flips=[],
-    )  # fmt: skip
+        metric="accuracy", score=score, first=side, second=side, cost_usd=None, seconds=None, tokens=None, flips=[]
+    )
 
 
 def list_situations() -> list[Situation]:

@@ -88,7 +88,6 @@ def build_numbers(pair: RunComparison) -> Table:
     add_means(comparison.metric, scores, format_percent, format_points, " points")
     if comparison.metric != ACCURACY:
         add_sides("fully right", lambda side: format_percent(side.accuracy))
-    add_means("unreadable", comparison.unreadable, format_percent, format_points, " points")
     cost = comparison.cost_usd
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing
         add_means("cost/answer", cost, "${:,.5f}".format, "{:+,.5f}".format)
@@ -143,13 +142,8 @@ def _list_remarks(result: GateResult) -> Iterator[str]:
     for each in result.metrics:
         if each.verdict == INCONCLUSIVE:
             yield f"{each.name}: {_explain(each, result.margin)}"
-    questions = format_count(result.n_questions, "question")
-    yield f"{questions}: score worse on {len(result.worse)}, better on {len(result.better)}"
     if result.n_left_out:
         yield f"{format_count(result.n_left_out, 'question')} left out: prompts were tuned on them"
-    runs = {"base": result.base, "new": result.new}
-    if errors := [f"{name} {run['n_errors']} of {run['n_answers']}" for name, run in runs.items() if run["n_errors"]]:
-        yield f"answers in error, which count as wrong: {', '.join(errors)}"
     several = f", shared by {len(result.metrics)} metrics (Bonferroni)" if len(result.metrics) > 1 else ""
     yield f"alpha {result.alpha:g}, one-sided{several}"
 

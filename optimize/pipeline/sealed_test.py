@@ -57,7 +57,7 @@ from optimize.session.tuning_store import take_snapshot, write_verdict
 
 # Names of results: the test has begun, at this level; the answers are final; the looks that were taken.
 SEALED, JUDGED, LOOKS = "sealed", "judged", "looks"
-COSTS = ("cost_usd", "seconds", "tokens", "unreadable")
+COSTS = ("cost_usd", "seconds", "tokens")
 
 
 def order_questions(splits: Splits, seed: int, looks: int) -> Part:

@@ -3,7 +3,7 @@
     first, second = read_answers(store), read_answers(other)
     find_obstacle(first, second)                                   # None, or "their scorers differ"
     made = compare_answers(first, second)
-    made.metric, made.score.difference, made.cost_usd.ci95, made.unreadable.difference
+    made.metric, made.score.difference, made.cost_usd.ci95
     compare_answers(*map(build_answers, (parent_records, winner_records)))      # records without their store
 
 Differences are the second's minus the first's. Cost, time and tokens are per answer, all attempts included.
@@ -23,8 +23,6 @@ from eval.runs.store import RunStore
 from eval.scorers.score import join_metrics, name_metric, read_scorer_name
 from mas.runtime.text import format_count
 
-# Error classes of replies that could not be read: parse errors, empty ones, those cut at the token limit.
-UNREADABLE = ("malformed", "truncated")
 # Sample id → epoch, from 1 → its last attempt, with the usage and the seconds of all: all were paid for.
 Given = dict[str, dict[int, Answer]]
 _Asked = Sequence[tuple[Sequence[Answer], Sequence[Answer]]]  # both sides' answers to each question
@@ -132,8 +130,6 @@ class Side:
     score: float  # mean value of the answers, mean over samples; where all are right or wrong, the accuracy
     score_ci95: Interval | None
     errors_by_class: dict[str, int]
-    tokens: int
-    cost_usd: float | None  # None: unknown for some answer
 
 
 @dataclass(frozen=True)
@@ -167,12 +163,11 @@ class Comparison:
     cost_usd: MeanDifference | None  # over the samples whose cost is known on both sides; None: there are none
     seconds: MeanDifference | None
     tokens: MeanDifference | None
-    unreadable: MeanDifference  # share of answers that could not be read
     flips: list[Flip]  # the largest difference first
     pairs: Mapping[str, Pair] = field(default_factory=dict)  # id of each sample → its scores
 
     def to_dict(self) -> dict[str, object]:
-        means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens", "unreadable")}
+        means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens")}
         return {
             "metric": self.metric,
             **self.score.to_dict(),
@@ -205,7 +200,6 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
         cost_usd=_compare_amounts(asked, read_cost),
         seconds=_compare_amounts(asked, measure_seconds),
         tokens=_compare_amounts(asked, count_tokens),
-        unreadable=_compare_unreadable(asked),
         flips=sorted(flips, key=lambda each: -abs(each.difference)),
         pairs={each.id: pair for each, pair in zip(chosen, scores, strict=True)},
     )
@@ -213,7 +207,6 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
 
 def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
     answers = [each for epochs in given for each in epochs]
-    costs = [cost for each in answers if (cost := read_cost(each)) is not None]
     right, scores = ([[read(each) for each in epochs] for epochs in given] for read in (_is_right, _read_value))
     errors = Counter(each.error_class for each in answers if each.error_class is not None)
     return Side(
@@ -222,8 +215,6 @@ def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
         score=fmean(map(fmean, scores)),
         score_ci95=compute_metric_interval(scores),
         errors_by_class=dict(errors.most_common()),
-        tokens=sum(map(count_tokens, answers)),
-        cost_usd=sum(costs) if len(costs) == len(answers) else None,
     )
 
 
@@ -246,10 +237,3 @@ def _compare_amounts(asked: _Asked, read: Callable[[Answer], float | None]) -> M
         if (len(first), len(second)) == (len(sides[0]), len(sides[1])):
             pairs.append((fmean(first), fmean(second)))
     return compare_means(pairs)
-
-
-def _compare_unreadable(asked: _Asked) -> MeanDifference:
-    lost = [Pair(*([float(each.error_class in UNREADABLE) for each in side] for side in sides)) for sides in asked]
-    tested = run_paired_test(lost)
-    first, second = (fmean(fmean(pair[side]) for pair in lost) for side in (0, 1))
-    return MeanDifference(len(lost), first, second, tested.difference, tested.ci95)

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun
-from eval.analysis.comparison.comparison import Side
+from eval.analysis.comparison.compare_runs import ComparisonResult
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.scorers.score import ACCURACY
@@ -79,14 +78,13 @@ class GateResult:
     alpha: float
     level: float  # probability with which each bound may be wrong
     margin: float
-    base: Mapping[str, object]  # name, folder, run_id, system, model, prompts, n_answers, n_errors
+    base: Mapping[str, object]  # what `ReadRun.to_dict` returns
     new: Mapping[str, object]
     metrics: tuple[JudgedMetric, ...]
     n_questions: int
     n_left_out: int  # questions that the prompts of a run were tuned on
     worse: tuple[str, ...]  # ids of questions on which the new run has a lower score, the largest difference first
     better: tuple[str, ...]
-    simulated: bool
 
     def to_dict(self) -> dict[str, object]:
         return {"version": GATE_VERSION, **asdict(self)}
@@ -119,14 +117,13 @@ def judge_new_run(result: ComparisonResult, settings: GateSettings) -> GateResul
         alpha=settings.alpha,
         level=level,
         margin=settings.margin,
-        base=_describe_run(base, made.first, sum(len(each.first) for each in made.pairs.values())),
-        new=_describe_run(new, made.second, sum(len(each.second) for each in made.pairs.values())),
+        base=base.to_dict(),
+        new=new.to_dict(),
         metrics=tuple(metrics),
         n_questions=n_questions,
         n_left_out=pair.n_tuned_on,
         worse=tuple(each.id for each in made.flips if each.difference < 0),
         better=tuple(each.id for each in made.flips if each.difference > 0),
-        simulated=result.notice is not None,
     )
 
 
@@ -151,9 +148,3 @@ def judge_difference(
     differs = is_below and strict[1] < 0
     verdict = PASS if bounds[0] > -margin else FAIL if differs else INCONCLUSIVE
     return verdict, bounds, is_below and not differs
-
-
-def _describe_run(run: ReadRun, side: Side, n_answers: int) -> dict[str, object]:
-    facts = run.to_dict()
-    named = {name: facts[name] for name in ("name", "folder", "run_id", "system", "model", "prompts")}
-    return named | {"n_answers": n_answers, "n_errors": sum(side.errors_by_class.values())}

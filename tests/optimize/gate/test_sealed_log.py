@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, run_paired_test
+from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.benchmarks.dataset import Sample
 from mas.runtime.errors import UserError
 from optimize.gate.gate import GateSettings, judge
@@ -194,8 +194,7 @@ def simulate_attempts(levels: list[float], n_worlds: int, seed: int = 7) -> tupl
 
 
 def _passes(result: PairedResult, level: float) -> bool:
-    none = MeanDifference(N_QUESTIONS, 0.0, 0.0, 0.0, (0.0, 0.0))
-    found = SimpleNamespace(score=result, metric="accuracy", unreadable=none)
+    found = SimpleNamespace(score=result, metric="accuracy")
     return judge(GateSettings(), found, plan_looks(1, level)[0])["published"]  # type: ignore[arg-type]
 
 
