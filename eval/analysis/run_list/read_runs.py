@@ -21,7 +21,7 @@ from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summarise import GOING_ON, summarise_store
 from eval.analysis.summary.summary import Summary, build_from_json, read_summary
 from eval.runs.find import check_entries
-from eval.runs.folder import DATABASE, FACTS, RECORDS, REPORT, TUNING_FILE, is_in_use
+from eval.runs.folder import DATABASE, FACTS, RECORDS, TUNING_FILE, is_in_use
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.run_info import SILENT
 from eval.runs.store import open_run
@@ -62,7 +62,6 @@ class RunEntry:
     cost_usd: float | None = None
     started_at: str = ""  # UTC, ISO 8601
     seconds: float | None = None
-    report: Path | None = None
 
     @property
     def name(self) -> str:
@@ -74,8 +73,7 @@ class RunEntry:
         return "; ".join(filter(None, (self.reason, self.no_measurement)))
 
     def to_dict(self) -> dict[str, object]:
-        paths = {"folder": str(self.folder), "report": str(self.report) if self.report else None}
-        return {"name": self.name, **asdict(self), **paths}
+        return {"name": self.name, **asdict(self), "folder": str(self.folder)}
 
 
 def read_runs(roots: Iterable[Path]) -> list[RunEntry]:
@@ -88,10 +86,9 @@ def read_runs(roots: Iterable[Path]) -> list[RunEntry]:
 def read_entry(folder: Path) -> RunEntry:
     """Read one run; of what cannot be read, the entry has the reason."""
     kind = TUNING if (folder / TUNING_FILE).is_file() else EVALUATION
-    entry, report = RunEntry(folder=folder, kind=kind, started_at=_read_time(folder)), folder / REPORT
+    entry = RunEntry(folder=folder, kind=kind)
     try:
         check_entries(folder)
-        entry = replace(entry, report=report if report.is_file() else None)
         return _read_tuning(entry) if kind == TUNING else _read_evaluation(entry)
     except UserError as error:
         return replace(entry, reason=str(error).replace(f"{folder}/", "")[:_MAX_CHARS])
@@ -222,14 +219,6 @@ def parse_time(moment: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _read_time(folder: Path) -> str:
-    """Return the time of a folder's last change; "" if it has gone."""
-    try:
-        return datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat()
-    except OSError:
-        return ""
 
 
 def select_runs(runs: Iterable[RunEntry], words: Iterable[str]) -> list[RunEntry]:
