@@ -58,7 +58,7 @@ def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.human_review:
         yield "reviewed by people", describe_review(summary.human_review, summary)
     if leaks := summary.leaks:
-        sources = "; ".join(dict.fromkeys(each.source for each in leaks.results))
+        sources = "; ".join(leaks.sources)
         met = f"{format_count(leaks.n_questions, 'question')} met a page that gives the benchmark away"
         without = _describe_without(leaks.without, incomplete, summary.metric)
         yield "benchmark leaks", f"{met}: {shorten_line(sources, MAX_ERROR_CHARS)}; {without}"

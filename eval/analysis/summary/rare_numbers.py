@@ -46,7 +46,6 @@ _Samples = Sequence[Sequence[_Cell]]  # the answers to each sample
 class EpochNumbers:
     """Numbers that need several epochs."""
 
-    n_questions: int
     icc: float
     pass_at: dict[str, Estimate]  # k → share
     pass_hat: dict[str, Estimate]
@@ -76,8 +75,6 @@ class LabelSummary:
     """Numbers of a run whose targets are labels."""
 
     macro_f1: float | None  # mean over the labels that are a target
-    n_other: int  # answers that are no label
-    n_no_answer: int  # in error, not run, or empty
     by_label: dict[str, LabelNumbers]
     confusion: dict[str, dict[str, int]]  # target → answer → answers
 
@@ -108,21 +105,11 @@ class TuningOverlap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeakedResult:
-    """A web result that gives a sample away."""
-
-    sample_id: str
-    epoch: int
-    tool: str
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Leaks:
-    """Samples that met such results in any epoch."""
+    """Samples that met web results which give them away, in any epoch."""
 
     n_questions: int
-    results: tuple[LeakedResult, ...]
+    sources: tuple[str, ...]
     without: Estimate  # the metric without these samples; without a value if there are none, or no others
 
 
@@ -177,8 +164,6 @@ def _summarise_labels(scored: Sequence[Answer], labels: LabelSet, incomplete: bo
     found = [each.f1.value or 0.0 for each in by_label.values() if each.recall.n]
     return LabelSummary(
         macro_f1=fmean(found) if found else None,
-        n_other=sum(row.get(OTHER, 0) for row in confusion.values()),
-        n_no_answer=sum(row.get(NO_ANSWER, 0) for row in confusion.values()),
         by_label=by_label,
         confusion={target: row for target, row in confusion.items() if row},
     )
@@ -235,15 +220,11 @@ def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Answer], in
 
 
 def _summarise_leaks(final: Sequence[Answer], incomplete: bool) -> Leaks | None:
-    results = [
-        LeakedResult(sample_id=each.sample_id, epoch=each.epoch, tool=result["tool"], source=result["source"])
-        for each in final
-        for result in each.leaks
-    ]
-    if not results:
+    ids = {each.sample_id for each in final if each.leaks}
+    if not ids:
         return None
-    ids = {each.sample_id for each in results}
-    return Leaks(n_questions=len(ids), results=tuple(results), without=measure_without(final, ids, incomplete))
+    sources = tuple(dict.fromkeys(result["source"] for each in final for result in each.leaks))
+    return Leaks(n_questions=len(ids), sources=sources, without=measure_without(final, ids, incomplete))
 
 
 def summarise_epochs(final: Iterable[Answer], epochs: int) -> EpochNumbers | None:
@@ -253,7 +234,6 @@ def summarise_epochs(final: Iterable[Answer], epochs: int) -> EpochNumbers | Non
         return None
     tallies = [(sum(each.correct for each in answers), max(epochs, len(answers))) for answers in samples]
     return EpochNumbers(
-        n_questions=len(samples),
         icc=round(compute_icc(tallies), 4),
         pass_at={str(k): _estimate(k, tallies, estimate_pass_at) for k in range(1, epochs + 1)},
         pass_hat={str(k): _estimate(k, tallies, estimate_pass_hat) for k in range(1, epochs + 1)},

@@ -73,4 +73,3 @@ def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make)
     unscored = [Answer.of(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
     assert summarise_epochs(unscored, 2) is None
     assert summarise_epochs([], 3) is None
-    assert found(record, "111").n_questions == 1

@@ -43,7 +43,6 @@ def test_failures_are_a_column_of_their_own_and_count_in_the_recall(labels_of: C
         "refund": {NO_ANSWER: 1},
         OTHER_TARGET: {"login": 1},
     }
-    assert (found.n_other, found.n_no_answer) == (1, 2)
     numbers = {
         name: (each.recall.n, each.precision.n, *(share.value for share in (each.precision, each.recall, each.f1)))
         for name, each in found.by_label.items()
