@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from eval.cli.paths import PROJECT_ROOT
+from eval.config.tracking import LocalTracking
 from eval.mlflow_export.traces import derive_trace_id
-from tests.eval.command_line import CONTACT, NO_BROWSER, NO_SEARCH
+from tests.command import run_command, surroundings
 from tests.mlflow_runs import records_in_store
 from tests.pages.browser import browser, picture, see, why_not
-from tests.process import finish
 from tests.servers.mlflow_server import running_mlflow
 from tests.servers.running import running_llm
 
@@ -64,21 +64,23 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     if reason := why_not():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("pages")
-    tracking = ("tracking=local", f"tracking.folder={folder / 'store'}", "data=sample")
+    local = LocalTracking(folder=str(folder / "store"))
     careful = write_careful_prompts(folder / "careful")
     folders = {name: folder / f"run-{name}" for name in ("baseline", "careful", "priced")}
-    simulated = ("model=offline", f"limit={LIMIT}", *tracking)
-    priced = ("model=openai_compatible", "model.name=loopback", PRICES, NO_BROWSER, CONTACT)
-    with running_llm() as llm:
+    simulated = ("model=offline", f"limit={LIMIT}")
+    priced = ("model=openai_compatible", "model.name=loopback", PRICES)
+    with running_llm() as llm, surroundings(folder), pytest.MonkeyPatch.context() as patch:
         options = {
             "baseline": simulated,
             "careful": (*simulated, f"prompts={careful}"),
-            "priced": (*priced, f"model.base_url={llm.base_url}", f"limit={PRICED}", *tracking),
+            "priced": (*priced, f"model.base_url={llm.base_url}", f"limit={PRICED}"),
         }
+        for name, value in local.environment().items():
+            patch.setenv(name, value)  # so that what the code sets is undone at the end
         for name, given in options.items():
-            finished = finish(folders[name], f"run.name={name}", *given)
-            assert finished.code in (0, 2), finished.err
-            assert finished.err == (NO_SEARCH if name == "priced" else ""), finished.err
+            run_command(folder, "eval", "data=sample", f"run.name={name}", f"run.dir={folders[name]}", *given)
+            sent = run_command(folder, "sync", folders[name], "tracking=local", f"tracking.folder={local.folder}")
+            assert sent.code == 0, sent.err
     backend = f"sqlite:///{folder / 'store' / 'mlflow.db'}"
     pictures = Path(os.environ.get("MLFLOW_PICTURES", folder / "pictures")).absolute()
     pictures.mkdir(exist_ok=True)
