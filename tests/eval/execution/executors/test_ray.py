@@ -95,11 +95,11 @@ def options(folder: Path, server: FaultServer, number: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_records_are_those_of_a_single_process(tmp_path: Path) -> None:
+def test_records_are_those_of_a_single_process(tmp_path: Path, eval_command: EvalCommand) -> None:
     asked = ["experiment=offline", "limit=12", "run.epochs=2", "cache.tools=off"]
-    for name, more in (("local", ()), ("ray", RAY)):
-        output = run(tmp_path / name, *asked, *more)
-        assert "Traceback" not in output, output
+    eval_command(*asked, f"run.dir={tmp_path / 'local'}")
+    output = run(tmp_path / "ray", *asked, *RAY)
+    assert "Traceback" not in output, output
     local, ray = (sorted(map(json.dumps, map(comparable, records(tmp_path / n)))) for n in ("local", "ray"))
     assert local == ray
     log = (tmp_path / "ray" / "logs" / "multi_agent_system.log").read_text("utf-8").splitlines()
@@ -176,26 +176,18 @@ def test_sigterm_while_ray_starts_ends_the_command_as_ctrl_c_does(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_one_budget_is_for_all_workers(tmp_path: Path) -> None:
+def test_one_budget_and_one_rate_are_for_all_workers(tmp_path: Path) -> None:
+    limits = ("run.max_cost_usd=0.008", "model.rate.requests_per_minute=600")
     with fault_server(latency_seconds=0.05) as server:
-        asked = options(tmp_path / "data", server, 200)
-        output = run(tmp_path / "budget", *asked, "executor.workers=4", "run.max_cost_usd=0.02")
-        assert "run.max_cost_usd=0.02" in output
-        usage = json.loads((tmp_path / "budget" / "summary.json").read_text("utf-8"))["usage"]
-        spent = re.search(r"the run has spent \$([0-9.]+)", output)
-        assert spent is not None, output
-        cost = usage["known_cost_usd"] / usage["lm_calls"]
-        assert 0.02 <= float(spent[1]) <= 0.02 + 8 * cost
-        assert server.asked < 0.02 / cost + 8, "those in flight when the last dollar was spent, and no more"
-
-
-@pytest.mark.slow
-def test_one_rate_is_for_all_workers(tmp_path: Path) -> None:
-    with fault_server(latency_seconds=0.05) as server:
-        asked = options(tmp_path / "data", server, 20)
-        run(tmp_path / "run", *asked, "model.rate.requests_per_minute=600")
+        output = run(tmp_path / "run", *options(tmp_path / "data", server, 200), *limits)
         seconds = [each["seconds"] for each in server.requests()]
-    assert len(seconds) == 60
+    assert "run.max_cost_usd=0.008" in output
+    usage = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))["usage"]
+    spent = re.search(r"the run has spent \$([0-9.]+)", output)
+    assert spent is not None, output
+    cost = usage["known_cost_usd"] / usage["lm_calls"]
+    assert 0.008 <= float(spent[1]) <= 0.008 + 8 * cost
+    assert len(seconds) < 0.008 / cost + 8, "those in flight when the last dollar was spent, and no more"
     assert max(sum(begin <= each < begin + 1 for each in seconds) for begin in seconds) <= 14, "10, and a late one"
 
 
