@@ -161,10 +161,11 @@ def test_the_report_is_readable_at_every_width_in_both_themes(
     assert "Points lost: " in text and "critic_expert: it rejects in " in text
     orders = ("say 7", "say 8", "fail down", "say 7", "say seven", "say 7")
     own = dataset(tmp_path / "data", *(told(f"q{n}", f"sleep 0 {order}") for n, order in enumerate(orders)))
+    views = {"bos": (1000, "light"), "own": (400, "dark")}
     others = {"bos": ("system=bos", "data=bos_sample", "model=offline", "limit=12"), "own": (*AGENT, *own)}
     for name, options in others.items():
         report = eval_command(*options, f"run.name={name}", "tracking=off").write_report()
-        for width, _ in visit(page, report, tmp_path, name, ((1000, "light"), (400, "dark")), 1300):
+        for width, _ in visit(page, report, tmp_path, name, (views[name],), 1300):
             page.locator("details.row summary").first.click()
             page.locator("details.row .facts").first.wait_for()
             check_readable(page, tmp_path, f"{name}-{width}-opened")

@@ -23,7 +23,7 @@ def write_page(folder: Path, page: Path, n_questions: int) -> dict[str, float]:
 
 
 def test_very_many_answers_are_a_small_page_that_opens(eval_command: EvalCommand, tmp_path: Path) -> None:
-    folder = eval_command("experiment=offline", "run.epochs=2", "tracking=off").folder
+    folder = eval_command("experiment=offline").folder
     path = tmp_path / "many.html"
     for n_questions, all_fit in ((300, True), (3_500, False)):
         figures = write_page(folder, path, n_questions)
