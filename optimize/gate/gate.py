@@ -89,7 +89,7 @@ class Verdict(TypedDict, total=False):
     labels: list[str]  # known to the search; empty: the targets are answers
 
     # Of a run that came to the gate:
-    metric: str  # name of what `gain` and `score` are: see `eval.scorers.score`
+    metric: str  # name of what `gain` and `score` are
     gain: float | None  # in the metric, -1 to 1
     gain_ci95: Sequence[float] | None  # adjusted for the looks
     p: float | None
