@@ -35,7 +35,7 @@ from optimize.search.trials import Trial, Trials, keep_last_steps
 
 _APPLYING = threading.Lock()  # shared by all students: it is held for less than a millisecond
 NONSENSE = "qvxzzkrw"  # no word of any language, and no number
-MAX_TESTED = 3  # samples that `check_scorer` tries: a scorer's calls may cost
+MAX_TESTED = 5  # samples that `check_scorer` tries
 
 
 class Student(dspy.Module):
