@@ -1,10 +1,6 @@
 """Decision whether an agent follows a skill: the chance depends on its prompt, the draw on prompt and question.
 
-    logit(chance) = talent + ease + weight * strength of the prompt (-1 to 1) - dilution, in a world's weight and ease
-
-The draw is a sum of normal deviates: the difficulty of the question in general (20% of the variance) and for this skill
-(35%), chance for this prompt and request (25%), and the seed of the request (20%). So a question that fails with one
-prompt tends to fail with similar ones, and two prompts that ask for the same still differ on some questions.
+The model of both is described in docs/explanation/simulated-worlds.md, its parameters in worlds.yaml and skills.yaml.
 
     behaviour = Behaviour(World(), read_chat(request), "What is 17 * 23?")
     behaviour.compute_chance("use_the_calculator")    # 0.92

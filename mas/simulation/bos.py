@@ -1,7 +1,5 @@
 """Steps of the system with agents for a database, an API and computations: planner, its agents' steps, composer.
 
-    write_query(chat, behaviour)      # raises ToolNeeded("mcp_db_query", {"query": "SELECT count(*) …"})
-
 It understands the questions about the invented shop that come with the project (`recipes.yaml`), and knows of database
 and API only what the request shows: a query needs its tables in the overview, a call its endpoint in the documentation.
 """

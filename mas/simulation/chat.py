@@ -2,11 +2,6 @@
 
 Understands DSPy's ChatAdapter and JSONAdapter, and the agents' own with native tool calls or with tools as text
 (`mas/agents/tool_adapter.py`).
-
-    chat = read_chat(request)
-    chat.role                   # "researcher"
-    chat.request                # "Research the following topic or question: …"
-    chat.results[0].text        # what the first tool call returned
 """
 
 import inspect

@@ -192,11 +192,8 @@ def _calculate(finding: Finding, call: Call | None, chat: Chat, behaviour: Behav
     if call is None:
         return compute(finding)
     done = next((result for result in chat.turns[-1].results if result.name == call[0]), None)
-    if (
-        done is not None
-        and (number := re.search(rf"{solving.NUMBER}(?:e[-+]?\d+)?", done.text))
-        and not done.is_failure
-    ):
+    number = re.search(rf"{solving.NUMBER}(?:e[-+]?\d+)?", done.text) if done and not done.is_failure else None
+    if number:
         return solving.format_number(float(number[0].replace(",", "")), finding.decimals)
     if not behaviour.follows("convert_units_with_the_tool" if finding.conversion else "use_the_calculator"):
         return compute(finding, slips=True) if finding.expression else invent_value(behaviour.question)

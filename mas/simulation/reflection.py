@@ -1,8 +1,7 @@
 """Simulated reflection model: reads feedback on a prompt and proposes a changed prompt, half of the time a poor one.
 
-It sees the request alone: the current instructions, examples and feedback. It knows the prompt formats of GEPA (an
-answer between ``` marks) and of DSPy's proposers (fields), and sometimes gets them wrong. Of the skills it knows the
-complaints in feedback that name them, and clauses; which of them help an agent only scores can show.
+It sees the request alone, and knows the formats of GEPA (an answer between ``` marks) and of DSPy's proposers (fields).
+Of the skills it knows the complaints in feedback that name them, and clauses; which help only scores can show.
 """
 
 import hashlib

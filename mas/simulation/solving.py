@@ -56,11 +56,10 @@ def compute(finding: Finding, slips: bool = False) -> str:
 
 def misread(finding: Finding) -> Finding:
     """Return the finding with one number or name read wrongly."""
+    answer, expression = shift_number(finding.answer), shift_number(finding.expression)
     quantity, unit = finding.conversion or ("", "")
-    wrong = (shift_number(quantity), unit) if unit else None
-    return replace(
-        finding, answer=shift_number(finding.answer), expression=shift_number(finding.expression), conversion=wrong
-    )
+    conversion = (shift_number(quantity), unit) if unit else None
+    return replace(finding, answer=answer, expression=expression, conversion=conversion)
 
 
 def shift_number(text: str) -> str:
@@ -234,16 +233,11 @@ def _list_fitting(asked: str, header: list[str], rows: list[list[str]], limit: r
     sign = -1 if limit[1] in ("less than", "fewer than", "under") else 1
     edge = float(limit[2]) * sign - (limit[1] == "at least")
     wished = [index for index, title in enumerate(header) if title.lower() in asked and rows[0][index] in ("yes", "no")]
-    fitting = [
-        row
-        for row in rows
-        if sign * (parse_number(row[column]) or 0.0) > edge and all(row[index] == "yes" for index in wished)
-    ]
-    names = [row[0] for row in fitting]
-    return Finding(
-        answer=", ".join(sorted(names, key=str.lower) if "alphabetical" in asked else names),
-        why=f"{len(names)} rows fit the condition.",
-    )
+    fitting = [row for row in rows if sign * (parse_number(row[column]) or 0.0) > edge]
+    names = [row[0] for row in fitting if all(row[index] == "yes" for index in wished)]
+    if "alphabetical" in asked:
+        names.sort(key=str.lower)
+    return Finding(answer=", ".join(names), why=f"{len(names)} rows fit the condition.")
 
 
 def _names(cell: str, question: str) -> bool:

@@ -1,10 +1,7 @@
 """The steps of the toy system, plan, solve, finalize, and the programs of the tutorial on own programs; without tools.
 
-    solve(chat, behaviour)["result"]            # "142"
-    sort_ticket(chat, behaviour)["category"]    # "billing", or if no prompt names it "Payment problem"
-
-The programs of the tutorial are work and conclude, and a classifier of support tickets: it knows the subject of a
-ticket by its words, but the names of the categories only from its prompt or its examples.
+Those are work and conclude, and a classifier of support tickets: it knows the subject of a ticket by its words, but the
+names of the categories only from its prompt or its examples.
 """
 
 import operator
