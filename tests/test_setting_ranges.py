@@ -14,7 +14,7 @@ from eval.scorers.numeric import NumericScorer
 from mas.agents.spec import AgentSettings, AgentSpec, check_agents
 from mas.llm.profiles.openai_chat import MIN_REASONING_TOKENS, AgentOverride, OpenAIChatModel, Price, RateSettings
 from mas.runtime.errors import UserError
-from mas.simulation.model import SimulatedModel
+from mas.simulation import SimulatedModel
 from mas.systems.gaia.system import GaiaSystem
 from mas.tools.settings import MIN_MEMORY_MB, SandboxSettings
 from optimize.gate.gate import GateSettings
