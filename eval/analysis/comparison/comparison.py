@@ -102,11 +102,6 @@ def find_obstacle(first: Answers, second: Answers) -> str | None:
     return None if first.questions else "no question has a gold answer"
 
 
-def pair_scores(first: Answers, second: Answers, ids: Iterable[str]) -> list[Pair]:
-    """Return the scores of two runs on samples that both have answered."""
-    return [Pair(first.list_scores(each), second.list_scores(each)) for each in ids]
-
-
 def read_cost(answer: Answer) -> float | None:
     """Return the US dollars of an answer; None: unknown."""
     return answer.usage.cost_usd if answer.usage.lm_calls else 0.0
@@ -185,7 +180,7 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     """
     chosen = [first.questions[each] for each in (first.questions if ids is None else ids)]
     asked = [(first.list_given(each.id), second.list_given(each.id)) for each in chosen]
-    scores = pair_scores(first, second, [each.id for each in chosen])
+    scores = [Pair(*([each.value for each in side] for side in sides)) for sides in asked]
     values = [value for pair in scores for side in pair for value in side]
     flips = [
         Flip(each.id, each.level, each.question, each.target or "", pair.difference, *answers)
@@ -207,7 +202,8 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
 
 def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
     answers = [each for epochs in given for each in epochs]
-    right, scores = ([[read(each) for each in epochs] for epochs in given] for read in (_is_right, _read_value))
+    right = [[float(each.correct) for each in epochs] for epochs in given]
+    scores = [[each.value for each in epochs] for epochs in given]
     errors = Counter(each.error_class for each in answers if each.error_class is not None)
     return Side(
         accuracy=fmean(map(fmean, right)),
@@ -216,14 +212,6 @@ def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
         score_ci95=compute_metric_interval(scores),
         errors_by_class=dict(errors.most_common()),
     )
-
-
-def _is_right(answer: Answer) -> float:
-    return float(answer.correct)
-
-
-def _read_value(answer: Answer) -> float:
-    return answer.value
 
 
 def _compare_amounts(asked: _Asked, read: Callable[[Answer], float | None]) -> MeanDifference | None:

@@ -1,6 +1,6 @@
 """API of the invented shop, on the loopback address for the time of a run: only reading, with the errors of a real one.
 
-    python -m eval.benchmarks.databases.shop_api          # prints http://127.0.0.1:PORT and serves until it is ended
+python -m eval.benchmarks.databases.shop_api          # prints http://127.0.0.1:PORT and serves until it is ended
 """
 
 import json
