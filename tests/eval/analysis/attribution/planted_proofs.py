@@ -9,7 +9,7 @@ control, over the simulated model. The faulty agent stays faulty in all arms.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from eval.analysis.attribution.broken_link import find_broken_link
+from eval.analysis.attribution.broken_link import PAIR, find_broken_link
 from eval.analysis.statistics.intervals import compute_share_interval
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
@@ -33,7 +33,7 @@ class ProofBench(Bench):
         for record in self.run(faulty):
             if link := find_broken_link(record):
                 wrong[record.sample_id], blamed[record.sample_id] = record, link.name
-                suspects.update(link.pair or (link.name,))
+                suspects.update(link.name.split(PAIR))
         self.by_record.append(Fault(self.name, place, len(wrong), Counter(blamed.values()), planted))
         named = self._prove(faulty, list(wrong.values()), blamed, suspects) if wrong else {}
         return Fault(self.name, place, len(wrong), Counter(named.values()), planted)
