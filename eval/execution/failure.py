@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 import dspy.utils.exceptions as dspy_errors
 
 from eval.runs.record import ErrorDetails, Record
-from eval.runs.store import RETRIED
 from eval.scorers.score import remove_target
 from mas.runtime import lm_errors
 from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chain
@@ -142,34 +141,3 @@ def _passed_on(span_id: int, trace: Trace) -> bool:
         if not current.error:
             return False
     return True
-
-
-MIN_FAILURES = 10  # answers in a row; a shorter outage costs no more than that
-MIN_FAILURES_AT_END = 5  # of the last answers of work that has ended
-
-
-def is_server_failure(record: Record) -> bool:
-    return record.error_class in RETRIED
-
-
-class FailuresInARow:
-    """Detects a server that is down from the answers it failed in a row. Not thread-safe."""
-
-    def __init__(self, concurrency: int, always_failing: int = 0) -> None:
-        """`concurrency`: answers that fail together. `always_failing`: answers that a server may fail each time."""
-        self._most = max(MIN_FAILURES, 2 * concurrency, always_failing + 1)
-        self._number, self._error = 0, ""  # of the last ones
-
-    def observe(self, record: Record) -> str | None:
-        """Count a record; return the reason to stop if it was one failure too many."""
-        self._number, self._error = (self._number + 1 if is_server_failure(record) else 0), record.error or ""
-        return self._describe(self._most)
-
-    def find_at_end(self) -> str | None:
-        """Return why the server may have ended work that has ended: it failed the last answers."""
-        return self._describe(MIN_FAILURES_AT_END)
-
-    def _describe(self, least: int) -> str | None:
-        if self._number < least:
-            return None
-        return f"the model's server has failed {self._number} answers in a row ({self._error})"

@@ -19,11 +19,11 @@ from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.paired_tests import ALPHA, PairedResult, compute_paired_statistic
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.config.evaluation import require
-from eval.execution.failure import is_server_failure
 from eval.runs.record import Record
 from mas.runtime.text import format_count
 from optimize.gate.looks import Look, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
+from optimize.search.server_failures import is_server_failure
 
 MAX_LOOKS = 10  # more save next to nothing
 Decision = Literal["success", "hopeless", "continue"]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter import Counts, Export, Redact
-from eval.mlflow_export.run_page import RunPage, flatten_numbers, flatten_params, read_end_ms, read_start_ms, write_page
-from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, open_run
+from eval.mlflow_export.run_page import RunPage, flatten_numbers, flatten_params, read_start_ms, write_page
+from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, open_run, to_ms
 from eval.runs.folder import REPORT, TUNING_FILE, VERDICT
 from eval.scorers.score import ACCURACY
 from mas.simulation import SIMULATED_NOTICE
@@ -90,7 +90,8 @@ class TuningExport(Export):
         self.show()
         self.send_files(VERDICT, TUNING_FILE, REPORT, "config.yaml")
         status = "FINISHED" if tuning.verdict else "KILLED"
-        run.client.set_terminated(run.run_id, status, read_end_ms(tuning.info, tuning.state, None))
+        ended_at = tuning.state.last_session.ended_at
+        run.client.set_terminated(run.run_id, status, to_ms(ended_at) if ended_at else read_start_ms(tuning.info))
         self.state = replace(self.state, status=status)
 
     def count(self) -> Counts:

@@ -22,7 +22,6 @@ from eval.analysis.comparison.comparison import Comparison, Side, build_answers,
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Spend, format_amount
 from eval.execution.executors.local import run_side_by_side
-from eval.execution.failure import FailuresInARow, is_server_failure
 from eval.execution.scoring import SCORER
 from eval.execution.termination import RunStoppedError
 from eval.runs.folder import DATABASE
@@ -52,6 +51,7 @@ from optimize.gate.sealed_log import Allowance, begin_test, list_fingerprints, r
 from optimize.pipeline.preflight import count_test_answers
 from optimize.questions.splits import Part, Splits
 from optimize.search.optimizer import PARENT
+from optimize.search.server_failures import FailuresInARow, is_server_failure
 from optimize.session.tuning_run import TuningRun
 from optimize.session.tuning_store import take_snapshot, write_verdict
 

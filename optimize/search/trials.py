@@ -20,7 +20,6 @@ import dspy
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Account
 from eval.execution.executors.contract import AnsweredTrial, Inputs, NamedCall
-from eval.execution.failure import FailuresInARow
 from eval.execution.run_session import Session
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, SameErrors, describe_quota
@@ -30,6 +29,7 @@ from eval.runs.store import StoreError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
+from optimize.search.server_failures import FailuresInARow
 
 Key = tuple[str, str, int]  # digest of the prompts, sample id, epoch
 Span = dict[str, Any]  # as a record's trajectory holds it

@@ -119,7 +119,7 @@ MODELS = [
 ]
 RESUMING = [
     (["resume="], ["resume is empty", "latest"]),
-    (["resume=nope"], ["nope is no run", "splits.json"]),
+    (["resume=nope"], ["nope is no run", "outputs/optimize"]),
     (["resume=latest", "--multirun"], ["resume goes on with one run", "--multirun"]),
 ]
 CHEAP = [*CHOICES, *AGENTS, *NAMES, *BUDGETS, *RANGES, *MODELS, *RESUMING]
