@@ -139,7 +139,8 @@ def _select_numbers(summary: Summary) -> dict[str, Any]:
     def select(counts: Counts) -> dict[str, Any]:
         return {name: getattr(counts, name) for name in ("n", "score", "score_ci95")}
 
-    found = summary.to_dict() | asdict(summary.usage) | {"usage": None, "version": None}
+    first = {"accuracy": summary.accuracy, "score": summary.score}  # MLflow's table of runs begins with these
+    found = first | summary.to_dict() | asdict(summary.usage) | {"usage": None, "version": None}
     found["by_level"] = {level: select(counts) for level, counts in summary.by_level.items()}
     found["by_tag"] = {
         tag: {value: select(counts) for value, counts in values.items()} for tag, values in summary.by_tag.items()
