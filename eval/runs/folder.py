@@ -131,7 +131,7 @@ def _name(folder: Path) -> str:
     return folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder)
 
 
-WAIT_SECONDS = 0.5  # a report looks in for an instant; and a holder needs one to write down who it is
+WAIT_SECONDS = 0.5  # a report looks in for an instant
 
 
 def read_origin() -> dict[str, str]:
