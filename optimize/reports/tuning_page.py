@@ -119,10 +119,23 @@ def _list_test_notes(verdict: Verdict) -> Iterator[str]:
         yield f"{format_count(sealed['wins'], 'question')} better, {sealed['losses']} worse, {sealed['ties']} the same"
         if sealed["looks"] > 1:
             yield _describe_stop(sealed)
+        yield from _describe_errors(verdict)
     if known := sealed.get("known_to_parent"):
         yield (
             f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "
             "biased upwards"
+        )
+
+
+def _describe_errors(verdict: Verdict) -> Iterator[str]:
+    winner, failed = verdict["winner"]["candidate_id"], verdict["sealed"]["failed_answers"]
+    n_before, n_after = (sum(verdict[side]["errors"].values()) for side in ("baseline", "winner"))
+    if n_before or n_after:
+        yield f"answers in error, which count as wrong: {n_before} before, {n_after} with {winner}"
+    if failed["parent"] or failed["winner"]:
+        yield (
+            f"answers that the server failed each time: {failed['parent']} before, which count as right, and "
+            f"{failed['winner']} with {winner}, which count as wrong"
         )
 
 
