@@ -128,11 +128,11 @@ def _list_test_notes(verdict: Verdict) -> Iterator[str]:
 
 
 def _describe_errors(verdict: Verdict) -> Iterator[str]:
-    winner, failed = verdict["winner"]["candidate_id"], verdict["sealed"]["failed_answers"]
+    winner, failed = verdict["winner"]["candidate_id"], verdict["sealed"].get("failed_answers")
     n_before, n_after = (sum(verdict[side]["errors"].values()) for side in ("baseline", "winner"))
     if n_before or n_after:
         yield f"answers in error, which count as wrong: {n_before} before, {n_after} with {winner}"
-    if failed["parent"] or failed["winner"]:
+    if failed and any(failed.values()):
         yield (
             f"answers that the server failed each time: {failed['parent']} before, which count as right, and "
             f"{failed['winner']} with {winner}, which count as wrong"
