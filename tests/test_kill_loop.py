@@ -124,7 +124,7 @@ def test_a_clock_that_jumps_ends_no_question_and_loses_none(tmp_path: Path) -> N
     back = ["faketime", "--exclude-monotonic", "-f", "-1y i600"]
     hangs = {"text": "Number 5:", "every": 1, "fault": "hang"}
     with fault_server(hangs, LATENCY_SECONDS) as server:
-        limits = ["run.deadline_seconds=30", "limits.working_seconds=10", "run.max_seconds=600"]
+        limits = ["run.deadline_seconds=10", "run.max_seconds=600"]
         asked = [*options(tmp_path / "data", server.base_url, number=10, filler=0), *limits]
         run = KilledRun(tmp_path / "run", asked, server, forward)
         assert run.session(Moment(0.0, requests=20)) is None
@@ -132,7 +132,7 @@ def test_a_clock_that_jumps_ends_no_question_and_loses_none(tmp_path: Path) -> N
         run.wrapper = back
         assert run.session() == 2, run.printed[-1]
     summary = run.summary
-    assert (summary["n"], summary["n_error"], summary["limits"]) == (20, EPOCHS, {"working_seconds": EPOCHS})
+    assert (summary["n"], summary["n_error"], summary["limits"]) == (20, EPOCHS, {"deadline_seconds": EPOCHS})
     records = [json.loads(record) for record in run.stored()]
     assert all(0 <= record["wall_seconds"] < 30 for record in records)
     assert summary["wall_seconds"] >= 0

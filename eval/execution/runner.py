@@ -74,12 +74,12 @@ class SampleRunner:
     def _open_judging(self, context: SampleContext) -> SampleContext:
         """Return the context of the scorer's calls: without the limits of the sample, with a deadline of its own."""
         deadline = time.monotonic() + self.deadline_seconds
-        return replace(context, limits=SampleLimits(), deadline=deadline, usage=SampleUsage(), _working_timeout=None)
+        return replace(context, limits=SampleLimits(), deadline=deadline, usage=SampleUsage())
 
     async def _answer(self, sample: Sample, record: Record, trace: Trace, context: SampleContext) -> None:
         raised, deadline = None, asyncio.timeout(self.deadline_seconds)
         try:
-            async with deadline, context.within_working_time():
+            async with deadline:
                 with context.end_with(deadline), span("question", sample.id) as current:
                     await self._ask(sample, record)
                     current.outputs = {"answer": record.answer}

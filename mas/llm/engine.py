@@ -98,7 +98,7 @@ class _Call:
     """One request with its attempts, and the time that they took."""
 
     policy: CallPolicy
-    context: SampleContext  # its working time is paused during the waits
+    context: SampleContext
     request: lm15.Request
     content: dict[str, object]  # the request as JSON
     inputs: dict[str, object]  # the same as records store it: media are replaced by their size
@@ -133,7 +133,7 @@ class _Call:
         if (limiter := self.policy.rate_limiter) is None:
             return nullcontext()
         reply_tokens = min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
-        with self.context.pause_working_time():
+        with self.context.count_waiting():
             return await limiter.acquire(len(str(self.inputs)) // CHARS_PER_TOKEN + reply_tokens)
 
     async def send(self, engine: Engine) -> lm15.Response:
@@ -185,7 +185,7 @@ class _Call:
         return state.upcoming_sleep >= left
 
     async def sleep(self, seconds: float) -> None:
-        with self.context.pause_working_time():
+        with self.context.count_waiting():
             await asyncio.sleep(seconds)
 
     def find_aborted_cost(self, error: BaseException, current: Span) -> Payment | None:

@@ -32,7 +32,6 @@ class SampleKey:
 class SampleLimits:
     """Limits of one sample; null: no limit. Its wall time is `run.deadline_seconds`."""
 
-    working_seconds: float | None = None  # wall time without the waiting for a rate limit, a free slot or a retry
     lm_calls: int | None = None  # requests, retries included
     tokens: int | None = None  # in and out, of all its calls
     tool_calls: int | None = None
@@ -132,8 +131,6 @@ class SampleContext:
     _started_at: datetime | None = field(default=None, init=False)
     _waiting_calls: int = 0  # concurrent
     _waiting_since: float = 0.0
-    _working_timeout: asyncio.Timeout | None = None
-    _working_until: float = 0.0  # on the same clock, when the working time ends if there is no waiting
     _is_closed: bool = field(default=False, init=False)
     _open_timeouts: set[asyncio.Timeout] = field(default_factory=set, init=False)
 
@@ -210,32 +207,11 @@ class SampleContext:
                 raise
             raise self._note_end() from error
 
-    @asynccontextmanager
-    async def within_working_time(self) -> AsyncIterator[None]:
-        """End the block with LimitReachedError after `limits.working_seconds`, less those in `pause_working_time`."""
-        allowed = self.limits.working_seconds
-        if allowed is None:
-            yield
-            return
-        try:
-            async with asyncio.timeout(allowed) as timeout:
-                self._working_timeout, self._working_until = timeout, time.monotonic() + allowed
-                yield
-        except Exception:
-            if not timeout.expired():
-                raise
-        finally:
-            self._working_timeout = None  # a call that outlives the sample may still return from waiting
-        if timeout.expired():  # also if the block has ignored its cancellation
-            message = f"the question has worked for its {allowed:g} seconds (limits.working_seconds)"
-            raise self._note_limit("working_seconds", message)
-
     @contextmanager
-    def pause_working_time(self) -> Iterator[None]:
+    def count_waiting(self) -> Iterator[None]:
         """Count the block as waiting; concurrent blocks count once."""
         if self._waiting_calls == 0:
             self._waiting_since = time.monotonic()
-            self._end_working_at(None)
         self._waiting_calls += 1
         try:
             yield
@@ -243,11 +219,6 @@ class SampleContext:
             self._waiting_calls -= 1
             if self._waiting_calls == 0:
                 self.usage.waited_seconds += time.monotonic() - self._waiting_since
-                self._end_working_at(self._working_until + self.usage.waited_seconds)
-
-    def _end_working_at(self, when: float | None) -> None:
-        if self._working_timeout is not None and not self._working_timeout.expired():
-            self._working_timeout.reschedule(when)
 
     def _check(self, *limits: str) -> None:
         """Raise the error for a sample that has ended, or has used up one of the limits."""

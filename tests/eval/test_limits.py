@@ -37,14 +37,6 @@ def test_a_question_spends_no_more_than_it_may(
     assert finished.summary["limits"] == {record["limit"]: 1}
 
 
-def test_a_question_works_no_longer_than_it_may(eval_command: EvalCommand, tmp_path: Path) -> None:
-    data = dataset(tmp_path / "data", told("a", "sleep 30 say 7"), told("b", "sleep 0 say 7"))
-    finished = eval_command(*AGENT, *data, "limits.working_seconds=0.3")
-    assert (finished.records["a"]["limit"], finished.records["a"]["error_class"]) == ("working_seconds", "limit")
-    assert finished.records["b"]["score"] == 1.0
-    assert finished.records["a"]["wall_seconds"] < 10
-
-
 @pytest.mark.slow
 def test_a_run_stops_at_its_budget_and_goes_on_with_a_larger_one(eval_command: EvalCommand, tmp_path: Path) -> None:
     with fault_server() as server:

@@ -154,7 +154,7 @@ async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings
                 wait = FIRST_WAIT_SECONDS * 2.0 ** (made - 1) if wait is None else wait
                 if made == MAX_ATTEMPTS or wait > min(MAX_RETRY_AFTER_SECONDS, until - loop.time()):
                     raise
-            with context.pause_working_time() if context is not None else nullcontext():
+            with context.count_waiting() if context is not None else nullcontext():
                 await asyncio.sleep(wait)
 
 

@@ -1,4 +1,4 @@
-"""Limits of one question, and its two clocks: working time, and waiting that is none."""
+"""Limits of one question, and the time that it waits."""
 
 import asyncio
 import time
@@ -56,26 +56,15 @@ def test_tool_calls_have_a_limit_of_their_own() -> None:
         asked.count_tool_call()
 
 
-def test_too_much_work_is_a_limit() -> None:
-    async def work() -> None:
-        async with question(working_seconds=0.05).within_working_time():
-            await asyncio.sleep(60)
-
-    with pytest.raises(LimitReachedError, match=r"limits\.working_seconds"):
-        asyncio.run(work())
-
-
-def test_waiting_is_no_work_and_is_counted_once_for_calls_that_wait_side_by_side() -> None:
-    asked = question(working_seconds=0.25)
+def test_waiting_is_counted_once_for_calls_that_wait_side_by_side() -> None:
+    asked = question()
 
     async def wait() -> None:
-        with asked.pause_working_time():
+        with asked.count_waiting():
             await asyncio.sleep(0.3)
 
     async def work() -> None:
-        async with asked.within_working_time():
-            await asyncio.gather(wait(), wait(), wait())
-            await asyncio.sleep(0.02)
+        await asyncio.gather(wait(), wait(), wait())
 
     asyncio.run(work())
     assert 0.3 <= asked.usage.waited_seconds < 0.9
