@@ -26,7 +26,7 @@ Redact = Callable[[str], str]
 @functools.lru_cache(maxsize=16)
 def build_redactor(secrets: tuple[str, ...]) -> Redact:
     """Return a function that replaces the secrets by `***`, in each of their forms."""
-    forms = {form for secret in secrets for form in encode_secret(secret).values()}
+    forms = {form for secret in secrets for form in _encode(secret)}
     longest_first = sorted(forms, key=len, reverse=True)  # one may contain another
 
     def redact(text: str) -> str:
@@ -38,23 +38,20 @@ def build_redactor(secrets: tuple[str, ...]) -> Redact:
     return redact
 
 
-@functools.lru_cache(maxsize=64)
-def encode_secret(secret: str) -> dict[str, str]:
-    """Return the forms of a secret that differ, by name; the secret itself is the first."""
-    forms, data = {"plain": secret}, secret.encode("utf-8", "surrogatepass")
-    for name, ascii_only in (("json", True), ("json_unicode", False)):
-        escaped = forms[name] = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-        slashes = forms[f"{name}_slashes"] = escaped.replace("/", "\\/")
-        forms |= {f"{name}_twice": json.dumps(escaped)[1:-1], f"{name}_slashes_twice": json.dumps(slashes)[1:-1]}
-    quoted = {"percent": quote(data, safe=""), "percent_path": quote(data), "percent_form": quote_plus(data)}
-    quoted["percent_all"] = "".join(f"%{byte:02X}" for byte in data)
-    for name, form in quoted.items():
-        forms |= {name: form, f"{name}_lower": re.sub("%..", lambda found: found[0].lower(), form)}
+def _encode(secret: str) -> set[str]:
+    """Return the secret and its forms in JSON, in addresses and in base64."""
+    data, forms = secret.encode("utf-8", "surrogatepass"), {secret}
+    for ascii_only in (True, False):
+        escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        for form in (escaped, escaped.replace("/", "\\/")):
+            forms |= {form, json.dumps(form)[1:-1]}
+    all_bytes = "".join(f"%{byte:02X}" for byte in data)
+    for form in (quote(data, safe=""), quote(data), quote_plus(data), all_bytes):
+        forms |= {form, re.sub("%..", lambda found: found[0].lower(), form)}
     for offset in range(3):
         core = _encode_base64(data, offset)
-        forms |= {f"base64_{offset}": core, f"base64_url_{offset}": core.replace("+", "-").replace("/", "_")}
-    names = {form: name for name, form in reversed(forms.items()) if len(form) >= _MIN_CHARS or form == secret}
-    return {name: form for name, form in forms.items() if form and names.get(form) == name}
+        forms |= {core, core.replace("+", "-").replace("/", "_")}
+    return {form for form in forms if len(form) >= _MIN_CHARS or form == secret} - {""}
 
 
 def _encode_base64(data: bytes, offset: int) -> str:
