@@ -4,8 +4,6 @@ DSPy shows an example of an agent with tools without its calls and results, whic
 Here an example with a history is rendered as the real conversation is, below the line `mas.prompt_sets.EXAMPLE`.
 A reply that cannot be read is asked for once more, as JSON, with the schema of the fields unless the server is known to
 refuse one.
-
-    with dspy.context(adapter=ChatAdapter(use_native_function_calling=True)): …
 """
 
 import functools

@@ -2,11 +2,6 @@
 
 Signatures, traces, records and worked examples have the attachment's bare name alone. Formats and size are those of
 OpenAI's guides "Images and vision" and "Audio"; other servers may take less.
-
-    with use_attachments([Path("/data/map.png")]):
-        media = (await read_media(lm))["map.png"]
-        media.parts      # [{"type": "image_url", "image_url": {"url": "data:image/png;base64,…"}}]
-        media.remark     # "The picture itself is shown to you …", for the model
 """
 
 import asyncio

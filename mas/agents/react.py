@@ -2,8 +2,6 @@
 
 The predictor's signature has the inputs `history` and `tools` and the output `tool_calls`; the other outputs are the
 agent's answer. The graph is compiled once per process and gets predictor and tools at run time.
-
-    turns, prediction = await react(predictor, {"research_request": "…", "file": None}, [], toolbox)
 """
 
 import asyncio

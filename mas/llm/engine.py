@@ -2,12 +2,8 @@
 
     call log → [ limits of sample and run → rate limiter → span → server → cost → validation → call log ]
 
-The part in brackets is one attempt and one span. Outside a run nothing is limited and nothing is stored.
-
-This is the only retry layer. The wait before a retry is random, up to a bound that doubles, or the server's
-`Retry-After`; a failure is final at once if the wait would outlast the call or its sample. A refusal (429, 503, 529) is
-not a fault, since waiting solves it. An attempt that takes far longer than the replies before it is cut off and
-repeated: most hung requests are answered at once when they are sent again.
+The part in brackets is one attempt and one span. This is the only retry layer; docs/reference/errors.md has the rules of
+waits, docs/reference/model-requests.md those of timeouts.
 
 The key of a stored reply covers the endpoint, the request with its media, epoch and attempt, and the number of times
 that the sample has sent that same request before (a critic that is asked the same twice gets two replies). Stored is

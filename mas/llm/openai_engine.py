@@ -2,10 +2,6 @@
 
 DSPy's `lm15` writes the body of a request and reads that of a reply. Errors are more exact than the client's: a prompt
 that is too long, whatever words the server has for it; a refusal inside a reply of status 200; a reply that broke off.
-
-    response = await create_chat_engine("http://127.0.0.1:8000/v1", None).complete(request)
-
-The module takes half a second to import, so it is for models that need it.
 """
 
 import asyncio

@@ -1,11 +1,9 @@
 """Rate limiter of an endpoint: the requests of all agents wait here until they may be sent, first come, first served.
 
-The number of requests in flight is always limited. A rate that the profile declares is kept. Without one the pace is
-learnt from the server's refusals (429); the same if a server refuses although its declared rate is kept. A refusal
-means that the pace is above the server's limit, or it is chance, and the same share is refused at every pace. The rules
-that tell them apart (cut, background, growth, closed) are in docs/explanation/rate-limits.md, with figures from
-`tests/bench/limiter_simulation.py`. Requests count in the order of sending; refusals of those sent before the last
-decision belong to that decision.
+The number of requests in flight is always limited. A rate that the profile declares is kept; without one the pace is
+learnt from the server's refusals (429). The rules (cut, background, growth, closed) are in
+docs/explanation/rate-limits.md. Requests count in the order of sending; refusals of those sent before the last decision
+belong to that decision.
 """
 
 import asyncio

@@ -3,10 +3,6 @@
 A demo holds the inputs and outputs of one call. For an agent with a history it is the LAST call of one whole request
 (`mas/agents/react.py`): everything before is in its `history`, each tool call with its result.
 
-    demo = dspy.Example(research_request="Find it.", file=None, history=dspy.History(messages=[]), result="Found.")
-    data = to_json(demo, Research)     # {"research_request": "Find it.", …, "history": {"messages": []}, …}
-    from_json(data, Research)          # the same demo
-
 The live toolbox decides which tools there are: a demo never holds the input `tools`.
 """
 

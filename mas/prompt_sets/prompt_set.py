@@ -7,13 +7,6 @@ prompts/baseline/
     demos.json                      if there are any: agent → [{field: value}, …] (`mas/prompt_sets/demos.py`)
     provenance.yaml                 of a published set: where it comes from (`mas/prompt_sets/provenance.py`)
     tuned_on.json                   of a tuned set: the questions it was tuned on, as fingerprints
-
-prompts = read_prompt_set("baseline", ["planner", "finalizer"], "gaia", project_folder)
-apply_prompt_set(program, prompts)
-program.planner.signature.instructions == prompts.texts["planner"]      # True, character for character
-
-own = derive_prompt_set(module, "dspy", "my_program:Program")           # instructions and demos of anyone's module
-apply_prompts(module, "mine")                                           # prompts/mine, or the path of a folder
 """
 
 import hashlib

@@ -1,7 +1,4 @@
-"""Names of prompt sets on their shelf, `prompts/`, and what a published one there says of itself.
-
-check_name_is_free("tuned", project_folder / "prompts")                  # before anything is spent on a new set
-"""
+"""Names of prompt sets on their shelf, `prompts/`, and what a published one there says of itself."""
 
 import re
 from collections.abc import Mapping

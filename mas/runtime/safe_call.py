@@ -2,9 +2,6 @@
 
 `StopIteration` that leaves a thread through a future leaves its waiter waiting; `SystemExit` and `KeyboardInterrupt`
 end the event loop; a stray `CancelledError` ends the task that it passes through, without a word.
-
-    await run_in_thread(lambda: sys.exit(3), lambda how: ToolError(f"the tool {how}"))
-    # ToolError: the tool ended with SystemExit (3)
 """
 
 import asyncio

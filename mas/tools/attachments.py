@@ -2,9 +2,6 @@
 
 A tool names a file by its bare name, and only the question's own names are found. A path of any kind (absolute, `../`,
 a link, a NUL) is not such a name, so nothing else on the machine can be reached.
-
-    with use_attachments([Path("/data/sales.xlsx")]):
-        find_attachment("sales.xlsx")      # Path("/data/sales.xlsx")
 """
 
 import hashlib

@@ -1,10 +1,4 @@
-"""Tool that reads an attached file as text: page by page, or the lines that match a search.
-
-with use_attachments([Path("/data/towns.csv")]):
-    read_file("towns.csv")                     # "towns.csv: table with 2 columns and 12 rows …"
-    read_file("towns.csv", search="rome")      # the matching rows, two rows around each
-    read_file("data.zip", member="a/b.csv")    # a member of an archive
-"""
+"""Tool that reads an attached file as text: page by page, or the lines that match a search."""
 
 import asyncio
 import re

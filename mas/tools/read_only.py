@@ -2,10 +2,6 @@
 
 `SampleContext.tool_log` holds the results, before they are labelled and cut for a prompt: for this sample alone (a
 search for prompts), or for any question of this run (`cache.tools`). Failures are not kept.
-
-    call = await open_cached_call(current_context(), dspy.Tool(calculator), {"expression": "2+2"})
-    call.find()                              # None: the tool has to be called
-    call.keep(calculator("2+2"), events)     # the result to go on with
 """
 
 import asyncio

@@ -1,8 +1,4 @@
-"""The `tools` part of the configuration, and the settings of the run for the tools that are called in it.
-
-with use_tool_context(Resources(ToolSettings(web=WebSettings(wikipedia_language="de")))):
-    get_settings(WebSettings).wikipedia_language      # "de"
-"""
+"""The `tools` part of the configuration, and the settings of the run for the tools that are called in it."""
 
 import os
 import re

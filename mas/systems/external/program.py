@@ -1,10 +1,5 @@
 """Programs around a user's function, HTTP server or `dspy.Module`.
 
-A function or server returns a text, a number or a mapping:
-
-read_reply({"answer": 42, "reasoning_trace": "six times seven", "pages": [3]}, "my_agent:answer")
-# ("42", "six times seven", {"pages": [3]})
-
 A server gets a question as a POST, with `file` null for a question without one, and its response is the answer:
 
     → {"question": "How many?", "file": {"name": "sales.csv", "content_base64": "bmFt…"}, "thread_id": "7f3c…"}

@@ -1,9 +1,4 @@
-"""Targets of systems: from `package.module:name` to a function that answers, or to a `dspy.Module` and its fields.
-
-load_agent("my_agent:answer").call("How many?", None)           # calls answer("How many?")
-loaded = load_module("triage:Program", "compiled.json")
-loaded.inputs, loaded.outputs                                   # ("title", "body"), ("label",)
-"""
+"""Targets of systems: from `package.module:name` to a function that answers, or to a `dspy.Module` and its fields."""
 
 import hashlib
 import inspect

@@ -3,9 +3,6 @@
 Nobody outside the browser sees in time what a page loads, where a redirect leads and whether a name changes its
 address. The browser therefore has no connection but this proxy (RFC 1928): it looks the name up, checks all its
 addresses (`mas.tools.http.url_policy`) and connects to one of them.
-
-    async with await start_proxy() as proxy:
-        f"socks5://127.0.0.1:{get_port(proxy)}"      # --proxy-server of the browser
 """
 
 import asyncio

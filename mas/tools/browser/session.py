@@ -1,8 +1,5 @@
 """Browser of a run: the server's tools, and a window for each question.
 
-    session = open_browser(url, check, print)   # None without a server, which it reports once
-    await session.act("browser_navigate", {"url": "https://example.org"})
-
 The policy (`mas.tools.http.url_policy`) applies to every address that the agent gives, and after every action to the
 address of the page that is then open: a link, a redirect or a script may lead anywhere. A forbidden page is not shown.
 The proxy behind `make browser` keeps the browser from requesting a forbidden address at all.

@@ -1,8 +1,4 @@
-"""Text of a file as readers return it: named parts of numbered lines, which are paged and searched here.
-
-Document("CSV table, 2 rows", [Part([Line(1, "Rome"), Line(2, "Oslo")], heading="row | city", numbered=True)])
-split_pages([Part([Line(1, "a"), Line(2, "b")])])     # ["a\\nb"]
-"""
+"""Text of a file as readers return it: named parts of numbered lines, which are paged and searched here."""
 
 import io
 import re

@@ -1,8 +1,4 @@
-"""Conversion of HTML, mostly of wikis, to lines: headings as in markdown, tables as rows with spans filled in.
-
-read_rows("<h2>Albums</h2><table><tr><th>Year</th></tr><tr><td>2000</td></tr></table>")
-# ["## Albums", "| Year |", "| --- |", "| 2000 |"]
-"""
+"""Conversion of HTML, mostly of wikis, to lines: headings as in markdown, tables as rows with spans filled in."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Pool of processes that read bytes made by strangers: a bomb or a bug in a library ends one of them and not the run.
 
-facts = call_reader("mas.tools.files.kinds:read_source", data, {"name": "report.pdf", …})
-
 A task is a function of bytes and values for JSON, and returns values for JSON. A process
 (`python -m mas.tools.files.reader_pool`) has no credentials in its environment, opens no connection, has limits on
 memory, time and the size of files, and ends with its input.

@@ -1,7 +1,5 @@
 """HTTP client of the web tools: guarded, follows redirects, retries temporary failures within a time limit.
 
-reply = await send_request("GET", "https://example.org/", settings, "example.org", max_bytes=1_000_000)
-
 A name is looked up once, all its addresses are checked, and the connection goes to one of them: a second look-up can
 return another. The Host header, TLS and the check of the certificate use the name. A redirect is checked like any
 other request.

@@ -6,9 +6,6 @@ lead inside: IPv4 addresses within IPv6 ones, relays of tunnels, a cloud's own s
 Pages that publish the benchmark with its answers are refused before anything is sent, dropped from search results, and
 each is an event in the record. An entry may occur anywhere in the decoded URL, in upper or lower case (coarse on
 purpose: a mirror's address contains the original one); `*` matches any characters but `?` and `#`.
-
-    normalize_url("http://0x7f.1/")      # NotPublicError: browsers and the C library read it as 127.0.0.1
-    await check_public("https://example.org", settings)      # ("https://example.org/", ["93.184.…"])
 """
 
 import asyncio

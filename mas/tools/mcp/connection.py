@@ -2,9 +2,6 @@
 
 The SDK requires that one task opens and closes a session; a task of its own does both, and calls may come from any
 other task on its loop. Playwright MCP with `--isolated` gives each session its own browser context: cookies, tabs.
-
-    connection = await Connection.open("http://127.0.0.1:3000/mcp", seconds=10)
-    reply = await connection.call("browser_navigate", {"url": "https://example.org"})
 """
 
 import asyncio

@@ -1,8 +1,4 @@
-"""Tool that runs Python code, in the strongest isolation that works on this machine; see docs/explanation/sandbox.md.
-
-await python_repl_tool("x = 20")     # "(no output: print a value, or end the code with an expression)"
-await python_repl_tool("x + 1")      # "21": variables last as long as the question
-"""
+"""Tool that runs Python code in the strongest isolation that works on this machine; see docs/explanation/sandbox.md."""
 
 import asyncio
 import functools

@@ -1,9 +1,4 @@
-"""Session in a child process: one cell after another, within limits of time, memory, threads and files.
-
-session = await open_jail({}, SandboxSettings())
-reply = await session.run("6 * 7", seconds=10)       # Reply(value="42")
-session.close()
-"""
+"""Session in a child process: one cell after another, within limits of time, memory, threads and files."""
 
 import asyncio
 import contextlib

@@ -3,9 +3,6 @@
 It uses only the standard library. A message is one line of JSON: a cell's code, and what `Notebook.run` returns. The
 code shares the process and can read, forge or close the pipes: their reader trusts nothing, and loses no more than this
 session.
-
-    python worker.py '{"packages": [], "limits": {}}'     # see isolations.py
-    Notebook().run("print('hi'); 6 * 7")                  # {"output": "hi\\n", "value": "42", …}
 """
 
 import ast

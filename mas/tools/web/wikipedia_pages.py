@@ -1,7 +1,5 @@
 """Tools for Wikipedia: find pages, and read one as it is today or was on a given day.
 
-await wikipedia_page("Neil Armstrong", section="Early life", as_of="2022-12-31")
-
 Searches go through the `wikipedia` package. It connects by http, without a time limit and with a user agent that
 Wikimedia refuses, so its requests go through `Wikipedia.request`, like our own; it only parses the replies.
 """

@@ -1,8 +1,5 @@
 """Catalogue of an API's endpoints, from its documentation file, and requests to them.
 
-catalogue = load_catalogue(Path("eval/benchmarks/databases/shop/api_docs_context.yaml"))
-catalogue.find("GET", "/stock/17")           # (Endpoint(path="/stock/:product_id", …), {"product_id": "17"})
-
 The plan of a language model is data: its path is matched to a documented endpoint, and parameters that this one does
 not have are dropped. Nothing is sent that the documentation does not have.
 """
