@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,6 +44,8 @@ _OVERFLOW = re.compile(
 )
 _BUSY = re.compile(r"rate.?limit|too many requests|overloaded", re.IGNORECASE)
 _STATUS = re.compile("[45][0-9]{2}")
+_RESET = re.compile(r"([\d.]+)(ms|s|m|h)")  # the parts of a time such as `6m0s`
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 # Why a reply ended, in the words of OpenAI, Anthropic, Gemini, Cohere, TGI and Mistral.
 _WHOLE = re.compile("stop|eos(?:_token)?|end_turn|stop_sequence|complete|tool_calls?|function_call|tool_use")
 _ENDS = {
@@ -171,6 +173,18 @@ def _build_error(raw: httpx2.Response, status: int, body: bytes) -> lm15.LM15Err
     """Return the error of a response; a server may say only in words that the context is too short."""
     response = HttpResponse(status, raw.reason_phrase, list(raw.headers.items()), body, provider="openai-chat")
     error = _CODECS["max_tokens"]._http_error(response)
+    if isinstance(error, lm15.RateLimitError) and error.retry_after is None:
+        error.retry_after = _read_reset(error.rate_limit_headers)
     if isinstance(error, lm15.InvalidRequestError | lm15.ServerError) and _OVERFLOW.search(error.message):
         return lm15.ContextLengthError(error.message, status=status, provider=error.provider)
     return error
+
+
+def _read_reset(headers: Mapping[str, Sequence[str]]) -> float | None:
+    """Return the seconds until the limits that `x-ratelimit-*` calls used up are reset, if there are any."""
+    seconds = 0.0
+    for kind in ("requests", "tokens"):
+        if "0" in headers.get(f"x-ratelimit-remaining-{kind}", ()):
+            parts = _RESET.findall(" ".join(headers.get(f"x-ratelimit-reset-{kind}", ())))
+            seconds = max(seconds, sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts))
+    return seconds or None

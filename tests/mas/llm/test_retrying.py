@@ -87,6 +87,15 @@ def test_refusals_are_no_faults_and_a_call_survives_more_of_them(status: int) ->
     assert len(server.requests) == 6
 
 
+def test_a_used_up_limit_without_retry_after_is_waited_for_until_its_reset() -> None:
+    used_up = failing(429, x_ratelimit_remaining_tokens="0", x_ratelimit_reset_tokens="0m0.2s400ms")
+    left = failing(429, x_ratelimit_remaining_tokens="9", x_ratelimit_reset_tokens="1h")
+    with serving(in_turn(used_up, left, complete_with("hello"))) as server:
+        began = time.monotonic()
+        assert ask(server.base_url) == ["hello"]
+        assert 0.6 <= time.monotonic() - began < AT_ONCE_SECONDS
+
+
 def test_an_empty_reply_is_asked_for_once_more() -> None:
     with serving(in_turn(complete_with(""), complete_with("hello"))) as server:
         assert ask(server.base_url) == ["hello"]
