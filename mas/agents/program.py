@@ -63,8 +63,7 @@ class AgentProgram(dspy.Module):
     async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
         """Return the final state, which has at least `final_answer` and `final_reasoning_trace`.
 
-        Raises:
-            LMError, AdapterParseError: the model could not be asked, or its reply read, after all retries.
+        LMError, AdapterParseError: the model could not be asked, or its reply read, after all retries.
         """
         raise NotImplementedError(f"{type(self).__name__} overrides neither answer nor answer_inputs")
 

@@ -89,8 +89,7 @@ def list_tools(settings: Iterable[ModelSettings]) -> set[str]:
 def make_toolbox(settings: AgentSettings, tools: Mapping[str, str], resources: Resources) -> "Toolbox":
     """Load the tools of one agent; `tools` has their functions as "package.module.function".
 
-    Raises:
-        UserError: a tool cannot be loaded.
+    UserError: a tool cannot be loaded.
     """
     import dspy
 

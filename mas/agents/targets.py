@@ -29,8 +29,7 @@ _LOCK = Lock()
 def load_target(target: str, option: str = "system.target") -> object:
     """Import the object that a target names.
 
-    Raises:
-        UserError: it has another form, its module cannot be imported, or there is nothing of that name in it.
+    UserError: it has another form, its module cannot be imported, or there is nothing of that name in it.
     """
     if is_in_memory(target):
         return find_object(target)

@@ -71,11 +71,9 @@ class PromptSet:
 def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str, root: Path) -> PromptSet:
     """Read `root/prompts/NAME`, or the folder of a path (anything with a `/`).
 
-    A relative path is looked for in the current folder, then in `root`.
-
-    Raises:
-        UserError: there is no such set, it is made for another system, its files are not exactly the agents' texts,
-            or its examples are not the agents'. The fields of an example are checked when it is applied.
+    A relative path is looked for in the current folder, then in `root`. UserError: there is no such set, it is made for
+    another system, its files are not exactly the agents' texts, or its examples are not the agents'. The fields of an
+    example are checked when it is applied.
     """
     folder = find_set_folder(str(name_or_path), root)
     about = _read_set_file(folder / SET_FILE)
@@ -102,10 +100,8 @@ def read_set_folder(folder: Path) -> PromptSet:
 def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
     """Write the set as a new folder, and return it as `read_prompt_set` will read it there: without provenance.
 
-    `set.yaml` is written last: a folder whose writing was interrupted is not taken for a set.
-
-    Raises:
-        UserError: the folder holds a set already (none is ever overwritten), or cannot be written.
+    `set.yaml` is written last: a folder whose writing was interrupted is not taken for a set. UserError: the folder
+    holds a set already (none is ever overwritten), or cannot be written.
     """
     import yaml
 
@@ -138,10 +134,8 @@ def name_prompt_file(agent: str) -> str:
 def derive_prompt_set(module: "dspy.Module", system: str, target: str) -> PromptSet:
     """Return a set, for the system of that name, of the instructions and demos of the module that `target` names.
 
-    The fields of its signatures, with their prefixes, descriptions and types, are code and no part of a set.
-
-    Raises:
-        UserError: the module has no predictors, or one without instructions.
+    The fields of its signatures, with their prefixes, descriptions and types, are code and no part of a set. UserError:
+    the module has no predictors, or one without instructions.
     """
     description = f"The instructions and demos of {target} itself."
     prompts = read_applied_prompts(module, PromptSet(OWN, system, {}, Path(OWN), description))
@@ -179,10 +173,8 @@ def apply_prompt_set(program: "dspy.Module", prompt_set: PromptSet, plain_demos:
     """Set the instructions and demos of each agent's predictor; demos that the set does not have are removed.
 
     Demos are complete and typed, as our agents need them. With `plain_demos`, or a program with that attribute, they
-    are as `dspy.Module.load` would read them: they may lack fields, and keep their JSON values.
-
-    Raises:
-        UserError: the set is for other predictors, or an example for other fields; nothing has been changed then.
+    are as `dspy.Module.load` would read them: they may lack fields, and keep their JSON values. UserError: the set is
+    for other predictors, or an example for other fields; nothing has been changed then.
     """
     predictors = dict(program.named_predictors())
     if predictors.keys() != prompt_set.texts.keys():
@@ -214,8 +206,7 @@ def read_applied_prompts(program: "dspy.Module", base: PromptSet) -> PromptSet:
 def write_state(program: "dspy.Module", path: Path) -> None:
     """Write the program's state as DSPy does, for `program.load`.
 
-    Raises:
-        UserError: the file is there already, has another ending, or cannot be written.
+    UserError: the file is there already, has another ending, or cannot be written.
     """
     if path.suffix != ".json":
         raise UserError(f"{path} does not end with .json, which dspy.Module.load expects; choose another name.")

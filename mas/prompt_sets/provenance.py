@@ -63,8 +63,7 @@ def read_tuned_on(folder: Path) -> TunedOn | None:
 def read_checked(file: Path, kind: type[Content], expected: str) -> Content | None:
     """Return the content of a YAML or JSON file of a set; None if there is no such file.
 
-    Raises:
-        UserError: it cannot be read, or its content has another type; the sentence ends with `expected`.
+    UserError: it cannot be read, or its content has another type; the sentence ends with `expected`.
     """
     if not file.exists():
         return None

@@ -53,8 +53,7 @@ async def await_on_loop(coroutine: Coroutine[object, None, T]) -> T:
 def run_blocking(coroutine: Coroutine[object, None, T]) -> T:
     """Run the coroutine on the background loop in the caller's context, `dspy.context` included.
 
-    Raises:
-        RuntimeError: called on the background loop itself, which would block for ever.
+    RuntimeError: called on the background loop itself, which would block for ever.
     """
     if is_on_loop():
         coroutine.close()

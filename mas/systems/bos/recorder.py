@@ -113,9 +113,7 @@ class RecordedAgent(ABC):
         """Answer the question, or return a failed result that says why.
 
         The context has the temporal values. It may hold secrets: prompts and events are made by the recorder.
-
-        Raises:
-            LimitReachedError: a limit of the sample or the run was reached. Must not be caught.
+        LimitReachedError: a limit of the sample or the run was reached. Must not be caught.
         """
         from dspy.utils.exceptions import AdapterParseError, LMError
 

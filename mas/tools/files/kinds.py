@@ -78,8 +78,7 @@ _OLD_OFFICE_STREAMS = {  # names of streams, in utf-16 as the container's direct
 def read_document(path: Path, member: str | None = None) -> Document:
     """Return a file as text, or the member of that name of an archive.
 
-    Raises:
-        ToolError: it is missing, too large, binary, damaged, or of a kind that has no reader.
+    ToolError: it is missing, too large, binary, damaged, or of a kind that has no reader.
     """
     try:
         status = path.stat()

@@ -49,8 +49,7 @@ def is_installed() -> bool:
 def save_as(source: Source, kind: str, target: str) -> bytes:
     """Return the file as LibreOffice saves it in the kind `target`, with the values of formulas that had none.
 
-    Raises:
-        ToolError: LibreOffice is not installed, cannot open the file, or takes too long.
+    ToolError: LibreOffice is not installed, cannot open the file, or takes too long.
     """
     if not is_installed():
         raise ToolError(
