@@ -2,15 +2,8 @@
 
 Small models write `Approve.`, `**42**`, `1,042`, a list as lines that begin with a dash, `## Answer` for a field's
 header. What could be read in two ways (`50%` for a fraction, `approve or reject`) stays an error.
-
-    read_value("Approve. The plan is fine.", Literal["approve", "reject"])     # "approve"
-    read_fields(signature, "**Answer:** 42")                                   # {"answer": "42"}
-
 They also write tool calls into their text: as JSON, fenced, with doubled braces or in the tags of Hermes, and as the
 XML of Qwen Coder and of Anthropic.
-
-    find_calls('```json\\n{"name": "calculator", "arguments": {"expression": "6*7"}}\\n```', tools)
-    # [("calculator", {"expression": "6*7"})]
 """
 
 import enum

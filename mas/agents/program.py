@@ -1,11 +1,4 @@
-"""Base of all programs: predictors made from specs, and one state per question.
-
-class Echo(AgentProgram):
-    async def answer(self, question: str, file: Path | None, thread_id: str) -> State:
-        return {"final_answer": question, "final_reasoning_trace": ""}
-
-Echo()(question="How many?").final_answer      # "How many?"
-"""
+"""Base of all programs: predictors made from specs, and one state per question."""
 
 import uuid
 from abc import abstractmethod
@@ -42,10 +35,8 @@ class AgentProgram(dspy.Module):
     ) -> dspy.Prediction:
         """Return a prediction with `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
 
-        Args:
-            question: the text of the sample.
-            file: path of the attachment. Agents see its bare name, and tools open that name and no other.
-            inputs: named fields of the sample; most programs ignore them, since `question` is their text.
+        Agents see the bare name of `file`, and tools open that name and no other. Most programs ignore `inputs`, the
+        named fields of a sample: `question` is their text.
         """
         path = Path(file) if file else None
         with use_attachments([path] if path else []):

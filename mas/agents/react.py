@@ -81,11 +81,8 @@ async def react(
 ) -> tuple[list[Turn], dspy.Prediction]:
     """Run one agent from a request (the signature's inputs without `history` and `tools`) to its answer.
 
-    Returns:
-        The conversation with this request's turns added, and the last prediction, which holds the answer.
-
-    Raises:
-        One of `UNUSABLE`: no reply could be used, or the agent did not stop calling tools.
+    The result is the conversation with this request's turns added, and the last prediction, which holds the answer.
+    One of `UNUSABLE` is raised if no reply could be used, or the agent did not stop calling tools.
     """
     offered = {name: tool for name, tool in toolbox.tools.items() if can_be_used(tool.func)}
     toolbox = replace(toolbox, tools=offered)

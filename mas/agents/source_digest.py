@@ -1,10 +1,8 @@
 """Digest of a program's source, by which a later session of a run recognizes the program.
 
-    digest_program("my_agent", "compiled.json")     # my_agent.py, the modules next to it that it imports, a file
-    digest_program("my_project.agent")              # every module of my_project, and what these import next to it
-    digest_program("mas.systems.toy.system")        # of the harness: every module of the system's or scorer's package
-
-Libraries and the harness are not part of it (the run names their versions), nor files that a program opens itself.
+Of a module it covers the modules next to it that it imports; of a package all modules and what these import next to it;
+of the harness the system's or scorer's package. Libraries and the harness are not part of it (the run names their
+versions), nor files that a program opens itself.
 """
 
 import hashlib

@@ -1,11 +1,4 @@
-"""Agents of a system as data: a spec gives an agent its predictor, its toolbox, and the check of its settings.
-
-Settings of an agent are its entry in the system's file:
-
-    system:
-      tools: {calculator: mas.tools.calculator.calculator}
-      agents: {expert: {tools: [calculator], max_steps: 5}}
-"""
+"""Agents of a system as data: a spec gives an agent its predictor, its toolbox, and the check of its settings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,10 +80,7 @@ def list_tools(settings: Iterable[ModelSettings]) -> set[str]:
 
 
 def make_toolbox(settings: AgentSettings, tools: Mapping[str, str], resources: Resources) -> "Toolbox":
-    """Load the tools of one agent; `tools` has their functions as "package.module.function".
-
-    UserError: a tool cannot be loaded.
-    """
+    """Load an agent's tools; `tools` has their functions as "package.module.function". UserError: one is missing."""
     import dspy
 
     from mas.agents.react import Toolbox

@@ -20,8 +20,7 @@ _SERVER_REFUSALS = (errors.LMAuthError, errors.LMBillingError, errors.LMConfigur
 class AgentLM(dspy.LM):
     """`dspy.LM` over our engines, whose retries replace DSPy's.
 
-    DSPy assumes that a model with a custom engine has no function calling; here the profile decides. All calls are made
-    on the background loop, which has the connections and the rate limiters.
+    The profile decides on function calling. All calls are made on the background loop, which has the connections.
     """
 
     def __init__(self, model: str, engine: Engine, policy: CallPolicy, **settings: object) -> None:

@@ -214,12 +214,9 @@ class AgentEngine:
         self.reply_seconds: deque[float] = deque(maxlen=MAX_REPLIES)
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """Return a stored or a new reply.
+        """Return a stored or a new reply; LimitReachedError: a limit of the sample or the run was reached.
 
-        Raises:
-            LimitReachedError: a limit of the sample or the run was reached.
-            LM15Error, LMTimeoutError: the request failed, after its retries.
-            LMError: the reply is not valid (`mas.runtime.lm_errors`).
+        LM15Error, LMTimeoutError: the request failed, after its retries. LMError: the reply is not valid.
         """
         if extra := self.policy.settings.extra_body:
             extensions = {**(request.config.extensions or {}), **extra}
@@ -244,10 +241,9 @@ class AgentEngine:
             return call.finish(response, current)
 
     async def _attempt(self, call: _Call) -> lm15.Response:
-        """Wait for a turn and send the request. It is reserved in the run's budget before, and settled once.
+        """Wait for a turn and send the request, which is reserved in the run's budget before, and settled once.
 
-        The cost is settled before the reply is stored: if the process dies in between, the request is sent and paid
-        again, and both are counted.
+        It is settled before the reply is stored: if the process dies in between, both requests are paid and counted.
         """
         call.count += 1
         await call.context.reserve_lm_call()

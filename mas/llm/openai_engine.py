@@ -61,11 +61,9 @@ class ChatEngine:
         self._base_url, self._api_key = base_url, api_key
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """Return the server's reply.
+        """Return the server's reply; ProviderError: it refused the request or failed, or the reply cannot be read.
 
-        Raises:
-            ProviderError: the server refused the request or failed, or its reply cannot be read.
-            TransportError: there was no connection or no whole reply; the cause says which.
+        TransportError: there was no connection or no whole reply; the cause says which.
         """
         request = dataclasses.replace(request, model=request.model.partition("/")[2])
         body = _encode(request, _CODECS[name_max_tokens(self._base_url, request.model)])

@@ -33,16 +33,11 @@ def to_json(demo: dspy.Example | Mapping[str, object], signature: Signature) -> 
 
 
 def from_json(data: Mapping[str, object], signature: Signature, is_plain: bool = False) -> dspy.Example:
-    """Return the demo as a predictor takes it.
+    """Return the demo of these values by field as a predictor takes it.
 
-    Args:
-        data: values by field.
-        signature: of the predictor.
-        is_plain: keep the JSON values as they are, as `dspy.Module.load` does, where fields may be missing.
-
-    Raises:
-        ValueError: half a sentence about what is wrong: a field that the signature does not have, an output that is
-            missing, a value of another type, no request, a tool call without its result.
+    With `is_plain` the JSON values stay as they are, as in `dspy.Module.load`, and fields may be missing. ValueError:
+    half a sentence about what is wrong: a field that the signature does not have, an output that is missing, a value of
+    another type, no request, a tool call without its result.
     """
     types = _list_types(signature.fields, *(() if is_plain else _TOOLS))
     if unknown := sorted(data.keys() - types.keys()):
@@ -62,13 +57,9 @@ def from_json(data: Mapping[str, object], signature: Signature, is_plain: bool =
 def list_turns(demo: dspy.Example, signature: Signature, number: int) -> list[Turn]:
     """Return the example's turns, oldest first; none if it does not hold a whole request.
 
-    Tool calls get new ids: some providers refuse an id that comes twice in one request, in another example or
-    in the real conversation, and some accept only nine letters and digits.
-
-    Args:
-        demo: one example of the agent.
-        signature: as it is rendered; with native tool calls, without the fields `tools` and `tool_calls`.
-        number: position of the example, from 1.
+    Tool calls get new ids: some providers refuse an id that comes twice in one request, in another example or in the
+    real conversation, and some accept only nine letters and digits. The signature is that which is rendered: with
+    native tool calls, without the fields `tools` and `tool_calls`. Examples are numbered from 1.
     """
     given, answers = dict(demo.items()), _list_answers(signature)
     is_complete = all(given.get(name) is not None or annotation_allows_none(kind) for name, kind in answers.items())

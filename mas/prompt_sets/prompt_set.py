@@ -154,14 +154,8 @@ def derive_prompt_set(module: "dspy.Module", system: str, target: str) -> Prompt
 def apply_prompts(program: Module, prompts: PromptSet | Path | str, root: Path = PROJECT_ROOT) -> Module:
     """Give a program the instructions and demos of a prompt set, and return it; everything else stays its own.
 
-    Args:
-        program: of the class that the set was tuned for.
-        prompts: the set, its name under `prompts/`, or the path of its folder (anything with a `/`).
-        root: the folder that contains `prompts/`.
-
-    Raises:
-        UserError: there is no such set, or it is for a program with other predictors or fields; nothing has been
-            changed then.
+    `prompts` is the set, its name under `prompts/` of `root`, or the path of its folder (anything with a `/`).
+    UserError: there is no such set, or it is for a program with other predictors or fields; nothing has been changed.
     """
     if not isinstance(prompts, PromptSet):
         prompts = read_set_folder(find_set_folder(str(prompts), root))

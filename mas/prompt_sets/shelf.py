@@ -33,9 +33,7 @@ def check_set_name(name: str) -> None:
 def check_name_is_free(name: str, shelf: Path, run: str | None = None) -> Path:
     """Return the folder for a set that is to be published; it may exist if the run in a folder named `run` made it.
 
-    Raises:
-        UserError: the name is not a plain folder name.
-        NameTakenError: something has that name, in any letter case.
+    UserError: the name is not a plain folder name. NameTakenError: something has that name, in any letter case.
     """
     check_set_name(name)
     names = list_files(shelf) if shelf.exists() else set()

@@ -1,8 +1,7 @@
 """A model in a GGUF file, served by llama.cpp for the run: `conf/model/gguf.yaml`.
 
-No server has to be installed or started: the package xllamacpp brings llama.cpp (`pip install -e '.[local]'`). The
-server is a child process that ends when its standard input does, so none stays behind, however its parent dies:
-`python -m mas.llm.profiles.gguf_model FILE SLOTS CONTEXT_TOKENS`.
+The package xllamacpp brings the server (`pip install -e '.[local]'`). It is a child process that ends when its standard
+input does, so none stays behind, however its parent dies.
 """
 
 import atexit

@@ -1,7 +1,6 @@
 """Models that llama.cpp, vLLM, SGLang, LM Studio and Ollama serve on one's own machines: `conf/model/`.
 
-Before a run, the server is asked which models it has, and how long their context is. Tried on llama.cpp's own server
-(build 11549); the others are tested against stand-ins that answer as documented.
+Before a run, the server is asked which models it has, and how long their context is.
 """
 
 from dataclasses import dataclass
@@ -70,9 +69,8 @@ class LmStudioModel(VllmModel):
 class OllamaModel(VllmModel):
     """Profile whose fields are the keys of `conf/model/ollama.yaml`.
 
-    Ollama's `/v1` ignores a context length in a request, has a short one by default, and truncates longer prompts
-    silently. So its own API (https://docs.ollama.com/api) is asked: `POST /api/show` describes the model, `POST
-    /api/generate` without a prompt loads it, `GET /api/ps` returns the context with which it is loaded.
+    Ollama truncates prompts beyond its context silently. So its own API (https://docs.ollama.com/api) is asked:
+    `/api/show` describes the model, `/api/generate` loads it, `/api/ps` returns the context with which it is loaded.
     """
 
     server, usual_url = "Ollama", "http://127.0.0.1:11434/v1"

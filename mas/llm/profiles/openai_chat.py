@@ -1,8 +1,7 @@
 """Models behind an OpenAI-compatible chat endpoint, over OpenAI's own client; the base of all profiles of real models.
 
 Name, temperature and `max_tokens` of an agent's model come from the first setting that is not null: that of
-`system.agents.<agent>`, of `model.agents.<agent>`, of `model`. Its server is that of `model.agents.<agent>`, or that of
-the profile. Each server has a rate limiter of its own.
+`system.agents.<agent>`, of `model.agents.<agent>`, of `model`. Each server has a rate limiter of its own.
 """
 
 import functools
@@ -233,8 +232,8 @@ class OpenAIChatModel(CallSettings):
     ) -> dict[str, object] | None:
         """Return the JSON object at a path of the server, asked with its key; None for an HTTP error in `negative`.
 
-        `/v1` in the path is the base URL, as given. With a body it is a POST. No redirect is followed, since the key is
-        for this server alone. UserError: another error, or no usable answer in time.
+        `/v1` in the path is the base URL. No redirect is followed: the key is for this server alone. UserError: another
+        error, or no usable answer in time.
         """
         import httpx
 

@@ -9,10 +9,9 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 
 
 def check_reachable(url: str, key: str, server: str, example: str) -> None:
-    """Check an address by opening a connection and closing it again; nothing is sent.
+    """Check an address by opening a connection, on which nothing is sent; UserError: it is no URL, or nothing listens.
 
-    UserError: it is no URL, or nothing listens there. The message names the option `key` that the address was given
-    with, the expected `server` and an `example`; it repeats no user name or password.
+    The message names the option `key`, the expected `server` and an `example`; it repeats no user name or password.
     """
     try:
         parts = urlsplit(url)

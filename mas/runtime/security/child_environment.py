@@ -1,8 +1,4 @@
-"""Environment of a child process: the variables that it needs, and no others. Every start of a program uses it.
-
-subprocess.run(["git", "status"], env=build_child_environment())
-subprocess.run(["tesseract", "page.png"], env=build_child_environment("TESSDATA_PREFIX", OMP_THREAD_LIMIT="1"))
-"""
+"""Environment of a child process: the variables that it needs, and no others. Every start of a program uses it."""
 
 import os
 from fnmatch import fnmatchcase

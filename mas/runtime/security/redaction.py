@@ -1,9 +1,4 @@
-"""Removal of secrets from texts and values, also in the encodings in which a server, a page or a log repeats them.
-
-redact = build_redactor(("sk-1/23456789",))
-redact("key sk-1/23456789, c2stMS8yMzQ1Njc4OQ==, sk-1%2F23456789")      # "key ***, ***==, ***"
-redact_value({"url": "http://host/?key=sk-1/23456789"}, redact)        # {"url": "http://host/?key=***"}
-"""
+"""Removal of secrets from texts and values, also in the encodings in which a server, a page or a log repeats them."""
 
 import base64
 import functools

@@ -42,10 +42,8 @@ def get_resources() -> BosProgram:
 def run(request: Request, program: BosProgram | None = None) -> OrchestratorResponse:
     """Return the response to a request, for synchronous callers.
 
-    Raises:
-        RuntimeError: no program is given or used.
-        ValidationError: the request is wrong.
-        LimitReachedError: a limit of the sample or the run was reached.
+    RuntimeError: no program is given or used. ValidationError: the request is wrong. LimitReachedError: a limit of the
+    sample or the run was reached.
     """
     return run_blocking(arun(request, program or get_resources()))
 

@@ -168,9 +168,8 @@ class HttpProgram(ForeignProgram):
     async def ask(self, question: str, file: Path | None, thread_id: str) -> dict[str, object]:
         """Return the JSON object that the agent answers with; nothing is asked twice, which might do harm.
 
-        Raises:
-            AgentUnavailableError: it cannot be reached, takes too long, or fails (5xx).
-            AgentReplyError: it refuses the question (4xx), or answers with something else than JSON.
+        AgentUnavailableError: it cannot be reached, takes too long, or fails (5xx). AgentReplyError: it refuses the
+        question (4xx), or answers with something else than JSON.
         """
         body = {"question": replace_surrogates(question), "file": await _read_attachment(file), "thread_id": thread_id}
         try:
@@ -216,12 +215,10 @@ class DspyProgram(ForeignProgram):
     def __init__(
         self, loaded: LoadedModule, answer: tuple[str | None, str | None], create_lm: CreateLM | None = None
     ) -> None:
-        """Copy the module.
+        """Copy the user's module, which gets no models and prompts of this run.
 
-        Args:
-            loaded: the user's own, which gets no models and prompts of this run.
-            answer: `system.answer_field` and the data's target column.
-            create_lm: makes the LM of each predictor that has none; None: they have their own.
+        `answer` has `system.answer_field` and the data's target column; `create_lm` makes the LM of each predictor that
+        has none (None: they have their own).
         """
         super().__init__(loaded.target)
         self._answer = answer

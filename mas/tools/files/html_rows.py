@@ -32,9 +32,7 @@ _HASH, _SPACE, _JOIN = "\ue000", "\ue001", "\ue002"
 def read_rows(html: str, gone: str = _GONE, links: str = _LINKS) -> list[str]:
     """Return the page as lines, without navigation, edit links and footnote marks.
 
-    Args:
-        gone: an XPath of what goes.
-        links: of those whose addresses are shown, and of pictures whose descriptions are.
+    `gone` is an XPath of what goes; `links` of links whose addresses, and of pictures whose descriptions are shown.
     """
     from lxml import html as lxml_html  # type: ignore[import-untyped]
 

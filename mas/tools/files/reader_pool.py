@@ -44,11 +44,8 @@ _places = asyncio.Semaphore(WORKERS)
 def call_reader(task: str, data: bytes, arguments: Mapping[str, object]) -> Facts:
     """Return the answer of a task (`module:function`), done in another process before the question's deadline.
 
-    Args:
-        arguments: values for JSON, with the `name` that messages give the bytes.
-
-    Raises:
-        ToolError: the bytes cannot be read, or the task took too much time or memory.
+    The arguments are values for JSON, with the `name` that messages give the bytes. ToolError: the bytes cannot be
+    read, or the task took too much time or memory.
     """
     return _parse(run_blocking(_request(task, data, arguments)))
 

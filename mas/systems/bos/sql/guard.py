@@ -1,9 +1,5 @@
 """Check of a query before it reaches a database: one statement that only reads the listed tables.
 
-    guard = Guard("sqlite", {"customers": ("id", "name")})
-    guard.check("SELECT name FROM Customers -- all")     # 'SELECT name FROM "main"."customers"'
-    guard.check("DROP TABLE customers")                  # UnsafeQueryError
-
 Everything is refused that is not listed: kinds of syntax, functions, types and tables; aggregates are allowed by their
 base class. What is run is the rendered tree, never the text that was checked, with tables named by their schema: a
 database reads it alike.
