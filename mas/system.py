@@ -1,10 +1,5 @@
 """Contracts of a program under test: `System` (settings), `Resources` (open during a run), `Program` (it answers).
 
-    system.check()
-    with system.open_resources(ToolSettings(), print) as resources:
-        program = system.build(model, prompts, resources)
-        prediction = await program.acall(question="How many?", file=None)
-
 `eval/` and `optimize/` know these types only, never a concrete system. Importing this module does not import dspy.
 """
 

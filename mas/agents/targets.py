@@ -1,9 +1,4 @@
-"""Targets in configurations: from `package.module:name` to the object, and names for objects of the running program.
-
-load_target("my_agent:answer")                            # the function `answer` of my_agent.py in the current folder
-with name_object(classifier, "Classifier") as target:     # "in-memory:Classifier-3f2a91c0", with a digest of its source
-    load_target(target)                                   # classifier
-"""
+"""Targets in configurations: from `package.module:name` to the object, and names for objects of the running program."""
 
 import hashlib
 import importlib

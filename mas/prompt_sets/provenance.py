@@ -7,9 +7,7 @@
       planner_system_prompt.txt: 9f86d081884c…
 
 `tuned_on.json` has fingerprints (`eval/benchmarks/fingerprint.py`) of the questions that the set, or one that it was
-tuned from, was tuned on:
-
-    {"learnt_from": ["91bc04e5aa107c3d", …], "picked_by": ["3f2a90b1c7d2e864", …]}
+tuned from, was tuned on.
 """
 
 import hashlib
