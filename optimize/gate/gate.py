@@ -76,7 +76,7 @@ class EarlyVerdictError(Exception):
 
 
 class Verdict(TypedDict, total=False):
-    """The verdict on a run, as its store and `verdict.json` hold it; `optimize.reports.outcome` has its sentences."""
+    """The verdict on a run, as its store and `verdict.json` hold it."""
 
     published: bool
     finish_reason: FinishReason

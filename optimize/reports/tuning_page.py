@@ -26,6 +26,7 @@ from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.gate import HOPELESS, JsonObject, Verdict, compute_exit_code
+from optimize.gate.sealed_log import Allowance
 from optimize.publishing.prompt_diff import AgentDiff, compare_sets
 from optimize.publishing.publish import describe_published
 from optimize.search.optimizer import PARENT, Proposal
@@ -120,6 +121,8 @@ def _list_test_notes(verdict: Verdict) -> Iterator[str]:
         if sealed["looks"] > 1:
             yield _describe_stop(sealed)
         yield from _describe_errors(verdict)
+    if n_earlier := sealed.get("opened_before"):
+        yield Allowance(sealed["level"], n_earlier, sealed["level_left"]).describe(sealed["looks"])
     if known := sealed.get("known_to_parent"):
         yield (
             f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "

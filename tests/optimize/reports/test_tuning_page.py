@@ -30,6 +30,13 @@ def test_a_refused_and_an_early_run_say_why(tmp_path: Path) -> None:
     assert found.sentence == "none was better. The sealed questions were not used."
 
 
+def test_the_level_of_a_second_test_with_the_same_questions_is_explained(tmp_path: Path) -> None:
+    second = {**SEALED, "opened_before": 1, "level": 0.0075, "level_left": 0.0125}
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(False, sealed=second, resumable=False))
+    note = "1 earlier sealed test used sealed questions of this run: the gate requires p of at most 0.0075"
+    assert any(each.startswith(note) for each in describe_outcome(read_tuning(folder)).notes)
+
+
 def test_a_run_without_a_verdict_claims_no_result(tmp_path: Path) -> None:
     stopped = a_tuning(tmp_path / "stopped", PROPOSALS, phase="search", stopped="interrupted by Ctrl-C")
     assert describe_outcome(read_tuning(stopped)).sentence == (
