@@ -63,15 +63,12 @@ class LiveRun:
         self._answers: dict[tuple[str, int], Answer] = {}
         self._recent: deque[tuple[str, ...]] = deque(maxlen=MAX_RECENT)
         self._is_cost_known = True
+        self._questions = dict[str, str]()  # texts by id
         self._turns, self._read_at, self._page = Lock(), float("-inf"), Json()
 
     @cached_property
     def store(self) -> RunStore:
         return RunStore(self.folder / DATABASE, read_only=True)
-
-    @cached_property
-    def _questions(self) -> dict[str, str]:
-        return {each.id: shorten_line(each.question, _MAX_CHARS) for each in self.store.read_plan()}
 
     def render(self) -> Json:
         """Return the newest parts of the page: whoever comes first reads them, others within a second get the same."""
@@ -85,6 +82,8 @@ class LiveRun:
 
     def poll(self) -> Json:
         """Read what is new and return the values of the page; raise StoreError if the store cannot be read."""
+        if not self._questions:  # a run that is just beginning has no plan yet
+            self._questions = {each.id: shorten_line(each.question, _MAX_CHARS) for each in self.store.read_plan()}
         state = self.store.read_state()
         for row, record in self.store.records_after(self._row):
             self._row = row

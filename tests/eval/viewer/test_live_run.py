@@ -52,6 +52,16 @@ def test_a_run_is_followed_while_it_goes_on(tmp_path: Path) -> None:
             assert state["steps"] == [("What is q5?", each) for each in said], "the newest first"
 
 
+def test_a_page_that_is_open_before_the_plan_is_written_has_it_later(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "run.db") as store:
+        live = LiveRun(tmp_path)
+        with closing(live.store):
+            assert live.poll()["total"] == 0
+            store.write_plan([question("q1", None)])
+            store.write_info(RunInfo(run_id="r", config=CONFIG))
+            assert live.poll()["total"] == 1
+
+
 def test_an_answer_that_is_tried_again_counts_once_and_costs_twice(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         store.write_plan([question("q1", None)])
