@@ -62,12 +62,24 @@ def test_each_run_is_compared_with_the_first(tmp_path: Path, capsys: pytest.Capt
 
 def test_runs_of_other_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = run(tmp_path / "a", 4)
-    other = stored_run(tmp_path / "b", [answered("q1", "18"), answered("q9", "17"), answered("q2", "17", gold="18")])
+    other = stored_run(tmp_path / "b", [answered("q1", "18"), answered("q9", "17"), answered("q2", "17")])
     assert compare(first, other) == USER_ERROR
     err = capsys.readouterr().err
     assert "their questions differ: 2 of 9 are in both" in err
     assert "run.allow_config_change=true" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("others", [range(1, 9), range(1, 10)])
+def test_a_run_with_another_gold_answer_is_not_to_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], others: range
+) -> None:
+    """Its answers would be kept, with the scores by the old one."""
+    records = [answered(f"q{n}", "17", gold="18" if n == 2 else "17") for n in others]
+    assert compare(run(tmp_path / "a", 4), stored_run(tmp_path / "b", records)) == USER_ERROR
+    err = capsys.readouterr().err
+    assert "choose other runs." in err
+    assert "allow_config_change" not in err
 
 
 def test_an_unfinished_run_is_to_be_resumed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,10 +179,13 @@ def _explain_refusal(first: ReadRun, second: ReadRun, reason: str) -> str:
     unfinished = [run for run in (first, second) if run.answers.n_missing]
     if unfinished and reason.endswith("missing"):
         return f"{first} and {second} cannot be compared yet: {reason}; {format_resume_hint(unfinished[0].path)}."
-    again = "resume one with the options of the other and run.allow_config_change=true"
+    again, (ours, others) = "", (run.answers.questions for run in (first, second))
     if first.answers.scorer != second.answers.scorer:
-        again = "score one again with python eval/rescore.py RUN scorer=…"
-    return f"{first} and {second} had different tasks: {reason}; choose other runs, or {again}."
+        again = ", or score one again with python eval/rescore.py RUN scorer=…"
+    elif ours.keys() != others.keys() and all(ours[id] == others[id] for id in ours.keys() & others):
+        # A resumed run keeps its answers to these: to other texts, they would be compared as if given to the new ones.
+        again = ", or resume one with the options of the other and run.allow_config_change=true"
+    return f"{first} and {second} had different tasks: {reason}; choose other runs{again}."
 
 
 def _list_tuning_notes(
