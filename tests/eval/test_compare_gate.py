@@ -151,6 +151,7 @@ MISTAKES: dict[str, tuple[Other, Sequence[str], str]] = {
     "no margin at all": (BASE, ["--margin", "nan"], "is not from 0 to below 1"),
     "a margin in words": (BASE, ["--margin", "small"], "small"),
     "an alpha that is no level": (BASE, ["--alpha", "5"], "--alpha is 5; expected a probability"),
+    "a comma too many": (BASE, ["--metrics", "score,"], "--metrics has ''; expected score, accuracy, or both"),
     "an unknown metric": (BASE, ["--metrics", "speed"], "--metrics has 'speed'; expected score, accuracy, or both"),
 }
 

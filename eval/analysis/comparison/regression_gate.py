@@ -44,8 +44,8 @@ class GateSettings:
 
     def check(self) -> None:
         """Raise UserError if a metric, the margin or alpha is not valid."""
-        if unknown := next((name for name in self.metrics if name not in METRICS), None):
-            raise UserError(f"--metrics has {unknown!r}; expected score, accuracy, or both with a comma between.")
+        if unknown := [name for name in self.metrics if name not in METRICS]:
+            raise UserError(f"--metrics has {unknown[0]!r}; expected score, accuracy, or both with a comma between.")
         if not 0 <= self.margin < 1:
             points = f"; {self.margin:g} points are {self.margin / 100:g}" if 1 <= self.margin < 100 else ""
             raise UserError(
@@ -108,7 +108,8 @@ def judge_new_run(result: ComparisonResult, settings: GateSettings) -> GateResul
     for metric in asked:
         is_score = metric == SCORE
         name, tested = (made.metric, made.score) if is_score else (ACCURACY, _test_accuracy(made.pairs.values()))
-        verdict, (lower, upper), by_chance = judge_difference(tested, settings.margin, level)
+        judged = judge_difference(tested, settings.margin, level, SAME_PROGRAM / len(asked))
+        verdict, (lower, upper), by_chance = judged
         before, now = (side.score if is_score else side.accuracy for side in (made.first, made.second))
         metrics.append(JudgedMetric(metric, name, verdict, before, now, tested.difference, lower, upper, by_chance))
     found = {each.verdict for each in metrics}
