@@ -110,8 +110,9 @@ def _list_details(record: Record, answer: Row, link: BrokenLink | None) -> dict[
         "scorer": _describe_score(record),
         "people": "\n".join(map(describe_verdict, record.human)),
         "extra": [
-            (f"scorer {name}", cut_text(f"{each.value}: {each.error or each.explanation}"))
+            (f"scorer {name}", cut_text(f"{value}: {each.error or each.explanation}"))
             for name, each in record.extra_scores.items()
+            for value in ("not scored" if each.value is None else f"{each.value:.2f}",)
         ],
         "error": _describe_error(record),
         "failed in": "; ".join(filter(None, place)),
