@@ -76,9 +76,14 @@ def _has_wrong_field(step: Step, target: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(fields, dict) and any(
-        name in fields and _text(value).casefold() != _text(fields[name]).casefold()
-        for name, value in step.outputs.items()
+        name in fields and _simplify(value) != _simplify(fields[name]) for name, value in step.outputs.items()
     )
+
+
+def _simplify(value: object) -> object:
+    """Return a value in a form in which fields of a target and of an output are comparable: lists in any order."""
+    value = to_jsonable(value)
+    return sorted(_text(each).casefold() for each in value) if isinstance(value, list) else _text(value).casefold()
 
 
 def _holds(step: Step, matcher: TargetMatcher) -> bool:
