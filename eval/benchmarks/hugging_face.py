@@ -11,15 +11,19 @@ import glob
 import logging
 import os
 import re
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from eval.benchmarks.columns import ColumnSettings, check_on_bad_row
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, Row, is_bare_name, read_rows
+from mas.llm.profiles.reachable import CONNECT_TIMEOUT_SECONDS
 from mas.runtime.errors import UserError
 
 HUB = "https://huggingface.co/datasets"
@@ -100,8 +104,12 @@ class _HubDataset(Dataset):
     @contextmanager
     def _refusing(self, table: str | None = None) -> Iterator[None]:
         """Refuse what fails inside; with the error's words if they are about a folder, or list what there is."""
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # else a line for each of its retries
+        if not self.is_local:
+            _skip_retries_when_offline()
         try:
+            import huggingface_hub  # noqa: F401  it sets the level of its log when it is imported
+
+            logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # else a line for each of its retries
             yield
         except UserError:
             raise
@@ -120,6 +128,21 @@ class _HubDataset(Dataset):
             f"{self.source}{revision} could not be fetched ({cause}): check the name at {HUB}/{self.source}, be online"
             f" and, if the dataset is gated or private, accept its terms there and put your token into {TOKEN}."
         )
+
+
+def _skip_retries_when_offline() -> None:
+    """Let huggingface_hub, not imported yet, use its cache alone if no hub answers: it would try six times for a file.
+
+    With a proxy it may always try.
+    """
+    endpoint = urlsplit(os.environ.get("HF_ENDPOINT") or HUB)
+    if getproxies() or not endpoint.hostname:
+        return
+    try:
+        port = endpoint.port or (443 if endpoint.scheme == "https" else 80)
+        socket.create_connection((endpoint.hostname, port), timeout=CONNECT_TIMEOUT_SECONDS).close()
+    except (OSError, ValueError):
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 def _has_token() -> bool:

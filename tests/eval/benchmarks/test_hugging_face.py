@@ -127,9 +127,8 @@ def test_a_dataset_of_the_hub_is_fetched_with_the_files_that_it_names(root: Path
     with serving(root, COMMIT) as (hub, requested):
         assert load_from(hub, tmp_path / "home") == ["Who? Ann attached", "When? 7 None"]
     # Without a network what was fetched before is used.
-    offline = {"HF_HUB_OFFLINE": "1"}
-    assert load_from(hub, tmp_path / "home", **offline) == ["Who? Ann attached", "When? 7 None"]
-    (refused,) = load_from(hub, tmp_path / "home", "f" * 40, **offline)
+    assert load_from(hub, tmp_path / "home") == ["Who? Ann attached", "When? 7 None"]
+    (refused,) = load_from(hub, tmp_path / "home", "f" * 40)
     assert refused.startswith(f"UserError owner/name at revision {'f' * 40} could not be fetched (")
     assert any(path.endswith("/a.txt") for path in requested)
     assert not any("unused.txt" in path and "/resolve/" in path for path in requested)
@@ -139,7 +138,7 @@ def test_a_dataset_of_the_hub_is_fetched_with_the_files_that_it_names(root: Path
 def test_a_dataset_that_cannot_be_had_is_one_sentence_without_the_token(root: Path, tmp_path: Path) -> None:
     with serving(root, COMMIT, gated=True) as (hub, _):
         gated = load_from(hub, tmp_path / "home")
-    offline = load_from("http://127.0.0.1:1", tmp_path / "home", HF_HUB_OFFLINE="1")
+    offline = load_from("http://127.0.0.1:1", tmp_path / "home")
     for (told,), cause in ((gated, "DatasetNotFoundError"), (offline, "ConnectionError")):
         assert told.startswith(
             f"UserError owner/name at revision {COMMIT} could not be fetched ({cause}): check the name at "
