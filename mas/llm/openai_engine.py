@@ -72,10 +72,12 @@ class ChatEngine:
             raw = await self._client.post("/chat/completions", body=body, cast_to=httpx2.Response, options=options)
         except openai.APIStatusError as error:
             raise _build_error(error.response, error.response.status_code, error.response.content) from None
-        except openai.APIConnectionError as error:
-            cause = error.__cause__ and error.__cause__.__cause__  # aiohttp's error is more exact than those around it
+        except (openai.APIConnectionError, aiohttp.ClientError) as error:  # the client lets some of aiohttp's pass
+            cause: BaseException = error
+            while cause.__cause__ and not isinstance(cause, aiohttp.ClientError):  # it is more exact than those around
+                cause = cause.__cause__
             kind = NeverSentError if isinstance(cause, _NO_CONNECTION) else lm15.TransportError
-            raise kind(f"{type(cause).__name__}: {cause}" if cause else str(error)) from cause
+            raise kind(f"{type(cause).__name__}: {cause}") from cause
         return _read_response(raw, request)
 
     @functools.cached_property

@@ -22,7 +22,7 @@ from mas.llm.profiles.model import AgentModel
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
-from tests.servers.loopback import Answer, Asked, LoopbackServer, running
+from tests.servers.loopback import NO_HTTP, Answer, Asked, LoopbackServer, running
 from tests.servers.one_answer import server_that_answers
 
 FORM = "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]"
@@ -152,6 +152,15 @@ def test_a_reply_that_is_nested_too_deeply_is_a_fault_that_may_pass() -> None:
             return Answer(b'{"error": ' + b"[" * 100_000, headers={"Content-Type": "application/json"})
 
     with running(DeepServer()) as server, pytest.raises(LMTransportError, match="recursion"):
+        ask_at(f"{server.base_url}/v1")
+
+
+def test_a_reply_that_is_no_http_is_a_fault_that_may_pass() -> None:
+    class OtherServer(LoopbackServer):
+        def answer(self, asked: Asked) -> Answer:
+            return NO_HTTP
+
+    with running(OtherServer()) as server, pytest.raises(LMTransportError, match="Bad status line"):
         ask_at(f"{server.base_url}/v1")
 
 
