@@ -71,4 +71,4 @@ def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
     assert run_cli(lambda: compare([f"{tuned.folder}:{side}" for side in ("parent", "c001")])) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert f"│ {METRIC} │ 28.6% │ 90.0% │ +61.4 points │" in out and "accuracy" not in out
-    assert "│ fully right │ 0.0% │ 70.0% │" in out and "◐ partly right" in out
+    assert "│ fully right │ 0.0% │ 70.0% │" in out
