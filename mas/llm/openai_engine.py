@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx2
@@ -82,6 +83,11 @@ class ChatEngine:
 
     @functools.cached_property
     def _client(self) -> openai.AsyncOpenAI:
+        address, proxies = urlsplit(self._base_url), getproxies()
+        proxy = proxies.get(address.scheme.lower()) or proxies.get("all", "")
+        if proxy.startswith("socks") and not proxy_bypass(address.hostname or ""):
+            # aiohttp would send it the request with the key, as to a proxy for HTTP.
+            raise lm15.ConfigurationError("a SOCKS proxy is not supported: set HTTPS_PROXY (HTTP) or NO_PROXY")
         client = openai.AsyncOpenAI(
             api_key=self._api_key or "none",
             base_url=self._base_url,

@@ -9,6 +9,7 @@ from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMAuthError,
     LMBillingError,
+    LMConfigurationError,
     LMError,
     LMInvalidRequestError,
     LMRateLimitError,
@@ -162,6 +163,14 @@ def test_a_reply_that_is_no_http_is_a_fault_that_may_pass() -> None:
 
     with running(OtherServer()) as server, pytest.raises(LMTransportError, match="Bad status line"):
         ask_at(f"{server.base_url}/v1")
+
+
+def test_a_socks_proxy_is_refused_before_it_gets_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    with pytest.raises(LMConfigurationError, match="SOCKS proxy is not supported"):
+        ask_at("http://model.invalid/v1")
 
 
 @pytest.mark.parametrize("more", [{"error": None}, {"message": "ok"}, {"detail": "ok", "code": 429}])
