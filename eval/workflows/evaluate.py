@@ -78,6 +78,11 @@ def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep
         run = _Evaluation(session, samples)
         try:
             sweep = add_to_sweep(session.folder, config) if add_to_sweep else None
+            if not resumed and session.store.read_info().has_begun:  # begun, and ended, since `check_free`
+                place = session.folder
+                raise UserError(
+                    f"{place} already holds a run; resume it with run.resume={place}, or name a new folder."
+                )
             session.begin(replace(info, sweep=sweep), samples, changes)
             ended = run.show(*run.answer(split.notes))
         except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can

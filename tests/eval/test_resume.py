@@ -271,6 +271,18 @@ def test_two_processes_do_not_run_one_run(eval_command: EvalCommand, half: Path)
     assert "in use by another process" in refused.err
 
 
+@pytest.mark.slow
+def test_a_run_that_another_process_has_made_meanwhile_is_not_mixed_with_a_new_one(
+    eval_command: EvalCommand, half: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eval.run.check_free", lambda folder: None)  # it looked before that process had begun
+    before = (half / "run.jsonl").read_bytes()
+    refused = eval_command(f"run.dir={half}", "experiment=offline", "limit=1", "tracking=off")
+    assert refused.code == 1
+    assert "already holds a run; resume it with run.resume=" in refused.err
+    assert (half / "run.jsonl").read_bytes() == before
+
+
 def test_infrastructure_errors_are_run_again_if_wanted(eval_command: EvalCommand, tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", question("a", "What is 6 * 7?", "42"))
     model = ["system=toy", "model=openai_compatible", "model.num_retries=0"]
