@@ -124,9 +124,13 @@ def show_sweep(sweep: Sweep, output: Output) -> None:
     if any(each.simulated for each in summaries):
         output.print(SIMULATED_NOTICE, style="bold yellow")
     metric = join_metrics(each.metric for each in summaries)
-    headings = ("job", "what differs", metric, "95% interval", "difference", "p (Holm)", "errors", "cost", "time")
-    rows = [_list_cells(job, summary, pairs.get(job.name)) for job, summary, _ in found]
+    headings = ("job", "what differs", metric, "95% interval", "errors", "cost", "time")
+    rows = [_list_cells(job, summary) for job, summary, _ in found]
     output.console.print(Table(headings, rows, left=("what differs",)).build("sweep"))
+    if pairs:
+        rows = [(str(job.number), *_compare_cells(pairs[job.name])) for job in sweep.jobs if job.name in pairs]
+        headings = ("job", "difference", "95% interval", "p (Holm)")
+        output.console.print(Table(headings, rows).build("compared with job 0"))
     for job, summary, _ in found:
         output.print(f"{job.name}: {job.folder.name if job.folder else 'no run'}")
         if why := (summary and summary.stopped) or job.error:
@@ -169,18 +173,19 @@ def _find_obstacle(first: ReadRun | None, run: ReadRun | None) -> str | None:
     return None if run is first else find_obstacle(first.answers, run.answers)
 
 
-def _list_cells(job: Job, summary: Summary | None, pair: RunComparison | None) -> tuple[str, ...]:
+def _list_cells(job: Job, summary: Summary | None) -> tuple[str, ...]:
     name, differs = str(job.number), " ".join(job.differs) or "nothing"
     if summary is None:
-        return name, differs, "no result", *[""] * 6
+        return name, differs, "no result", *[""] * 4
     score, interval = format_floor(summary.score, summary.incomplete), format_interval(summary.score_ci95)
-    difference = p = ""
-    if pair is not None:
-        made = pair.comparison.score
-        bounds = f" ({format_interval(made.ci95, format_points)})" if made.ci95 else ""
-        difference, p = f"{format_points(made.difference)}{bounds}", format_p_value(pair.p_holm)
     errors, cost = str(summary.n_error - summary.n_not_run), format_usd(summary.usage.cost_usd)
-    return name, differs, score, interval, difference, p, errors, cost, f"{summary.wall_seconds:,.1f} s"
+    return name, differs, score, interval, errors, cost, f"{summary.wall_seconds:,.1f} s"
+
+
+def _compare_cells(pair: RunComparison) -> tuple[str, str, str]:
+    made = pair.comparison.score
+    bounds = format_interval(made.ci95, format_points) if made.ci95 else ""
+    return format_points(made.difference), bounds, format_p_value(pair.p_holm)
 
 
 def _list_remarks(result: ComparisonResult) -> Iterator[str]:

@@ -107,6 +107,7 @@ def test_what_prompts_were_tuned_on_is_left_out_as_in_a_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
 
     def run(name: str, right: int, learnt_from: list[str] | None = None) -> Path:
         records = [answered(each, "17" if number < right else "5") for number, each in enumerate(IDS)]
@@ -120,4 +121,6 @@ def test_what_prompts_were_tuned_on_is_left_out_as_in_a_comparison(
     )
     shown = capsys.readouterr().out
     check_comparisons(shown, *folders)
+    for heading in ("what differs", "accuracy", "difference", "p (Holm)"):
+        assert heading in shown, "whole, in 80 columns"
     assert "4 of the 8 questions were used to tune the prompts of job 1, mine" in in_one_line(shown)
