@@ -128,9 +128,9 @@ def show_sweep(sweep: Sweep, output: Output) -> None:
     rows = [_list_cells(job, summary) for job, summary, _ in found]
     output.console.print(Table(headings, rows, left=("what differs",)).build("sweep"))
     if pairs:
-        rows = [(str(job.number), *_compare_cells(pairs[job.name])) for job in sweep.jobs if job.name in pairs]
-        headings = ("job", "difference", "95% interval", "p (Holm)")
-        output.console.print(Table(headings, rows).build("compared with job 0"))
+        compared = [(str(job.number), *_compare_cells(pairs[job.name])) for job in sweep.jobs if job.name in pairs]
+        table = Table(("job", "difference", "95% interval", "p (Holm)"), compared)
+        output.console.print(table.build("compared with job 0"))
     for job, summary, _ in found:
         output.print(f"{job.name}: {job.folder.name if job.folder else 'no run'}")
         if why := (summary and summary.stopped) or job.error:
