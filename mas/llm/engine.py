@@ -2,8 +2,8 @@
 
     call log → [ limits of sample and run → rate limiter → span → server → cost → validation → call log ]
 
-The part in brackets is one attempt and one span. This is the only retry layer; docs/reference/errors.md has the rules of
-waits, docs/reference/model-requests.md those of timeouts.
+The part in brackets is one attempt and one span. This is the only retry layer; docs/reference/errors.md has the rules
+of waits, docs/reference/model-requests.md those of timeouts.
 
 The key of a stored reply covers the endpoint, the request with its media, epoch and attempt, and the number of times
 that the sample has sent that same request before (a critic that is asked the same twice gets two replies). Stored is
