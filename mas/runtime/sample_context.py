@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class SampleKey:
-    """Identity of one attempt at a sample; epoch and attempt count from 1."""
+    """Identity of one attempt at a sample; epoch and attempt count from 1. Epoch 0: reflection of a tuning run."""
 
     sample_id: str
     epoch: int = 1
@@ -127,7 +127,7 @@ class SampleContext:
     request_counts: dict[str, int] = field(default_factory=dict)  # by digest: a repeated request gets its own reply
     ask_budget: Callable[[], Awaitable[None]] | None = None  # reserves a request in the process that has the budget
     limit_reached: str | None = field(default=None, init=False)  # the first limit that refused or ended something
-    server_refusal: str | None = field(default=None, init=False)  # no money, no valid key; or the run's budget is spent
+    server_refusal: str | None = field(default=None, init=False)  # no money or no valid key
     _started_at: datetime | None = field(default=None, init=False)
     _waiting_calls: int = 0  # concurrent
     _waiting_since: float = 0.0
