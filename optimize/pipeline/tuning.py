@@ -12,6 +12,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import cast
 
+import dspy
+from dspy.utils.exceptions import LMError
+
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.execution.console import Output
@@ -21,9 +24,11 @@ from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path
 from eval.runs.store import StoreError
 from eval.workflows.estimate import AnswerMeans
+from mas.agents.chat_adapter import ChatAdapter
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.prompt_sets.shelf import NameTakenError
 from mas.runtime.errors import UserError
+from mas.runtime.sample_context import LimitReachedError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.gate import EarlyVerdictError, Verdict, compute_exit_code
 from optimize.mlflow_export import TUNING
@@ -38,6 +43,7 @@ from optimize.pipeline.sealed_test import SealedTest, write_early_verdict
 from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
 from optimize.reports.tuning_page import show_verdict, write_tuning_page
 from optimize.search.optimizer import PARENT, Proposal, SearchContext
+from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY
 from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun, open_tuning_run
 from optimize.session.tuning_store import (
@@ -126,6 +132,8 @@ def _report_stop(run: TuningRun, reason: str, *options: str) -> int:
 
 def run_phases(run: TuningRun) -> None:
     """Run the phases in order, up to a verdict, which may be that of an EarlyVerdictError; or it is stopped."""
+    if run.config.optimizer.needs_reflection and run.store.read_result("search") is None:
+        check_reflection_model(run)
     _begin(run, "baseline", "2/8 baseline on validation")
     measured = measure_baseline(run)
     _begin(run, "search", "3/8 search")
@@ -151,7 +159,29 @@ def _begin(run: TuningRun, phase: str, line: str) -> None:
     run.show(line)
 
 
-# Baseline and search
+# Reflection model, baseline and search
+
+
+def check_reflection_model(run: TuningRun) -> None:
+    """Greet the reflection model before the first answer; what it writes is judged in the search.
+
+    UserError: it cannot be asked. EarlyVerdictError: the budget is used up. A simulated model always answers.
+    """
+    if run.config.base.model.simulated:
+        return
+    try:
+        with run.use_reflection(), dspy.context(lm=run.reflection_lm, adapter=ChatAdapter()):
+            dspy.Predict("greeting -> reply")(greeting="Are you ready?")
+    except USELESS_REPLY:
+        return
+    except (LMError, LimitReachedError) as error:
+        run.check_stopped()
+        reason = run.config.base.redact(" ".join(f"{type(error).__name__}: {error}".split()))
+        if isinstance(error, LimitReachedError):
+            raise EarlyVerdictError("budget", f"{reason}, before there was a verdict") from error
+        raise UserError(
+            f"the model that rewrites prompts could not be asked ({reason}); check reflection_model and model.*."
+        ) from error
 
 
 @dataclass(frozen=True)

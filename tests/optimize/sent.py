@@ -50,8 +50,13 @@ def is_reflection(body: dict[str, Any]) -> bool:
     return "`new_instruction`" in body["messages"][0]["content"]
 
 
+def is_greeting(body: dict[str, Any]) -> bool:
+    """Return whether it asks the reflection model, before the first answer, if it is there."""
+    return "`greeting`" in body["messages"][0]["content"]
+
+
 def agents_requests(bodies: Iterable[dict[str, Any]]) -> list[Sent]:
-    return [_sent(body) for body in bodies if not is_reflection(body)]
+    return [_sent(body) for body in bodies if not (is_reflection(body) or is_greeting(body))]
 
 
 def reflections(bodies: Iterable[dict[str, Any]]) -> list[dict[str, str]]:

@@ -99,7 +99,7 @@ def test_a_run_that_publishes_holds_no_secret(
 @pytest.mark.parametrize(
     ("refused", "code", "said"),
     [
-        ("`new_instruction`", 3, "the reflection model gave no usable reply"),
+        ("Are you ready?", 1, "the model that rewrites prompts could not be asked"),
         ("What is written", 3, "refuses further requests"),
     ],
     ids=["reflection", "question"],

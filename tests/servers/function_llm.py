@@ -56,6 +56,8 @@ class FunctionServer(ScriptedLlm):
 
     def complete(self, body: Body) -> Body:
         asked = read_fields(body)
+        if "greeting" in asked.inputs:  # of the model that rewrites prompts, before the first answer
+            return complete(write_fields({"reply": "Yes."}, wants_json(asked.system)))
         self.asked.append(asked)
         if "new_instruction" in asked.outputs:
             present = asked.inputs.get("current_instruction", "").strip()

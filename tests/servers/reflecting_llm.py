@@ -51,6 +51,8 @@ class ReflectingServer(RunningServer):
 
     def reply(self, body: bytes) -> Answer:
         request = json.loads(body)
+        if "`greeting`" in _system(request):
+            return answer_json(complete(write_fields({"reply": "Yes."}, wants_json(_system(request)))))
         return self._reflect(request) if "`new_instruction`" in _system(request) else super().reply(body)
 
     def respond(self, chat: ChatRequest, body: bytes) -> Reply:
