@@ -121,7 +121,7 @@ class SealedTest:
         self._plan = plan_looks(min(self._gate.looks, n_questions), self._allowance.level)
         if self._lines:
             self._read_final()
-        while not self._lines or self._lines[-1]["decision"] == CONTINUE:
+        while self._goes_on:
             look = self._plan[len(self._lines)]
             asked = self._samples[: look.count_questions(n_questions)]
             if not self._is_judged:
