@@ -121,7 +121,7 @@ def test_the_request_after_an_unreadable_reply_has_it_as_well(tmp_path: Path, ev
     with seeing_llm(rambling=True) as server:
         finished = run(eval_command, server, *files(tmp_path / "questions", map_png=PICTURE), *BOTH)
         asked_again = [body for body in server.requests() if AGAIN.decode() in json.dumps(body)]
-    assert finished.summary["accuracy"] == 1.0
+    assert (finished.summary["accuracy"], finished.summary["usage"]["retries"]) == (1.0, len(asked_again))
     assert {role(body) for body in asked_again} == set(TOOL_USERS)
     assert all(media_in(body) == [("image/png", PICTURE)] for body in asked_again)
 

@@ -24,6 +24,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from mas.agents.chat_adapter import ChatAdapter, Message, Signature
 from mas.agents.nearly_right import find_calls, find_objects, read_value
+from mas.llm import ASKS_AGAIN
 from mas.prompt_sets.demos import Turn
 from mas.prompt_sets.dspy_internals import get_field_description_string
 from mas.runtime.trace import CALL_IN_TEXT, event
@@ -32,7 +33,6 @@ Tools = Mapping[str, dspy.Tool]  # by name
 Parts = list[dict[str, object]]  # of a message
 FILE = "file"  # the input that names the attachment
 STEP = "Do one of two things."  # begins what follows the instructions in the system message
-AGAIN = "This reply cannot be used."
 MAX_SHOWN_CHARS = 8_000  # of an unreadable reply
 _NATIVE_CALL = "If you need a tool, call it and write nothing else."
 _TEXT_CALL = 'If you need a tool, write one JSON object, {"tool": "<name>", "arguments": {...}}, and nothing else.'
@@ -86,7 +86,7 @@ class ToolAdapter(ChatAdapter):
         if self.unreadable:
             describe = self._describe_step if self.tools else self.user_message_output_requirements
             messages.append({"role": "assistant", "content": self.unreadable})
-            messages.append({"role": "user", "content": f"{AGAIN} {describe(signature)}\n\n{self.form}"})
+            messages.append({"role": "user", "content": f"{ASKS_AGAIN} {describe(signature)}\n\n{self.form}"})
         return messages
 
     def format_system_message(self, signature: Signature) -> str:

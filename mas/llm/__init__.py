@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 AUTO = "auto"
+ASKS_AGAIN = "This reply cannot be used."  # begins the second request of an agent with tools for a readable reply
 # DSPy's own rule (`dspy.clients.lm._is_openai_reasoning_model`), so that mistakes are reported before DSPy is loaded.
 _REASONING_NAMES = re.compile(
     r"(?:o[1345](?:-(?:mini|nano|pro))?(?:-\d{4}-\d{2}-\d{2})?|gpt-5(?:\.\d+)*(?!-chat)(?:-.*)?)"
@@ -39,11 +40,10 @@ def name_max_tokens(base_url: str, model: str) -> str:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Requests of an endpoint until now, and the pace."""
+    """Requests of an endpoint until now."""
 
     answered: int
     refused: int  # because of the rate (429)
     failed: int  # for another reason
     in_flight: int
     waiting: int  # for their turn
-    pace: float | None  # requests per second; None: nothing was refused yet

@@ -27,7 +27,7 @@ from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureE
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.wait import wait_random_exponential
 
-from mas.llm import CallSettings
+from mas.llm import ASKS_AGAIN, CallSettings
 from mas.llm.prices import Price
 from mas.llm.rate_limiter import RateLimiter, RequestPermit
 from mas.llm.reply_validation import record_cost, validate_reply
@@ -119,8 +119,10 @@ class _Call:
         return text
 
     def open_span(self, **attributes: object) -> AbstractContextManager[Span]:
-        """Open the span of the current attempt; `retry` also marks DSPy's second request for a readable reply."""
-        if self.count > 1 or _ASKS_FOR_JSON in str(self.content.get("system")):
+        """Open the span of the current attempt; `retry` also marks a second request for a readable reply."""
+        newest = [part for message in self.request.messages[-1:] for part in message.parts]
+        asks_again = any(ASKS_AGAIN in part.text for part in newest if isinstance(part, lm15.TextPart))
+        if self.count > 1 or asks_again or _ASKS_FOR_JSON in str(self.content.get("system")):
             attributes["retry"] = True
         attributes |= {"attempt": self.count, "waited_seconds": round(time.monotonic() - self.idle_since, 4)}
         return span("lm", self.request.model, inputs=self.inputs, **attributes)

@@ -100,8 +100,7 @@ class RateLimiter:
     @property
     def traffic(self) -> Traffic:
         """Counts of requests until now; may be read from another thread."""
-        pace = self.pace if self.refused else None
-        return Traffic(self.answered, self.refused, self.failed, self.in_flight, self._waiting, pace)
+        return Traffic(self.answered, self.refused, self.failed, self.in_flight, self._waiting)
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -19,7 +19,7 @@ Make = Callable[..., Record]
 def test_a_minute_without_an_answer_is_explained_by_the_requests(terminal: bool) -> None:
     output = io.StringIO()
     screen = Console(file=output, force_terminal=terminal, width=300, color_system=None)
-    traffic = [Traffic(answered=9, refused=33, failed=1, in_flight=1, waiting=n, pace=0.5) for n in (7, 8)]
+    traffic = [Traffic(answered=9, refused=33, failed=1, in_flight=1, waiting=n) for n in (7, 8)]
     with patch.object(console_module, "SILENCE_SECONDS", 0.05), RunProgress(1, screen, list_traffic=lambda: traffic):
         time.sleep(0.33)
     lines = [line for line in output.getvalue().splitlines() if "no answer" in line]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from mas.agents.media import Media
 from mas.agents.react import NO_MORE_TOOLS, Toolbox, react
 from mas.agents.spec import AgentSettings, make_toolbox
-from mas.agents.tool_adapter import AGAIN, STEP
+from mas.agents.tool_adapter import STEP
+from mas.llm import ASKS_AGAIN
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets import EXAMPLE
 from mas.runtime.untrusted import break_marks, enclose_data, is_untrusted, mark_untrusted, remove_marks
@@ -91,7 +92,7 @@ HARNESS = [
     "Respond with the corresponding output fields, starting with",
     "In adhering to this structure, your objective is:",
     STEP,
-    AGAIN,
+    ASKS_AGAIN,
 ]
 
 
