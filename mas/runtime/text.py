@@ -1,11 +1,12 @@
 """Small functions on texts, and on values that become texts."""
 
+import ast
 import dataclasses
 import math
 from collections.abc import Mapping
 from datetime import date
 from pathlib import PurePath
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 T = TypeVar("T")
@@ -26,6 +27,16 @@ def replace_surrogates(value: T) -> T:
     elif isinstance(value, list | tuple):
         replaced = type(value)(replace_surrogates(item) for item in value)
     return cast(T, replaced)
+
+
+def parse_python(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
+    """Return `ast.parse` of the text, once more if another thread parsed in between (python/cpython#106905)."""
+    for _ in range(3):
+        try:
+            return ast.parse(text, mode=mode)
+        except SystemError:  # the depth of both texts is counted in one number
+            continue
+    return ast.parse(text, mode=mode)
 
 
 def format_count(n: int, noun: str) -> str:

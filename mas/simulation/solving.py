@@ -15,6 +15,7 @@ from pathlib import Path
 import simpleeval
 import yaml
 
+from mas.runtime.text import parse_python
 from mas.simulation.behaviour import Behaviour, draw_uniform
 
 UNKNOWN = "unknown"
@@ -48,7 +49,7 @@ class Finding:
 def compute(finding: Finding, slips: bool = False) -> str:
     """Return the value without a tool; `slips`: with an error in proportion to its size. Units are not converted."""
     try:
-        value = float(simpleeval.simple_eval(finding.expression))
+        value = float(simpleeval.SimpleEval().eval("", parse_python(finding.expression.strip(), "eval").body))
     except (simpleeval.InvalidExpression, ArithmeticError, SyntaxError, TypeError, ValueError):
         return finding.answer or UNKNOWN
     return format_number(value + slips * 10 ** max(len(str(int(abs(value)))) - 2, 0), finding.decimals)

@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+from mas.runtime.text import parse_python
 from mas.tools.files.document import clip
 from mas.tools.read_only import mark_read_only
 from mas.tools.results import ToolError, ToolResult
@@ -81,7 +82,7 @@ def _evaluate(text: str) -> object:
     evaluator = EvalWithCompoundTypes(operators=_OPERATORS, names=_CONSTANTS)
     evaluator.functions = _FUNCTIONS  # instead of its own, which build lists, dicts and random numbers
     evaluator.nodes = {kind: evaluate for kind, evaluate in evaluator.nodes.items() if kind in _SYNTAX}
-    parsed = ast.parse(text, mode="eval").body  # its own parser takes the first of several lines
+    parsed = parse_python(text, "eval").body  # its own parser takes the first of several lines
     try:
         return _check_value(evaluator.eval(text, previously_parsed=parsed))
     except KeyError as error:  # the syntax of an operator that the evaluator has not

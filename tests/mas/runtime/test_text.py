@@ -1,10 +1,12 @@
+import ast
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from pydantic import BaseModel
 
-from mas.runtime.text import replace_surrogates, to_jsonable
+from mas.runtime.text import parse_python, replace_surrogates, to_jsonable
 
 
 @dataclass
@@ -20,6 +22,19 @@ class Model(BaseModel):
 class Plain:
     def __repr__(self) -> str:
         return "<plain>"
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_a_text_is_parsed_although_another_thread_parsed_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, errors = ast.parse, [SystemError("AST constructor recursion depth mismatch (before=63, after=58)")]
+    monkeypatch.setattr(
+        ast, "parse", lambda *args, **kwargs: parse(*args, **kwargs) if not errors else _raise(errors.pop())
+    )
+    assert ast.unparse(parse_python("1 + 2", "eval")) == "1 + 2"
+    assert errors == []
 
 
 def test_half_a_character_is_replaced_at_any_depth() -> None:

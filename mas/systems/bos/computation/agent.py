@@ -11,6 +11,7 @@ from pathlib import Path
 import dspy
 
 from mas.runtime.sample_context import current_context
+from mas.runtime.text import parse_python
 from mas.runtime.trace import span
 from mas.systems.bos.contracts import AgentFailureError, TabularResult, format_data
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
@@ -149,7 +150,7 @@ def find_violation(code: str) -> str | None:
     The sandbox is what shuts the code in. This check refuses early and says why.
     """
     try:
-        nodes = list(ast.walk(ast.parse(code)))
+        nodes = list(ast.walk(parse_python(code)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # the sandbox shows the error with its line
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
