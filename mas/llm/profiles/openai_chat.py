@@ -247,8 +247,9 @@ class OpenAIChatModel(CallSettings):
             if response.status_code in negative:
                 return None
             if not response.is_success:
-                message = f"the model server refused {url} with HTTP {response.status_code}; its log says why."
-                raise UserError(message)
+                is_loading = response.status_code == httpx.codes.SERVICE_UNAVAILABLE
+                advice = "it may still be loading its model; try again soon" if is_loading else "its log says why"
+                raise UserError(f"the model server refused {url} with HTTP {response.status_code}; {advice}.")
             answer = response.json()
         except (httpx.HTTPError, ValueError) as error:
             raise UserError(

@@ -38,6 +38,11 @@ def test_the_key_goes_with_the_question_and_a_refusal_is_a_sentence(monkeypatch:
     assert server.requests[0].headers["authorization"] == "Bearer sk-12345678"
 
 
+def test_a_server_that_still_loads_its_model_is_said_to_do_so() -> None:
+    with serving(failing(503)) as server, pytest.raises(UserError, match="HTTP 503; it may still be loading its model"):
+        LlamaCppModel("default", base_url=server.base_url).check()
+
+
 def refusal(handler: object, **profile: object) -> str:
     with serving(handler) as server, pytest.raises(UserError) as caught:  # type: ignore[arg-type]
         OllamaModel("qwen3", base_url=server.base_url, **{"context_tokens": 8192, **profile}).check()  # type: ignore[arg-type]
