@@ -4,7 +4,7 @@
     python eval/compare.py outputs/eval/2026-11-21_08-30-31_gaia_offline_sample latest --html comparison.html
 
     python eval/compare.py baseline careful --gate --margin 0.02 --alpha 0.05
-    python eval/compare.py baseline careful --gate --metrics score,accuracy --json gate.json
+    python eval/compare.py baseline careful --gate --json gate.json
 
 Exit codes: 0 compared, whatever the result; with --gate: no worse than allowed · 1 a mistake of the user, in one
 sentence · 3 a file could not be written · with --gate: 4 worse than allowed · 5 inconclusive.
@@ -20,7 +20,6 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 import argparse
-from typing import Any
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, exit_now, run_cli
@@ -28,7 +27,7 @@ from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-_GATE_OPTIONS = ("metrics", "margin", "alpha")
+_GATE_OPTIONS = ("margin", "alpha")
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -40,7 +39,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
     usage = (
         "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--html FILE] [--json FILE] "
-        "[--gate [--metrics NAMES] [--margin SHARE] [--alpha SHARE]]"
+        "[--gate [--margin SHARE] [--alpha SHARE]]"
     )
     parser = UserErrorParser(usage=usage, description=description)
     parser.add_argument(
@@ -55,7 +54,6 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     gate = parser.add_argument_group("gate of a build")
     gate.add_argument("--gate", action="store_true", help="exit with 4 if RUN_B is worse than RUN_A, 5 if undecided")
-    gate.add_argument("--metrics", metavar="NAMES", help="score (default), accuracy, or both with a comma between")
     gate.add_argument("--margin", type=float, metavar="SHARE", help="loss that is allowed; 0.02, which is 2 points")
     gate.add_argument("--alpha", type=float, metavar="SHARE", help="probability of a wrong verdict, one-sided; 0.05")
     given = parser.parse_intermixed_args(arguments)
@@ -71,13 +69,6 @@ def _check_options(given: argparse.Namespace) -> None:
         raise UserError(f"--gate compares a new run with its baseline, and {len(given.runs)} are named; name two runs.")
 
 
-def _read_settings(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings of the gate that were given."""
-    metrics = [each.strip() for each in given.metrics.split(",")] if given.metrics is not None else None
-    settings = {"metrics": metrics, "margin": given.margin, "alpha": given.alpha}
-    return {name: value for name, value in settings.items() if value is not None}
-
-
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     folders = [find_run(run) for run in given.runs]
@@ -90,8 +81,10 @@ def task(arguments: list[str]) -> int:
     from eval.runs.folder import write_lines
     from eval.runs.own_runs import refuse_unreadable
 
-    settings = GateSettings(**_read_settings(given)) if given.gate else None
-    if settings:
+    settings = None
+    if given.gate:
+        options = {name: getattr(given, name) for name in _GATE_OPTIONS}
+        settings = GateSettings(**{name: value for name, value in options.items() if value is not None})
         settings.check()
     with refuse_unreadable(*folders):
         result = compare_read_runs(read_runs(folders))

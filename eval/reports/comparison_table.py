@@ -6,7 +6,7 @@ from rich.text import Text
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.analysis.comparison.comparison import Side
-from eval.analysis.comparison.regression_gate import FAIL, INCONCLUSIVE, PASS, GateResult, JudgedMetric
+from eval.analysis.comparison.regression_gate import FAIL, INCONCLUSIVE, PASS, GateResult
 from eval.analysis.statistics.paired_tests import MeanDifference
 from eval.execution.console import Console
 from eval.reports.formats import (
@@ -128,40 +128,30 @@ def print_gate(result: GateResult, console: Console) -> None:
     console.print(_build_gate_table(result).build("gate: B, the new run, compared with A, its base", whole=2))
     for line in _list_remarks(result):
         console.print(Text(line), soft_wrap=True)
-    console.print(Text(describe_gate(result), style=_STYLES[result.verdict]), soft_wrap=True)
-
-
-def describe_gate(result: GateResult) -> str:
-    """Return the verdict in one sentence."""
-    names = [each.name for each in result.metrics if each.verdict == result.verdict]
-    return _SENTENCES[result.verdict].format(", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1])
+    console.print(Text(_SENTENCES[result.verdict].format(result.metric), style=_STYLES[result.verdict]), soft_wrap=True)
 
 
 def _list_remarks(result: GateResult) -> Iterator[str]:
-    """Yield why a metric is not decided, and what the verdict rests on."""
-    for each in result.metrics:
-        if each.verdict == INCONCLUSIVE:
-            yield f"{each.name}: {_explain(each, result.margin)}"
+    """Yield why nothing is decided, and what the verdict rests on."""
+    if result.verdict == INCONCLUSIVE:
+        yield f"{result.metric}: {_explain(result)}"
     if result.n_left_out:
         yield f"{format_count(result.n_left_out, 'question')} left out: prompts were tuned on them"
-    several = f", shared by {len(result.metrics)} metrics (Bonferroni)" if len(result.metrics) > 1 else ""
-    yield f"alpha {result.alpha:g}, one-sided{several}"
+    yield f"alpha {result.alpha:g}, one-sided"
 
 
-def _explain(judged: JudgedMetric, margin: float) -> str:
-    if judged.by_chance:
+def _explain(result: GateResult) -> str:
+    if result.by_chance:
         return "worse than allowed, but equal programs might well differ so much"
-    if not margin:
+    if not result.margin:
         return "with a margin of 0 only a gain can pass; allow a loss with --margin"
     return "too few questions to decide, or a change that is too close to the limit"
 
 
 def _build_gate_table(result: GateResult) -> Table:
-    interval = f"{100 * (1 - 2 * result.level):.3g}% interval"
+    interval = f"{100 * (1 - 2 * result.alpha):.3g}% interval"
     headings = ("verdict", "metric", "base", "new", "change", interval, "allowed")
-    rows = []
-    for each in result.metrics:
-        change, low, high, allowed = map(format_points, (each.difference, each.lower, each.upper, -result.margin))
-        shares = (format_percent(each.base), format_percent(each.new), f"{change} points")
-        rows.append((each.verdict, each.name, *shares, f"{low} to {high}", f"down to {allowed}"))
-    return Table(headings, rows, left=("metric",))
+    change, low, high, allowed = map(format_points, (result.difference, result.lower, result.upper, -result.margin))
+    shares = (format_percent(result.base_score), format_percent(result.new_score), f"{change} points")
+    row = (result.verdict, result.metric, *shares, f"{low} to {high}", f"down to {allowed}")
+    return Table(headings, [row], left=("metric",))

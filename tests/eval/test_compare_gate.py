@@ -71,28 +71,17 @@ def test_the_exit_code_is_the_verdict(runs: Path, capsys: pytest.CaptureFixture[
     assert compare(runs / "base", runs / "worse") == FINISHED, "without --gate nothing fails"
 
 
-def test_one_metric_that_fails_is_enough_and_all_share_alpha(tmp_path: Path) -> None:
+def test_the_metric_of_the_runs_decides(tmp_path: Path) -> None:
     scores = {"base": 1.0, "new": 0.9}  # of each answer: little is lost, and none is fully right any more
     base, new = (
         stored_run(tmp_path / name, [answered(f"q{place}", "17", score=score) for place in range(N)])
         for name, score in scores.items()
     )
     file = tmp_path / "gate.json"
-    options = ["--gate", "--metrics", "score,accuracy", "--margin", "0.3", "--json", file]
-    assert compare(base, new, *options) == REGRESSION
+    assert compare(base, new, "--gate", "--margin", "0.3", "--json", file) == FINISHED
     made = json.loads(file.read_text())
-    assert {each["metric"]: each["verdict"] for each in made["metrics"]} == {"score": "pass", "accuracy": "fail"}
-    assert made["level"] == pytest.approx(made["alpha"] / 2)
-
-
-def test_a_score_that_is_the_accuracy_decides_once(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--gate", "--metrics", "score,accuracy", "--json", tmp_path / "gate.json"]
-    assert compare(runs / "base", runs / "worse", *options) == REGRESSION
-    assert capsys.readouterr().out.endswith("gate failed: accuracy worse than allowed\n")
-    made = json.loads((tmp_path / "gate.json").read_text())
-    assert (len(made["metrics"]), made["level"]) == (1, made["alpha"])
+    assert (made["metric"], made["verdict"], made["base_score"]) == ("mean score", "pass", 1.0)
+    assert made["new_score"] == pytest.approx(0.9)
 
 
 def test_failures_stay_in_the_denominator(runs: Path, tmp_path: Path) -> None:
@@ -101,7 +90,7 @@ def test_failures_stay_in_the_denominator(runs: Path, tmp_path: Path) -> None:
     new = stored_run(tmp_path / "failing", [*records, *failed])
     assert compare(runs / "base", new, "--gate", "--json", tmp_path / "gate.json") == REGRESSION
     made = json.loads((tmp_path / "gate.json").read_text())
-    assert made["metrics"][0]["new"] == pytest.approx(10 / N)
+    assert made["new_score"] == pytest.approx(10 / N)
 
 
 def test_questions_that_prompts_were_tuned_on_do_not_decide(runs: Path, tmp_path: Path) -> None:
@@ -121,7 +110,7 @@ def _tuning_use(used: dict[str, object]) -> object:
 def test_output_and_file_hold_the_verdict_and_no_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = run(tmp_path / "base", 25, first_id=HOSTILE, model="m|`</code>` @octocat", gold="GOLD-17")
     new = run(tmp_path / "new", 0, first_id=HOSTILE, gold="GOLD-17")
-    options = ["--gate", "--metrics", "score,accuracy", "--json", tmp_path / "gate.json"]
+    options = ["--gate", "--json", tmp_path / "gate.json"]
     assert compare(base, new, *options) == REGRESSION
     out, text = capsys.readouterr().out, (tmp_path / "gate.json").read_text("ascii")
     assert json.loads(text)["worse"][0] == HOSTILE
@@ -151,8 +140,6 @@ MISTAKES: dict[str, tuple[Other, Sequence[str], str]] = {
     "no margin at all": (BASE, ["--margin", "nan"], "is not from 0 to below 1"),
     "a margin in words": (BASE, ["--margin", "small"], "small"),
     "an alpha that is no level": (BASE, ["--alpha", "5"], "--alpha is 5; expected a probability"),
-    "a comma too many": (BASE, ["--metrics", "score,"], "--metrics has ''; expected score, accuracy, or both"),
-    "an unknown metric": (BASE, ["--metrics", "speed"], "--metrics has 'speed'; expected score, accuracy, or both"),
 }
 
 

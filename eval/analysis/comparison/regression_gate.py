@@ -1,25 +1,20 @@
-"""Gate for a build: is a run worse than its baseline by more than a margin?
+"""Gate for a build: is a run worse than its baseline by more than a margin, in the metric of the runs?
 
     result = compare_read_runs([base, new])
     judge_new_run(result, GateSettings(margin=0.02)).verdict       # "pass", "fail" or "inconclusive"
 
 Pass: the lower bound is above −margin, so the change is no worse than allowed (non-inferiority). Fail: the upper bound
 is below −margin, and the difference is one that two runs of the same program would show in at most 1 of 100
-comparisons. Anything else is inconclusive.
-
-Each bound of a metric's interval is wrong with probability alpha / metrics at most (Bonferroni), so that a wrong *fail*
-in any of them has at most the probability alpha, and so has a wrong *pass*. One fails: the build fails. All pass: it
-passes.
+comparisons. Anything else is inconclusive. Each bound is wrong with probability alpha at most.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from eval.analysis.comparison.compare_runs import ComparisonResult
 from eval.analysis.statistics.intervals import Interval
-from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
-from eval.scorers.score import ACCURACY
+from eval.analysis.statistics.paired_tests import PairedResult
 from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 
@@ -27,25 +22,20 @@ Verdict = Literal["pass", "fail", "inconclusive"]
 PASS: Verdict = "pass"
 FAIL: Verdict = "fail"
 INCONCLUSIVE: Verdict = "inconclusive"
-GATE_VERSION = 2  # of the JSON; increased whenever a field changes its name or its meaning
-SCORE = "score"
-METRICS = (SCORE, ACCURACY)
+GATE_VERSION = 3  # of the JSON; increased whenever a field changes its name or its meaning
 SAME_PROGRAM = 0.005  # level at which equal programs must differ to fail: half of 1 %, since intervals are approximate
 MIN_QUESTIONS = 2  # below it there is no interval
 
 
 @dataclass(frozen=True)
 class GateSettings:
-    """The metrics that decide, the loss that is allowed in each, and the probability of a wrong verdict."""
+    """The loss that is allowed, and the probability of a wrong verdict."""
 
-    metrics: Sequence[str] = (SCORE,)
     margin: float = 0.02
     alpha: float = 0.05
 
     def check(self) -> None:
-        """Raise UserError if a metric, the margin or alpha is not valid."""
-        if unknown := [name for name in self.metrics if name not in METRICS]:
-            raise UserError(f"--metrics has {unknown[0]!r}; expected score, accuracy, or both with a comma between.")
+        """Raise UserError if the margin or alpha is not valid."""
         if not 0 <= self.margin < 1:
             points = f"; {self.margin:g} points are {self.margin / 100:g}" if 1 <= self.margin < 100 else ""
             raise UserError(
@@ -56,31 +46,21 @@ class GateSettings:
 
 
 @dataclass(frozen=True)
-class JudgedMetric:
-    """The verdict on one metric; the difference is new − base."""
+class GateResult:
+    """The verdict on a build; the difference is new − base."""
 
-    metric: str
-    name: str  # for people: of the score, what it is the mean of
     verdict: Verdict
-    base: float
-    new: float
+    margin: float
+    alpha: float
+    base: Mapping[str, object]  # what `ReadRun.to_dict` returns
+    new: Mapping[str, object]
+    metric: str  # what the scores are the mean of
+    base_score: float
+    new_score: float
     difference: float
     lower: float
     upper: float
     by_chance: bool  # worse than the margin, but equal programs would differ so much too often
-
-
-@dataclass(frozen=True)
-class GateResult:
-    """The verdict on a build."""
-
-    verdict: Verdict
-    alpha: float
-    level: float  # probability with which each bound may be wrong
-    margin: float
-    base: Mapping[str, object]  # what `ReadRun.to_dict` returns
-    new: Mapping[str, object]
-    metrics: tuple[JudgedMetric, ...]
     n_questions: int
     n_left_out: int  # questions that the prompts of a run were tuned on
     worse: tuple[str, ...]  # ids of questions on which the new run has a lower score, the largest difference first
@@ -101,35 +81,25 @@ def judge_new_run(result: ComparisonResult, settings: GateSettings) -> GateResul
     if n_questions < MIN_QUESTIONS:
         left_out = f" ({pair.n_tuned_on} were used to tune the prompts)" if pair.n_tuned_on else ""
         raise UserError(f"{format_count(n_questions, 'question')}{left_out} cannot decide; 2 are needed at least.")
-    asked = list(dict.fromkeys(settings.metrics))
-    if made.metric == ACCURACY:
-        asked = asked[:1]  # both are the same
-    level, metrics = settings.alpha / len(asked), list[JudgedMetric]()
-    for metric in asked:
-        is_score = metric == SCORE
-        name, tested = (made.metric, made.score) if is_score else (ACCURACY, _test_accuracy(made.pairs.values()))
-        judged = judge_difference(tested, settings.margin, level, SAME_PROGRAM / len(asked))
-        verdict, (lower, upper), by_chance = judged
-        before, now = (side.score if is_score else side.accuracy for side in (made.first, made.second))
-        metrics.append(JudgedMetric(metric, name, verdict, before, now, tested.difference, lower, upper, by_chance))
-    found = {each.verdict for each in metrics}
+    verdict, (lower, upper), by_chance = judge_difference(made.score, settings.margin, settings.alpha)
     return GateResult(
-        verdict=FAIL if FAIL in found else PASS if found == {PASS} else INCONCLUSIVE,
-        alpha=settings.alpha,
-        level=level,
+        verdict=verdict,
         margin=settings.margin,
+        alpha=settings.alpha,
         base=base.to_dict(),
         new=new.to_dict(),
-        metrics=tuple(metrics),
+        metric=made.metric,
+        base_score=made.first.score,
+        new_score=made.second.score,
+        difference=made.score.difference,
+        lower=lower,
+        upper=upper,
+        by_chance=by_chance,
         n_questions=n_questions,
         n_left_out=pair.n_tuned_on,
         worse=tuple(each.id for each in made.flips if each.difference < 0),
         better=tuple(each.id for each in made.flips if each.difference > 0),
     )
-
-
-def _test_accuracy(pairs: Iterable[Pair]) -> PairedResult:
-    return run_paired_test([Pair(*([float(value == 1) for value in side] for side in pair)) for pair in pairs])
 
 
 def judge_difference(
