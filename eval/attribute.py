@@ -50,8 +50,7 @@ def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     run = find_run(given.run)
     from eval.execution.console import Output
-    from eval.workflows.replayed_proof.plan import read_request
-    from eval.workflows.replayed_proof.proof import print_proof, prove
+    from eval.workflows.replayed_proof.proof import print_proof, prove, read_request
 
     request = read_request(run, given.agents, given.limit, given.changes)
     output = Output()

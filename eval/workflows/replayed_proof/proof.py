@@ -2,12 +2,12 @@
 
     proof = prove(read_request(find_run("latest"), agents=["expert"], limit=30, overrides=["run.epochs=3"]), Output())
     proof.agents[0].difference.difference       # 0.62: so many points more than the control, of 1
-    proof.named["q17"]                          # "critic_expert": the responsible link, with what the proof has shown
 
-The control is what makes the numbers honest: a wrong answer asked once more is often right by chance. Every arm is a
-run of its own under outputs/attribution/, which says that it was given the right answers. No other command compares,
-scores again, resumes or sends it. What the model's server failed to answer, or what was not asked before a stop, is no
-measurement and is left out; any other failure counts as wrong.
+The control is what makes the numbers honest: a wrong answer asked once more is often right by chance. Corrected are the
+agents that the record blames most; where it cannot tell an author from its critic, both. Every arm is a run of its own
+under outputs/attribution/, which says that it was given the right answers. No other command compares, scores again,
+resumes or sends it. What the model's server failed to answer, or what was not asked before a stop, is no measurement
+and is left out; any other failure counts as wrong.
 """
 
 import functools
@@ -18,28 +18,183 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from eval.analysis.attribution.agent_steps import AgentSteps
+from eval.analysis.attribution.broken_link import PAIR, BrokenLink, build_matcher
+from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
-from eval.benchmarks.dataset import read_labels
+from eval.benchmarks.dataset import Sample, read_labels
+from eval.benchmarks.selection import select_samples
+from eval.cli.command import read_option_name
+from eval.cli.hydra_compat import compose_config
+from eval.config.evaluation import EvalConfig, LocalSettings, read_config
+from eval.config.measured import OF_THE_SESSION, RESUME, UNMEASURED
 from eval.execution.console import Output, RunProgress, open_resources, print_notes
 from eval.execution.run_session import Session, SessionRequest, run_to_end
 from eval.execution.termination import StopController
 from eval.reports.formats import format_percent
 from eval.reports.run_report.page import write_reports
 from eval.runs.find import get_run_name
-from eval.runs.folder import DATABASE, format_path, make_run_folder
-from eval.runs.record import NOT_RUN
+from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, is_side, make_run_folder
+from eval.runs.own_runs import is_own_run, refuse_unreadable
+from eval.runs.record import NOT_RUN, Record
 from eval.runs.run_info import CONTROL, NO_MEASUREMENT, RunInfo, describe_task
-from eval.runs.store import RETRIED, RunStore, list_pending
-from eval.scorers.labels import find_labels
+from eval.runs.store import RETRIED, RunStore, list_pending, open_run, read_run_info
+from eval.scorers.labels import LabelSet, find_labels
 from eval.workflows.estimate import format_estimate
 from eval.workflows.replayed_proof.correction import Correction, Kind
-from eval.workflows.replayed_proof.plan import Request
-from mas.prompt_sets.prompt_set import digest
+from eval.workflows.resume import check_unchanged, read_original_arguments
+from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.runtime.errors import UserError
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
+from mas.system import agent_names, read_program_digest
 
 PROOF_FILE = "attribution.json"
+MAX_BLAMED = 3  # agents that are tested because the record blames them
+_OTHER_OPTIONS = ("run.dir", "run.name", "run.epochs")
 Scores = Mapping[str, Sequence[float]]  # sample id → scores, 0 to 1, of its answers; without samples that have none
+
+
+@dataclass(frozen=True)
+class Request:
+    """Checked command line: what is asked again, and of whom the outputs are corrected."""
+
+    original: Path
+    config: EvalConfig
+    prompts: PromptSet
+    samples: list[Sample]
+    corrections: list[Correction]
+    skipped: dict[str, str]  # agent → why it is not corrected
+    info: RunInfo  # of the original run
+
+
+def read_request(original: Path, agents: Sequence[str], limit: int, overrides: Sequence[str]) -> Request:
+    """Check what is to be proven.
+
+    Args:
+        original: folder of the run.
+        agents: to be corrected; none: those that the records blame most.
+        limit: largest number of wrong samples, the first ones.
+        overrides: options that leave what is measured as it is, and `run.epochs`.
+
+    Raises:
+        UserError: the run cannot be asked again as it was, nothing in it is wrong, or no agent can be corrected.
+    """
+    _check_overrides(overrides)
+    _check_run(original)
+    arguments = read_original_arguments(str(original), [])
+    before = _read_config(arguments)
+    prompts = before.check()
+    if prompts is None:
+        raise UserError(f"system={before.system.name} shows no agents whose outputs could be corrected.")
+    samples, kept = select_samples(before.data.load(before.split).samples, before.selection), before.stored_config
+    task = describe_task(samples, kept.get("scorer"), getattr(before.data, "revision", None))
+    program = read_program_digest(before.system)
+    with refuse_unreadable(original), open_run(original) as store:
+        info = store.read_info()
+        present = RunInfo(prompts_sha256=digest(prompts), program_sha256=program, task=task)
+        check_unchanged(info, kept, present, allow=False)
+        wrong = [each for each in store.final_records() if each.target is not None and not each.correct]
+        ids = list(dict.fromkeys(each.sample_id for each in wrong))[:limit]
+        if not ids:
+            raise UserError(f"{original.name} has no wrong answer with a known target: nothing can be proven.")
+        links: dict[str, BrokenLink] = {}
+        for (sample_id, _), link in sorted(attribute_run(store).links.items()):
+            if sample_id in ids:
+                links.setdefault(sample_id, link)
+        keys = {(each.sample_id, each.epoch) for each in wrong if each.sample_id in ids}
+        records = list(read_with_steps(store, keys.__contains__))
+    config = _read_config([*arguments, *overrides])
+    config.check()
+    if config.run.dir:
+        check_empty(Path(config.run.dir).absolute())
+    known = agent_names(config.system)
+    if unknown := [each for each in agents if each not in known]:
+        raise UserError(
+            f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {', '.join(known)}."
+        )
+    blamed = Counter(
+        name for link in links.values() if link.kind in ("agent", "format") for name in link.name.split(PAIR)
+    )
+    labels, most = LabelSet(tuple(info.task.labels)), [name for name, _ in blamed.most_common()]
+    corrections, skipped = find_suspects(config, records, labels, most, agents)
+    if not corrections:
+        reasons = "; ".join(f"{agent}: {why}" for agent, why in skipped.items())
+        raise UserError(f"no agent can be corrected{f' ({reasons})' if reasons else ''}; name some with --agents.")
+    chosen = [each for each in samples if each.id in ids]
+    return Request(original, config, prompts, chosen, corrections, skipped, info)
+
+
+def _check_overrides(overrides: Sequence[str]) -> None:
+    for name in map(read_option_name, overrides):
+        kept = name in _OTHER_OPTIONS or any(f"{name}.".startswith(f"{each}.") for each in UNMEASURED)
+        if name == "executor" or name.startswith("executor."):
+            raise UserError(f"{name} is not supported here: an agent is corrected in this process alone; leave it out.")
+        if not kept or (name in OF_THE_SESSION and name not in _OTHER_OPTIONS):
+            raise UserError(
+                f"{name} cannot be changed here: the same program is asked again; give run.epochs=…, "
+                "run.max_cost_usd=…, run.concurrency=… or run.name=…."
+            )
+
+
+def _check_run(original: Path) -> None:
+    if is_in_use(original / DATABASE):
+        raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
+    if is_side(original):
+        raise UserError(
+            f"{format_path(original)} is a side of a tuning run's sealed test, whose questions are not asked again; "
+            "evaluate its prompts with python eval/run.py prompts=NAME, and name that run."
+        )
+    with refuse_unreadable(original):
+        is_own = is_own_run(read_run_info(original).run_id, original)
+    if not is_own:
+        raise UserError(
+            f"{format_path(original)} was made elsewhere, or moved since, and its command line is not used, so no "
+            f"agent can be corrected; resume it first, with its options typed again: python eval/run.py {RESUME}=…."
+        )
+
+
+def _read_config(arguments: Sequence[str]) -> EvalConfig:
+    return replace(read_config(compose_config(arguments)), executor=LocalSettings())
+
+
+def find_suspects(
+    config: EvalConfig, records: Sequence[Record], labels: LabelSet, blamed: Sequence[str], chosen: Sequence[str] = ()
+) -> tuple[list[Correction], dict[str, str]]:
+    """Return the corrections to be tested, and the agents that are not corrected, with the reason.
+
+    Args:
+        config: of the run.
+        records: of the wrong answers, with their steps.
+        labels: that the targets are, if they are.
+        blamed: agents that the records blame, the most frequent first.
+        chosen: by the user, in place of those.
+    """
+    judged = {spec.critic: spec.name for spec in config.system.agent_specs if spec.critic}
+    steps = [AgentSteps.of(record) for record in records]
+    earlier = set(list(judged.values())[:-1])  # their work looks like a draft where the question was given up
+    authors = {each.draft.agent for each in steps if each.draft is not None} - earlier
+    last = Counter(each.work[-1].agent for each in steps if each.work)
+    finisher = max(last, key=lambda name: last[name], default=None)  # some answers ended before it
+    matchers = {each.sample_id: build_matcher(each.target or "", labels) for each in records}
+    names, tested, skipped = agent_names(config.system), list[str](), dict[str, str]()
+    for agent in dict.fromkeys(chosen or blamed):
+        if agent not in names:
+            skipped[agent] = f"it makes several calls of a model; name those to correct, of {', '.join(names)}"
+        elif agent == finisher and agent not in judged:
+            skipped[agent] = "its output is the answer, which would always be right"
+        elif agent not in judged and agent not in authors:
+            skipped[agent] = "its output is neither a draft of the answer nor a decision"
+        else:
+            tested.append(agent)
+    tested = tested if chosen else tested[:MAX_BLAMED]
+
+    def choose_kind(agent: str) -> Kind:
+        if agent in judged:
+            return "review" if judged[agent] in authors else "approval"
+        return "answer"
+
+    return [Correction(each, choose_kind(each), matchers, judged.get(each)) for each in tested], skipped
 
 
 @dataclass(frozen=True)
@@ -71,8 +226,6 @@ class Proof:
     control: float | None  # mean score of the same samples, asked again uncorrected; None: no measurement
     agents: list[ProvenAgent]
     skipped: dict[str, str]
-    blamed: dict[str, str]  # sample id → first broken link, by its record
-    named: dict[str, str]  # sample id → responsible link, with what the proof has shown
     stopped: str | None  # why it ended early; None: every answer is there
     simulated: bool
 
@@ -140,7 +293,6 @@ def _build_info(request: Request) -> RunInfo:
         config=kept,
         command=[],
         epochs=config.run.epochs,
-        prompts_sha256=digest(request.prompts),
         sweep=None,
         simulated=config.simulated,
         task=describe_task(request.samples, kept.get("scorer"), getattr(config.data, "revision", None), labels),
@@ -158,8 +310,6 @@ def _judge(request: Request, folder: Path, stopped: str | None) -> Proof:
         control=_mean(control.values()) if control else None,
         agents=agents,
         skipped=request.skipped,
-        blamed=request.links,
-        named=name_responsible(request.links, control, zip(agents, corrected, strict=True)),
         stopped=stopped,
         simulated=request.config.simulated,
     )
@@ -177,28 +327,6 @@ def judge_corrections(
         found.append(ProvenAgent(correction.agent, correction.kind, recovered, result))
     adjusted = iter(adjust_p_values([each.difference.p for each in found if each.difference]))
     return [replace(each, p_holm=next(adjusted)) if each.difference else each for each in found]
-
-
-def name_responsible(
-    blamed: Mapping[str, str], control: Scores, agents: Iterable[tuple[ProvenAgent, Scores]]
-) -> dict[str, str]:
-    """Return the responsible link of each sample: a critic if the proof shows it, and else what the record blames.
-
-    A critic is shown for a sample if its correction gains points over all samples, and made this one better than the
-    control. The correction of any other agent repairs earlier faults, too, and names nobody.
-    """
-    critics = [(each.agent, scores) for each, scores in agents if each.is_critic and each.is_proven]
-    found = dict(blamed)
-    for sample_id in blamed:
-        gains = [
-            (_mean([scores[sample_id]]) - _mean([control[sample_id]]), critic)
-            for critic, scores in critics
-            if sample_id in scores and sample_id in control
-        ]
-        gain, best = max(gains, key=lambda each: each[0], default=(0.0, ""))
-        if gain > 0:
-            found[sample_id] = best
-    return found
 
 
 def read_scores(arm: Path) -> Scores:
@@ -237,8 +365,6 @@ def print_proof(proof: Proof, output: Output) -> None:
         output.print(f"  {agent}: not corrected; {why}")
     if proof.stopped:
         output.print(f"stopped: {proof.stopped}; questions without an answer are left out", error=True)
-    if proof.named != proof.blamed:
-        output.print(f"by the record alone: {_count(proof.blamed)}; with this proof: {_count(proof.named)}")
     output.print("the corrected agent was given the right answers: these runs measure no system")
     output.print(f"results: {format_path(proof.folder)} ({PROOF_FILE}, and a report of each arm)")
 
@@ -256,7 +382,3 @@ def describe_agent(proven: ProvenAgent, proof: Proof) -> str:
         f"{proven.agent}: {format_percent(proven.recovered)}{over} where {_WHAT[proven.kind]}, {gained}"
         f": {effect if proven.is_proven else 'no effect is shown'}"
     )
-
-
-def _count(names: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {n}" for name, n in Counter(names.values()).most_common())

@@ -10,6 +10,8 @@ from eval.analysis.attribution.broken_link import find_broken_link
 from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner
 from eval.scorers.gaia import GaiaScorer
+from eval.scorers.labels import LabelSet
+from eval.workflows.replayed_proof.proof import find_suspects, judge_corrections
 from mas.agents.spec import AgentSettings
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
@@ -18,7 +20,6 @@ from mas.tools.catalogue import TOOLS, load_function
 from mas.tools.settings import Resources, ToolSettings
 from tests.eval.analysis.attribution import planted_faults
 from tests.eval.analysis.attribution.planted_faults import BENCHES, Bench, Fault, break_tool
-from tests.eval.analysis.attribution.planted_proofs import ProofBench
 from tests.scripted_model import Call, ScriptedModel, answering, in_turn, plan
 
 NOT_TOLD_APART = {
@@ -65,10 +66,15 @@ def test_the_right_agent_or_tool_is_named(name: str, tmp_path: Path, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.parametrize("critic", ["critic_planner", "critic_researcher"])
-def test_a_proof_names_a_critic_that_rejects_everything(
+def test_a_proof_shows_that_a_critic_which_rejects_everything_costs_points(
     critic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    proof = ProofBench("gaia", *BENCHES["gaia"]).measure(critic, critic, faulty=critic)
-    print(proof)
-    assert proof.n >= 10 and proof.n_found >= 0.8 * proof.n
+    bench = Bench("gaia", *BENCHES["gaia"])
+    wrong = [each for each in bench.run(critic) if not each.correct]
+    corrections, _ = find_suspects(bench.config, wrong, LabelSet(()), [critic])
+    ids = {each.sample_id for each in wrong}
+    arms = [bench.run(critic, correction, ids) for correction in (None, *corrections)]
+    control, corrected = ({each.sample_id: [float(each.correct)] for each in arm} for arm in arms)
+    (found,) = judge_corrections(corrections, control, [corrected])
+    assert len(wrong) >= 10 and found.is_proven

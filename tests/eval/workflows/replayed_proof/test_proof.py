@@ -1,6 +1,5 @@
 """What corrections of agents prove, from the scores with them and without."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from eval.workflows.replayed_proof.proof import (
     Scores,
     describe_agent,
     judge_corrections,
-    name_responsible,
     print_proof,
     read_scores,
 )
@@ -36,7 +34,7 @@ def kind_of(name: str) -> Kind:
 
 def proof(control: Scores, agents: list[ProvenAgent], stopped: str | None = None) -> Proof:
     mean = sum(each[0] for each in control.values()) / len(control) if control else None
-    return Proof(Path("proof"), len(IDS), 1, mean, agents, {}, {}, {}, stopped, simulated=True)
+    return Proof(Path("proof"), len(IDS), 1, mean, agents, {}, stopped, simulated=True)
 
 
 def test_an_agent_is_proven_as_one_of_all_that_are_tested() -> None:
@@ -71,20 +69,6 @@ def test_an_arm_without_answers_is_no_measurement(
     assert "%" not in shown.out or control
 
 
-def test_a_critic_is_named_where_its_correction_is_proven_and_made_the_answer_right() -> None:
-    blamed = dict.fromkeys(IDS, "planner")
-    some = {**LOST, **{each: [1.0] for each in IDS[:8]}}
-    agents = judge(LOST, critic=some, expert=WON)
-    named = name_responsible(blamed, LOST, zip(agents, [some, WON], strict=True))
-    assert [named[each] for each in IDS] == ["critic"] * 8 + ["planner"] * 4
-
-
-def test_a_critic_without_a_proven_effect_is_not_named() -> None:
-    one = {**LOST, "q0": [1.0]}
-    agents = judge(LOST, critic=one)
-    assert name_responsible({"q0": "planner"}, LOST, zip(agents, [one], strict=True)) == {"q0": "planner"}
-
-
 def test_what_the_server_failed_to_answer_is_left_out_and_other_failures_are_wrong(tmp_path: Path) -> None:
     down = answered("q2", None, score=None, error="down", error_class="infrastructure")
     unread = answered("q3", None, score=None, error="no field", error_class="malformed")
@@ -112,18 +96,3 @@ def paired(difference: float, p: float) -> PairedResult:
 def test_a_gain_is_proven_at_five_in_a_hundred(difference: float | None, p_holm: float | None, proven: bool) -> None:
     result = None if difference is None else paired(difference, 0.01)
     assert ProvenAgent("expert", "answer", 1.0, result, p_holm).is_proven is proven
-
-
-def test_of_several_critics_the_one_that_gained_most_is_named_and_none_without_a_gain() -> None:
-    first, second, weak = (ProvenAgent(name, "review", 1.0, paired(0.5, 0.01), 0.01) for name in ("a", "b", "c"))
-    weak = replace(weak, p_holm=0.2)
-    control: Scores = {"q1": [0.0], "q2": [0.5], "q3": [1.0], "q4": [0.0], "q6": [0.5]}
-    agents = [
-        (first, {"q1": [0.5], "q2": [1.0], "q3": [1.0], "q5": [1.0], "q6": [0.0, 1.0]}),
-        (second, {"q1": [1.0], "q2": [0.75], "q3": [0.5], "q4": [0.0]}),
-        (weak, {"q3": [1.0], "q4": [1.0], "q6": [1.0]}),
-    ]
-    blamed = {f"q{number}": "planner" for number in range(1, 7)}
-    expected = {"q1": "b", "q2": "a", "q3": "planner", "q4": "planner", "q5": "planner", "q6": "planner"}
-    assert name_responsible(blamed, control, agents) == expected
-    assert set(blamed.values()) == {"planner"}
