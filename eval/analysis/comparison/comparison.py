@@ -16,7 +16,7 @@ from statistics import fmean
 
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, compare_means, run_paired_test
-from eval.analysis.summary.measures import Answer, add_usage
+from eval.analysis.summary.measures import add_usage, keep_numbers
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import digest_questions
 from eval.runs.store import RunStore
@@ -24,8 +24,8 @@ from eval.scorers.score import join_metrics, name_metric, read_scorer_name
 from mas.runtime.text import format_count
 
 # Sample id → epoch, from 1 → its last attempt, with the usage and the seconds of all: all were paid for.
-Given = dict[str, dict[int, Answer]]
-_Asked = Sequence[tuple[Sequence[Answer], Sequence[Answer]]]  # both sides' answers to each question
+Given = dict[str, dict[int, Record]]
+_Asked = Sequence[tuple[Sequence[Record], Sequence[Record]]]  # both sides' answers to each question
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Answers:
     questions_sha256: str = ""  # of texts, targets and attachments, in any order
     n_missing: int = 0  # answers that the run has not come to
 
-    def list_given(self, sample_id: str) -> list[Answer]:
+    def list_given(self, sample_id: str) -> list[Record]:
         """Return the answers to a sample that there are, by epoch."""
         given = self.given.get(sample_id, {})
         return [given[epoch] for epoch in range(1, self.epochs + 1) if epoch in given]
@@ -78,7 +78,7 @@ def collect_answers(records: Iterable[Record]) -> Given:
     found: Given = {}
     for record in records:
         epochs = found.setdefault(record.sample_id, {})
-        answer, before = Answer.of(record), epochs.get(record.epoch)
+        answer, before = keep_numbers(record), epochs.get(record.epoch)
         if before is not None:
             answer, earlier = (answer, before) if answer.attempt > before.attempt else (before, answer)
             answer.usage = add_usage(answer.usage, earlier.usage)
@@ -102,17 +102,17 @@ def find_obstacle(first: Answers, second: Answers) -> str | None:
     return None if first.questions else "no question has a gold answer"
 
 
-def read_cost(answer: Answer) -> float | None:
+def read_cost(answer: Record) -> float | None:
     """Return the US dollars of an answer; None: unknown."""
     return answer.usage.cost_usd if answer.usage.lm_calls else 0.0
 
 
-def measure_seconds(answer: Answer) -> float:
+def measure_seconds(answer: Record) -> float:
     """Return the seconds of work, without waiting for rate limits, free places and retries."""
     return max(answer.wall_seconds - answer.waited_seconds, 0.0)
 
 
-def count_tokens(answer: Answer) -> int:
+def count_tokens(answer: Record) -> int:
     return answer.usage.input_tokens + answer.usage.output_tokens
 
 
@@ -136,14 +136,14 @@ class Flip:
     question: str
     target: str
     difference: float
-    first: Sequence[Answer]
-    second: Sequence[Answer]
+    first: Sequence[Record]
+    second: Sequence[Record]
 
     def to_dict(self) -> dict[str, object]:
         return {**vars(self), "first": list(map(_describe, self.first)), "second": list(map(_describe, self.second))}
 
 
-def _describe(answer: Answer) -> dict[str, object]:
+def _describe(answer: Record) -> dict[str, object]:
     return {"value": answer.value, "text": answer.answer or "", "error_class": answer.error_class}
 
 
@@ -200,7 +200,7 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     )
 
 
-def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
+def _measure_side(given: Sequence[Sequence[Record]]) -> Side:
     answers = [each for epochs in given for each in epochs]
     right = [[float(each.correct) for each in epochs] for epochs in given]
     scores = [[each.value for each in epochs] for epochs in given]
@@ -214,7 +214,7 @@ def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
     )
 
 
-def _compare_amounts(asked: _Asked, read: Callable[[Answer], float | None]) -> MeanDifference | None:
+def _compare_amounts(asked: _Asked, read: Callable[[Record], float | None]) -> MeanDifference | None:
     """Compare over the samples whose amounts are all known.
 
     A caller that decides by it must look at `n_questions`: the other samples may be those that took most.

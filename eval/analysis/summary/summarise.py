@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.measures import REMARKS, Answer, Key, Spending, measure
+from eval.analysis.summary.measures import REMARKS, Key, Spending, keep_numbers, measure
 from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.folder import is_in_use
@@ -21,6 +21,7 @@ from eval.runs.record import NOT_RUN, PlannedQuestion, Record, Usage, build_miss
 from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo
 from eval.runs.store import UNFINISHED, RunStore
 from eval.scorers.score import name_metric, read_scorer_name
+from mas.runtime.sample_context import SampleKey
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def summarise(
         plan: its questions.
         attribution: of its answers; None: not computed.
     """
-    spending, last, n_outside = Spending(), dict[Key, Answer](), 0
+    spending, last, n_outside = Spending(), dict[Key, Record](), 0
     ids, config = {each.id for each in plan}, info.config
     for record in records:
         spending.add(record)
@@ -72,7 +73,7 @@ def summarise(
         if not is_planned(record, info.epochs, ids):
             n_outside += 1
         elif key not in last or record.attempt > last[key].attempt:
-            last[key] = Answer.of(record)
+            last[key] = keep_numbers(record)
     final = list(last.values())
     scored = [each for each in final if each.scored]
     errors = _tally(each.error_class for each in final)
@@ -131,7 +132,7 @@ def summarise(
     )
 
 
-def _summarise_rest(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
+def _summarise_rest(final: Sequence[Record], info: RunInfo, incomplete: bool) -> dict[str, Any]:
     """Return what few runs have; it is loaded where a run has it."""
     of_answers = any(each.parts.keys() - REMARKS or each.leaks or each.human for each in final)
     if not (of_answers or info.task.labels or info.epochs > 1 or info.tuning_use or info.part("extra_scorers")):
@@ -146,7 +147,7 @@ def is_planned(attempt: Record, epochs: int, sample_ids: Collection[str]) -> boo
     return attempt.epoch <= epochs and attempt.sample_id in sample_ids
 
 
-def count_answers(answers: Sequence[Answer], incomplete: bool) -> Counts:
+def count_answers(answers: Sequence[Record], incomplete: bool) -> Counts:
     """Return the counts of some answers; `incomplete`: answers are missing, and so are intervals."""
     scored = [each for each in answers if each.scored]
     accuracy, score = measure(scored, incomplete, lambda answer: float(answer.correct)), measure(scored, incomplete)
@@ -166,10 +167,10 @@ def count_answers(answers: Sequence[Answer], incomplete: bool) -> Counts:
 
 
 def _count_groups(
-    answers: Iterable[Answer], read: Callable[[Answer], str | None], incomplete: bool
+    answers: Iterable[Record], read: Callable[[Record], str | None], incomplete: bool
 ) -> dict[str, Counts]:
     """Return the counts of each value that the answers have; of very many values those of the most frequent."""
-    groups: defaultdict[str, list[Answer]] = defaultdict(list)
+    groups: defaultdict[str, list[Record]] = defaultdict(list)
     for each in answers:
         if (value := read(each)) is not None:
             groups[value].append(each)
@@ -178,7 +179,7 @@ def _count_groups(
 
 
 def _count_by_tag(
-    final: Sequence[Answer], tags: Mapping[str, Mapping[str, str]], incomplete: bool
+    final: Sequence[Record], tags: Mapping[str, Mapping[str, str]], incomplete: bool
 ) -> dict[str, dict[str, Counts]]:
     """Return the counts of each value of each tag that has several."""
     names = dict.fromkeys(tag for each in final for tag in tags[each.sample_id] if tag != EXPECTED)
@@ -192,18 +193,20 @@ def _tally(names: Iterable[str | None]) -> dict[str, int]:
 
 
 def _count_lost_points(
-    scored: Sequence[Answer], links: "Mapping[Key, BrokenLink]", incomplete: bool
+    scored: Sequence[Record], links: "Mapping[Key, BrokenLink]", incomplete: bool
 ) -> list[LostPoints]:
     """Return the points lost at each link, the most first. Together they are what the metric lacks to 1."""
-    lost: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)  # kind and name of a link → answers
+    lost: defaultdict[tuple[str, str], dict[SampleKey, float]] = defaultdict(dict)  # by kind and name of a link
     for each in scored:
         if each.value < 1:
-            link = links.get(each.key)
-            lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)].add(each.key)
+            link = links.get((each.sample_id, each.epoch))
+            lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)][each.key] = (
+                1.0 - each.value
+            )
     found = []
-    for (kind, name), keys in lost.items():
-        points = measure(scored, incomplete, lambda answer: 1.0 - answer.value if answer.key in keys else 0.0)  # noqa: B023
-        found.append(LostPoints(kind=kind, name=name, points=replace(points, n=len(keys))))
+    for (kind, link_name), values in lost.items():
+        points = measure(scored, incomplete, lambda answer: values.get(answer.key, 0.0))  # noqa: B023
+        found.append(LostPoints(kind=kind, name=link_name, points=replace(points, n=len(values))))
     return sorted(found, key=lambda each: (-(each.points.value or 0.0), each.kind, each.name))
 
 
