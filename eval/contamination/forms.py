@@ -1,9 +1,11 @@
 """Matcher of texts for leak checks: it finds spellings of targets and passages of questions in a text.
 
-    set(derive_forms("1,234 metres"))      # the number 1234, and the run of letters 1234metres
-    list(extract_passages("Which lamp was lit first at Marrow Point in 1874?", PASSAGE))     # three runs of eight words
     index = FormIndex([*derive_whole_forms("1,234"), *derive_whole_forms("Pavel Del")])
-    list(index.find(Reading("Pavel-Del paid 1234.")))     # [(("word", "paveldel"), 0, 9), (("number", "1234"), …)]
+    list(index.find(Reading("Pavel-Del paid 1234.")))     # [("paveldel", 0, 9), ("1234", …), ("#1234", …)]
+    list(extract_passages("Which lamp was lit first at Marrow Point in 1874?", PASSAGE))     # three runs of eight words
+
+A form is a run of letters, found wherever it begins and ends with a word and whatever is between its letters, or a
+number (`#1234`).
 
 A `Reading` undoes encodings that hide a word from a search, but not from a language model: HTML entities, JSON escapes,
 compatibility forms of Unicode, accents, case, and characters without width. Numbers are read apart from words, in every
@@ -22,7 +24,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 PASSAGE, HINT = 8, 4  # words of a question
 LONGEST = 200  # characters of a form
@@ -36,12 +37,10 @@ COMMON_WORDS = frozenset(Path(__file__).with_name("common_words.txt").read_text(
 LIST = re.compile("[,;\n]")  # as in eval/scorers/gaia.py
 _ARTICLES = ("the", "a", "an")
 
-Key = tuple[str, str]  # how a form is written, and its text
-Place = tuple[Key, int, int]  # what was found, and where in the reading's text
+Place = tuple[str, int, int]  # key of the form that was found, and where in the reading's text
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 _UNSEEN = {"Cf", "Cc", "Cs", "Mn", "Me"}  # categories without width; accents are marks
-_PARAGRAPH = re.compile(r"\n\s*\n")
 # Scripts without blanks between words: each character is a word of its own.
 _UNSPACED = "\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
@@ -75,19 +74,6 @@ class Reading:
     @cached_property
     def numbers(self) -> list[Piece]:
         return list(_numbers(self.text))
-
-    def find_line(self, position: int) -> int:
-        """Return the line of a position, from 0."""
-        return self.text.count("\n", 0, position)
-
-    def find_paragraph(self, position: int) -> int:
-        """Return the paragraph of a position, from 0; empty lines are between them."""
-        return len(_PARAGRAPH.findall(self.text, 0, position))
-
-
-def join_words(words: Iterable[Piece]) -> str:
-    """Return the text without white space and punctuation, as GAIA's scorer compares texts."""
-    return "".join(word.text for word in words)
 
 
 def parse_quantity(text: str) -> str | None:
@@ -137,50 +123,57 @@ def normalise_number(number: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One spelling: a run of letters (`word`), a `number`, or a run of n words (`gram`)."""
+    """One spelling of something that is looked for."""
 
-    how: Literal["word", "number", "gram"]
-    text: str
-    n_words: int = 1
+    key: str  # a run of letters, or `#` and a number
     weak: bool = False  # too short or common to prove anything alone
     specific: bool = False  # too long to occur by chance
 
-    @property
-    def key(self) -> Key:
-        return self.how, self.text
 
-
-def derive_forms(target: str) -> Iterator[Form]:
-    """Yield the forms of a target: as a number, a text, the items of a list, and all items together."""
+def derive_inflected_forms(target: str) -> Iterator[Form]:
+    """Yield the forms of a target, of the items of a list and of all of them together, also in plural or singular."""
     yield from derive_whole_forms(target)
     if items := split_items(target):
         yield from _derive_list_forms(items)
-
-
-def derive_inflected_forms(target: str) -> Iterator[Form]:
-    """Yield the forms of a target, and those of it and its items with their last word in the plural or singular."""
-    yield from derive_forms(target)
     for item in (target, *LIST.split(target)):
         for *before, last in vary_article([word.text for word in Reading(item).words]):
             if last.isalpha() and len(last) > SHORT:
                 words = [*before, last.removesuffix("s") if last.endswith("s") else f"{last}s"]
-                yield Form("word", "".join(words), weak=are_common(words))
+                yield Form("".join(words), weak=are_common(words))
 
 
 def derive_whole_forms(target: str) -> Iterator[Form]:
-    """Yield the same without the items of a list."""
-    text = Reading(target).text.strip()
-    number = parse_quantity(text)
+    """Yield the forms of a target as a number and as a text."""
+    reading = Reading(target)
+    number = parse_quantity(reading.text.strip())
     if number is not None:
-        yield Form("number", number, weak=_is_weak_number(number), specific=_count_digits(number) >= _SIGNIFICANT)
-    if number is None or any(letter.isalpha() for letter in text):
-        yield from _derive_text_forms(Reading(target).words)
+        yield Form(f"#{number}", weak=_is_weak_number(number), specific=_count_digits(number) >= _SIGNIFICANT)
+    if number is not None and not any(letter.isalpha() for letter in reading.text):
+        return
+    words = [word.text for word in reading.words]
+    for said in vary_article(words):
+        run = "".join(said)
+        if len(run) <= LONGEST:
+            is_long = len(said) >= _LONG_WORDS and len(run) >= _LONG_CHARS
+            yield Form(run, weak=len(run) <= SHORT or are_common(said), specific=is_long)
+    for first in range(len(words) - PASSAGE + 1):  # a part of a long answer
+        yield Form("".join(words[first : first + PASSAGE]), specific=True)
 
 
 def split_items(target: str) -> list[Reading]:
     """Return the items of a list; empty for anything else."""
     items = [Reading(item) for item in LIST.split(target) if Reading(item).words]
     return items if len(items) > 1 and parse_quantity(Reading(target).text.strip()) is None else []
+
+
+def _derive_list_forms(items: Sequence[Reading]) -> Iterator[Form]:
+    forms = [form for item in items for form in derive_whole_forms(item.text)]
+    yield from forms
+    words = [[word.text for word in item.words if word.text != "and"] for item in items]
+    said = [word for item in words for word in item]
+    distinctive = any(not form.weak for form in forms) or (len(items) > 2 and not are_common(said))
+    for together in (said, [*(word for item in words[:-1] for word in item), "and", *words[-1]]):
+        yield Form("".join(together), weak=not distinctive, specific=distinctive)
 
 
 def extract_passages(question: str, size: int) -> Iterator[Form]:
@@ -190,8 +183,8 @@ def extract_passages(question: str, size: int) -> Iterator[Form]:
         size = len(words) if len(words) >= 3 and size == PASSAGE else size
     for first in range(len(words) - size + 1):
         said = words[first : first + size]
-        if any(_is_distinctive(word) for word in said):
-            yield Form("gram", " ".join(said), size)
+        if any((len(word) > 1 or not word.isascii()) and word not in COMMON_WORDS for word in said):
+            yield Form("".join(said))
 
 
 def vary_article(words: list[str]) -> Iterator[list[str]]:
@@ -210,29 +203,6 @@ def are_common(words: Sequence[str], max_digits: int = 2) -> bool:
     )
 
 
-def _derive_list_forms(items: Sequence[Reading]) -> Iterator[Form]:
-    forms = [form for item in items for form in derive_forms(item.text)]
-    yield from forms
-    words = [word.text for item in items for word in item.words if word.text != "and"]
-    distinctive = any(not form.weak for form in forms) or (len(items) > 2 and not are_common(words))
-    yield Form("gram", " ".join(words), len(words), weak=not distinctive, specific=distinctive)
-
-
-def _derive_text_forms(words: Sequence[Piece]) -> Iterator[Form]:
-    texts = [word.text for word in words]
-    for said in vary_article(texts):
-        run = "".join(said)
-        if len(run) <= LONGEST:
-            weak = len(run) <= SHORT or are_common(said)
-            yield Form("word", run, weak=weak, specific=len(said) >= _LONG_WORDS and len(run) >= _LONG_CHARS)
-    for first in range(len(texts) - PASSAGE + 1):  # a part of a long answer
-        yield Form("gram", " ".join(texts[first : first + PASSAGE]), PASSAGE, specific=True)
-
-
-def _is_distinctive(word: str) -> bool:
-    return (len(word) > 1 or not word.isascii()) and word not in COMMON_WORDS
-
-
 def _is_weak_number(number: str) -> bool:
     """Return whether the number is short, small or round (1000, 20000), as in any prompt."""
     small = float(number) < _SMALL and _count_digits(number) < _SIGNIFICANT
@@ -248,51 +218,32 @@ class FormIndex:
     """Forms to be looked for. It is kept in memory only: most of them are answers."""
 
     def __init__(self, forms: Iterable[Form] = ()) -> None:
-        self._keys: set[Key] = set()
-        self._lengths: set[int] = set()  # of the runs of letters
-        self._sizes: set[int] = set()  # of the runs of words
+        self._keys: set[str] = set()
+        self._lengths: set[int] = set()
         for form in forms:
             self.add(form)
 
-    def add(self, form: Form) -> Key:
-        if form.how == "word":
-            self._lengths.add(len(form.text))
-        elif form.how == "gram":
-            self._sizes.add(form.n_words)
+    def add(self, form: Form) -> str:
         self._keys.add(form.key)
+        if form.key and not form.key.startswith("#"):
+            self._lengths.add(len(form.key))
         return form.key
 
     def find(self, reading: Reading) -> Iterator[Place]:
-        """Yield all occurrences, also of lists without their `and`."""
-        words = reading.words
-        yield from self._find_runs(words)
-        for number in reading.numbers:
-            if (key := ("number", number.text)) in self._keys:
-                yield key, number.start, number.end
-        yield from self._find_grams(words, self._sizes)
-        without_and = [word for word in words if word.text != "and"]
-        if len(without_and) < len(words):
-            yield from self._find_grams(without_and, self._sizes - {PASSAGE, HINT})
-
-    def _find_runs(self, words: Sequence[Piece]) -> Iterator[Place]:
-        """Yield runs of letters that begin and end with a word: 'Pavel-Del' is `paveldel`, 'Paveldelta' is not."""
-        text = join_words(words)
+        """Yield all occurrences. 'Pavel-Del' is the run `paveldel`, 'Paveldelta' is not."""
+        text = "".join(word.text for word in reading.words)
         ends: dict[int, int] = {}  # where a word ends in the squeezed text → where it ends in the reading's
         at = 0
-        for word in words:
+        for word in reading.words:
             at += len(word.text)
             ends[at] = word.end
         lengths, at = sorted(self._lengths), 0
-        for word in words:
+        for word in reading.words:
             for length in lengths:
                 end = ends.get(at + length)
-                if end is not None and (key := ("word", text[at : at + length])) in self._keys:
+                if end is not None and (key := text[at : at + length]) in self._keys:
                     yield key, word.start, end
             at += len(word.text)
-
-    def _find_grams(self, words: Sequence[Piece], sizes: Iterable[int]) -> Iterator[Place]:
-        texts = [word.text for word in words]
-        for size in sizes:
-            for first in range(len(words) - size + 1):
-                if (key := ("gram", " ".join(texts[first : first + size]))) in self._keys:
-                    yield key, words[first].start, words[first + size - 1].end
+        for number in reading.numbers:
+            if (key := f"#{number.text}") in self._keys:
+                yield key, number.start, number.end

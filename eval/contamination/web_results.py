@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
-from eval.contamination.forms import PASSAGE, FormIndex, Key, Reading, derive_whole_forms, extract_passages, split_items
+from eval.contamination.forms import PASSAGE, FormIndex, Reading, derive_whole_forms, extract_passages, split_items
 from mas.tools.browser.session import remove_controls
 from mas.tools.files.document import remove_line_marks
 from mas.tools.http.url_policy import BLOCKED_PAGE
@@ -103,7 +103,7 @@ class _Secret:
             return []
         titled = [any(key in left for key, _, _ in self._index.find(Reading(each.title))) for each in results]
         tools: list[str] = []
-        answers: set[Key] = set()
+        answers = set[str]()
         for result, has_title in zip(results, titled, strict=True):
             places = list(self._index.find(Reading(result.text)))
             passages = [(start, end) for key, start, end in places if key in left] + [_TITLE] * has_title

@@ -26,7 +26,6 @@ from eval.contamination.forms import (
     PASSAGE,
     Form,
     FormIndex,
-    Key,
     Reading,
     are_common,
     derive_inflected_forms,
@@ -42,6 +41,7 @@ SplitName = Literal["train", "val", "test"]
 
 _MAX_SHOWN = 3  # hits that a summary names
 _SHORTEST_NAME = 6  # characters of an id or a file's name
+_PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LeakReport:
 
 
 class ProtectedForm(NamedTuple):
-    """A form of something of one sample, to be looked for in a prompt."""
+    """Something of one sample that a prompt must not contain."""
 
     kind: Kind
     split: SplitName
@@ -100,7 +100,7 @@ class Occurrence(NamedTuple):
     form: ProtectedForm
     start: int  # in the reading's text
     end: int
-    key: Key  # of what was found
+    key: str  # of what was found
 
 
 class _Passage:
@@ -116,7 +116,8 @@ class _Passage:
                 self._hints[each.form.sample_id, self._find_paragraph(each)].append(each)
 
     def describe_place(self, found: Occurrence) -> str:
-        return self._place or f"text line {self._reading.find_line(found.start) + 1}"
+        line = self._reading.text.count("\n", 0, found.start) + 1
+        return self._place or f"text line {line}"
 
     def is_all(self, found: Occurrence) -> bool:
         """Return whether the passage contains nothing else."""
@@ -133,7 +134,7 @@ class _Passage:
 
     def _find_paragraph(self, found: Occurrence) -> int:
         """Return the number of the paragraph; a field of a demo is one."""
-        return 0 if self._place else self._reading.find_paragraph(found.start)
+        return 0 if self._place else len(_PARAGRAPH.findall(self._reading.text, 0, found.start))
 
 
 class LeakIndex:
@@ -146,7 +147,7 @@ class LeakIndex:
         names = sorted((re.escape(Reading(each).text) for each in self._labels.names), key=len, reverse=True)
         self._label = re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)")
         self._index = FormIndex()
-        self._forms: defaultdict[Key, dict[ProtectedForm, None]] = defaultdict(dict)  # each once, in order
+        self._forms: defaultdict[str, dict[ProtectedForm, None]] = defaultdict(dict)  # each once, in order
         splits: tuple[tuple[SplitName, Sequence[Sample]], ...] = (("train", train), ("val", val), ("test", sealed))
         self.sizes: dict[str, int] = {split: len(samples) for split, samples in splits}
         for split, samples in splits:
@@ -154,7 +155,7 @@ class LeakIndex:
                 for kind, form in self._derive_forms(sample):
                     protected = ProtectedForm(kind, split, sample.id, form.weak, form.specific)
                     self._forms[self._index.add(form)][protected] = None
-        self._in_training: set[Key] = set()  # what the training questions contain as well, and may be the source of
+        self._in_training: set[str] = set()  # what the training questions contain as well, and may be the source of
         for sample in train:
             for text in (sample.question, *_list_gold_queries(sample)):
                 self._in_training |= self._find_keys(text)
@@ -162,19 +163,18 @@ class LeakIndex:
             mine = (each for each in self._forms[key] if each.split == "train" or each.kind not in ("question", "near"))
             self._forms[key] = dict.fromkeys(mine)
 
-    def _find_keys(self, text: str) -> set[Key]:
+    def _find_keys(self, text: str) -> set[str]:
         return {key for key, _, _ in self._index.find(Reading(text))}
 
     def _derive_forms(self, sample: Sample) -> Iterator[tuple[Kind, Form]]:
-        yield from (("question", each) for each in extract_passages(sample.question, PASSAGE))
+        for text in (sample.question, *_list_gold_queries(sample)):
+            yield from (("question", each) for each in extract_passages(text, PASSAGE))
         yield from (("near", each) for each in extract_passages(sample.question, HINT))
         yield from (("id", each) for each in _derive_name_forms(sample.id))
         if sample.target is not None and sample.target.strip() != "?" and self._labels.find(sample.target) is None:
             yield from (("gold", each) for each in derive_inflected_forms(sample.target))
         if sample.file is not None and sample.file.stem != sample.id:
             yield from (("file", each) for each in _derive_name_forms(sample.file.stem))
-        for text in _list_gold_queries(sample):
-            yield from (("question", each) for each in extract_passages(text, PASSAGE))
 
     def check(
         self, prompts: PromptSet, parent: PromptSet, system_words: Iterable[str] = (), is_parent_gated: bool = False
@@ -187,7 +187,7 @@ class LeakIndex:
         common_keys = {key for text in system_words for key in self._find_keys(text)}
         hits = []
         for agent in prompts.texts:
-            inherited: Counter[tuple[ProtectedForm, Key]] = Counter()
+            inherited: Counter[tuple[ProtectedForm, str]] = Counter()
             if is_parent_gated and agent in parent.texts:
                 inherited.update((found.form, found.key) for _, found in self._check_agent(parent, agent, common_keys))
             for passage, found in self._check_agent(prompts, agent, common_keys):
@@ -199,7 +199,7 @@ class LeakIndex:
         return LeakReport(sorted(dict.fromkeys(hits), key=lambda hit: hit.split == "train"), self.sizes)
 
     def _check_agent(
-        self, prompts: PromptSet, agent: str, common_keys: set[Key]
+        self, prompts: PromptSet, agent: str, common_keys: set[str]
     ) -> Iterator[tuple[_Passage, Occurrence]]:
         """Yield what counts in an agent's text and demos, before the comparison with the parent."""
         yield from self._check_passages([self._read(prompts.texts[agent])], common_keys, set())
@@ -214,7 +214,7 @@ class LeakIndex:
         return _Passage(reading, found, [each.span() for each in self._label.finditer(reading.text)], place)
 
     def _check_passages(
-        self, passages: Sequence[_Passage], common_keys: set[Key], training: set[str]
+        self, passages: Sequence[_Passage], common_keys: set[str], training: set[str]
     ) -> Iterator[tuple[_Passage, Occurrence]]:
         """Yield the findings in a text, or in a demo; what one made on a training question has of it is allowed.
 
@@ -240,7 +240,7 @@ def _derive_name_forms(name: str) -> Iterator[Form]:
     words = [word.text for word in Reading(name).words]
     run = "".join(words)
     if _SHORTEST_NAME <= len(run) <= LONGEST and not are_common(words, max_digits=4):
-        yield Form("word", run)
+        yield Form(run)
 
 
 def _list_gold_queries(sample: Sample) -> list[str]:
