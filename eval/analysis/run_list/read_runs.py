@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from eval.analysis.statistics.intervals import Interval
 from eval.analysis.summary.summarise import GOING_ON, summarise_store
@@ -150,60 +149,44 @@ def is_current(path: Path) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class _Verdict:
-    """As much of a tuning run's verdict as its line shows."""
-
-    published: bool = False
-    resumable: bool | None = None
-    set: str | None = None
-    finish_reason: str | None = None
-    metric: str | None = None
-    gain: float | None = None
-    gain_ci95: Interval | None = None
-    winner: dict[str, Any] | None = None
-    sealed: dict[str, Any] | None = None
-    spend: dict[str, float] | None = None
-
-
 def _read_tuning(entry: RunEntry) -> RunEntry:
-    folder = entry.folder
-    with refuse_unreadable(folder), open_run(folder) as store:
+    with refuse_unreadable(entry.folder), open_run(entry.folder) as store:
         info, state, found = store.read_info(), store.read_state(), store.read_result("verdict")
     if info.tuning is None:
         raise UserError(f"{DATABASE} names no tuning run; it was made by another version of this program.")
+    verdict, session = found or {}, state.last_session
     try:
-        verdict = build_from_json(_Verdict, found or {})
-    except ValueError as error:
+        winner, spend = verdict.get("winner") or {}, verdict.get("spend") or state.spend
+        why = (verdict.get("finish_reason") or "").replace("_", " ")
+        run_state = COMPLETE
+        reason = f"published as {verdict['set']}" if verdict.get("published") else f"not published: {why}"
+        if not found or verdict.get("resumable"):
+            silent = STOPPED if session.ended_at else SILENT
+            stopped = session.stopped or ("a budget was used up" if found else silent)
+            run_state, reason = _read_state(entry.folder, stopped)
+            reason = f"{SILENT}, in its phase {state.phase}" if run_state == CRASHED else reason
+        known = {
+            "state": run_state,
+            "reason": reason,
+            "run_id": info.run_id,
+            "system": info.system,
+            "model": info.model,
+            "simulated": info.simulated,
+            "data": str(info.part("data").get("name") or ""),
+            "prompts": info.tuning.name,
+            "metric": verdict.get("metric") or ACCURACY,
+            "score": winner.get("score"),
+            "score_ci95": winner.get("score_ci95"),
+            "gain": verdict.get("gain"),
+            "gain_ci95": verdict.get("gain_ci95"),
+            "n": (verdict.get("sealed") or {}).get("n_questions"),
+            "cost_usd": None if spend.get("unknown_cost_calls") else spend.get("cost_usd"),
+            "started_at": info.started_at or entry.started_at,
+            "seconds": spend.get("seconds"),
+        }
+        return build_from_json(RunEntry, vars(entry) | known)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise UserError("its verdict cannot be read; it was made by another version of this program.") from error
-    winner, spend, session = verdict.winner or {}, verdict.spend or state.spend, state.last_session
-    run_state, reason = COMPLETE, f"not published: {(verdict.finish_reason or '').replace('_', ' ')}"
-    if verdict.published:
-        reason = f"published as {verdict.set}"
-    if not found or verdict.resumable:
-        silent = STOPPED if session.ended_at else SILENT
-        run_state, reason = _read_state(folder, session.stopped or ("a budget was used up" if found else silent))
-        reason = f"{SILENT}, in its phase {state.phase}" if run_state == CRASHED else reason
-    return replace(
-        entry,
-        state=run_state,
-        reason=reason,
-        run_id=info.run_id,
-        system=info.system,
-        model=info.model,
-        simulated=info.simulated,
-        data=str(info.part("data").get("name") or ""),
-        prompts=info.tuning.name,
-        metric=verdict.metric or ACCURACY,
-        score=winner.get("score", winner.get("accuracy")),
-        score_ci95=winner.get("score_ci95") or winner.get("ci95"),
-        gain=verdict.gain,
-        gain_ci95=verdict.gain_ci95,
-        n=(verdict.sealed or {}).get("n_questions"),
-        cost_usd=None if spend.get("unknown_cost_calls") else spend.get("cost_usd"),
-        started_at=info.started_at or entry.started_at,
-        seconds=spend.get("seconds"),
-    )
 
 
 def _read_state(folder: Path, stopped: str | None) -> tuple[str, str]:
