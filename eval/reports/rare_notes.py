@@ -91,9 +91,11 @@ def _describe_without(others: Estimate, incomplete: bool, metric: str) -> str:
 
 
 def describe_critic(critic: CriticNumbers) -> str:
-    """Return what a critic found, and what came of its rejections."""
+    """Return what a critic found, and whether it recites its prompt."""
     n_wrong, n_right = critic.hits + critic.misses, critic.false_alarms + critic.approved_right
     parts = [f"it rejects in {critic.n_rejections:,} of {format_count(critic.n_reviews, 'review')}"]
+    if critic.n_quoting:
+        parts.append(f"{critic.n_quoting:,} of these quote its instructions")
     if n_wrong or n_right:
         right = f"{critic.false_alarms:,} of {n_right:,} of right work"
         parts.append(f"it rejected {critic.hits:,} of {n_wrong:,} of wrong work, {right}")

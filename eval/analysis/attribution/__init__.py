@@ -14,5 +14,6 @@ class CriticNumbers:
     hits: int = 0  # wrong work that it rejected
     n_unknown: int = 0  # reviews of work of which nobody knows whether it was right
     n_rejections: int = 0
+    n_quoting: int = 0  # of which: with a feedback that repeats the critic's own instructions
     n_rejecting: int = 0  # answers in which it rejected something
     n_recovered: int = 0  # of which: right in the end, after it had rejected wrong or unknown work

@@ -7,8 +7,11 @@
 A draft, the work that becomes the answer, is right if it holds the target apart from its form. Other work (plans,
 reports) has no target: its last version is right if the answer became right with it. Of all else nobody knows whether
 it was right; a wrong answer does not show that its plan was wrong.
+
+A real small model often rejects with phrases of its own instructions; such rejections are counted.
 """
 
+import re
 from collections.abc import Iterable
 
 from eval.analysis.attribution import CriticNumbers
@@ -16,6 +19,8 @@ from eval.analysis.attribution.agent_steps import AgentSteps, Step
 from eval.analysis.attribution.broken_link import build_matcher
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet
+
+PHRASE = 4  # words
 
 
 class CriticTally:
@@ -46,6 +51,7 @@ class CriticTally:
             if critic.rejects:
                 rejecting.add(critic.agent)
                 numbers.n_rejections += 1
+                numbers.n_quoting += _quotes_instructions(critic, record)
                 if right is False or (right is None and not is_draft):
                     recovered.add(critic.agent)
         for name in rejecting:
@@ -59,3 +65,16 @@ class CriticTally:
         if is_draft:
             return build_matcher(record.target or "", self._labels).is_contained_in(judged.answer)
         return True if is_last and record.correct else None
+
+
+def _quotes_instructions(critic: Step, record: Record) -> bool:
+    """Return whether most of what a critic said stands word for word in its own instructions."""
+    said = _list_phrases(str(critic.outputs.get("feedback") or critic.said))
+    requests = (span.get("inputs") or {} for span in record.trajectory if span.get("parent") == critic.span)
+    instructions = {phrase for request in requests for phrase in _list_phrases(str(request.get("system") or ""))}
+    return bool(said) and sum(phrase in instructions for phrase in said) > len(said) / 2
+
+
+def _list_phrases(text: str) -> list[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return [tuple(words[i : i + PHRASE]) for i in range(len(words) - PHRASE + 1)]

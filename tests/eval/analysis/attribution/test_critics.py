@@ -7,7 +7,7 @@ import pytest
 from eval.analysis.attribution import CriticNumbers
 from eval.analysis.attribution.critics import CriticTally
 from eval.runs.record import Record
-from tests.optimize.simulated_runs import record, step
+from tests.optimize.simulated_runs import lm, record, step
 
 APPROVED, REJECTED = {"decision": "approve"}, {"decision": "reject: no"}
 REPORT = step("researcher", report="It is green.")
@@ -48,6 +48,24 @@ def test_other_work_is_right_if_the_answer_was_and_else_nobody_knows(review: dic
     right = count(record("17", "17", [*steps, RIGHT, LAST]))
     assert verdicts(right) == (0 if rejected else 1, 0, 1 if rejected else 0, 0, 0)
     assert verdicts(count(record("17", "18", [*steps, WRONG, LAST]))) == (0, 0, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("feedback", "quotes"),
+    [
+        ("Check that the plan is complete and that every step can be carried out.", True),
+        ("Please check that the plan is complete and that every step can be carried out by an agent", True),
+        ("Step 2 reads a file that the question does not name.", False),
+        ("The plan is not complete.", False),
+        ("", False),
+    ],
+)
+def test_a_rejection_that_repeats_the_critics_instructions_is_counted(feedback: str, quotes: bool) -> None:
+    instructions = "You are a critic. Check that the plan is complete, and that every step can be carried out."
+    request = {**lm(), "inputs": {"system": instructions, "messages": []}}
+    review = step("critic", request, decision="reject", feedback=feedback)
+    found = count(record("17", "18", [REPORT, review, WRONG, LAST]))
+    assert (found.n_rejections, found.n_quoting) == (1, int(quotes))
 
 
 def test_earlier_work_and_work_before_an_error_are_not_judged() -> None:

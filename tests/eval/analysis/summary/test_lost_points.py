@@ -56,13 +56,13 @@ def test_without_all_answers_there_is_no_interval() -> None:
 
 def test_a_critic_is_described_by_what_it_found() -> None:
     numbers = CriticNumbers(
-        **{"n_reviews": 10, "n_rejections": 5, "n_unknown": 1, "n_rejecting": 4, "n_recovered": 2},
+        **{"n_reviews": 10, "n_rejections": 5, "n_quoting": 3, "n_unknown": 1, "n_rejecting": 4, "n_recovered": 2},
         **{"approved_right": 4, "misses": 2, "false_alarms": 1, "hits": 2},
     )
     summary = summarised(RECORDS, critics={"b": CriticNumbers(), "a": numbers})
     assert list(summary.critics) == ["a", "b"]
     assert dict(list_notes(summary))["critic a"] == (
-        "it rejects in 5 of 10 reviews; it rejected 2 of 4 of wrong work, "
+        "it rejects in 5 of 10 reviews; 3 of these quote its instructions; it rejected 2 of 4 of wrong work, "
         "1 of 5 of right work; 2 of 4 answers right in the end after a rejection"
     )
     assert dict(list_notes(summary))["critic b"] == "it rejects in 0 of 0 reviews"
