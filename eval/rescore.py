@@ -1,7 +1,6 @@
-"""Score the answers of a finished run again, by another rule or against corrected targets, without calling a model.
+"""Score the answers of a finished run again, by another rule or by what people said, without calling a model.
 
     python eval/rescore.py latest scorer=numeric scorer.tolerance=0.5
-    python eval/rescore.py latest gold=corrected.jsonl            {"task_id": "q1", "Final answer": "418"} a line
     python eval/rescore.py my_run scorer=exact run.name=exact
     python eval/rescore.py my_run gold=outputs/gold               by what people said in eval/view.py
 
@@ -27,15 +26,12 @@ from mas.runtime.errors import UserError
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Return the run, the file or folder `gold`, and the overrides."""
-    description = "Score a finished run again, by another rule or against corrected targets; no model is called."
-    usage = "python eval/rescore.py RUN [scorer=NAME] [gold=FILE.jsonl | gold=outputs/gold] [name=value ...]"
+    """Return the run, the folder `gold`, and the overrides."""
+    description = "Score a finished run again, by another rule or by what people said; no model is called."
+    usage = "python eval/rescore.py RUN [scorer=NAME] [gold=outputs/gold] [name=value ...]"
     parser = UserErrorParser(usage=usage, description=description)
     runs = "RUN: latest, a name under outputs/eval, or the path of a run's folder"
-    changes = (
-        'scorer=… and its options; gold=FILE: lines {"task_id": …, "Final answer": …}; gold=outputs/gold: labels of '
-        "people, from eval/view.py; run.name=…, run.dir=…"
-    )
+    changes = "scorer=… and its options; gold=outputs/gold: labels of people, from eval/view.py; run.name=…, run.dir=…"
     parser.add_argument("words", nargs="*", metavar="WORD", help=f"{runs}; {changes}")
     given = parser.parse_args(arguments)
     names = [each for each in given.words if "=" not in each]
@@ -51,8 +47,10 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     own = [each for each in given.overrides if read_option_name(each).startswith("scorer.")]
     if own and "scorer" not in options:
         raise UserError(f"{own[0]} is an option of a scorer; name that too: scorer=… {own[0]}.")
+    if given.gold and not given.gold.is_dir():
+        raise UserError(f"gold={given.gold} is not a folder of labels under {Path.cwd()}; give gold=outputs/gold.")
     if given.gold is None and "scorer" not in options:
-        raise UserError("nothing would be scored differently; give scorer=… or gold=FILE.jsonl.")
+        raise UserError("nothing would be scored differently; give scorer=… or gold=outputs/gold.")
     return given
 
 

@@ -1,17 +1,16 @@
-"""Score the answers of runs again, each into a run of its own.
+"""Score the answers of a run again, into a run of its own.
 
     rescore_run(find_run("latest"), ["scorer=numeric"], gold=None, command=[])
     rescore_run(find_run("night"), [], Path("outputs/gold"), command=[])       # what people said of its answers
 
-The new records are the same but for score, explanation, parts, target and the labels of people. By such labels only
-the answers are scored again that they concern.
+The new records are the same but for score, explanation, parts, target and the labels of people. Without another scorer
+only answers to questions with a corrected target are scored again.
 """
 
 import asyncio
-import re
 import shutil
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -22,14 +21,10 @@ from omegaconf import OmegaConf
 
 from eval.analysis.human_review.labels import (
     LabelBook,
-    is_dataset_digest,
     list_verdicts,
     overrule_score,
     read_labels,
 )
-from eval.benchmarks.columns import GAIA_COLUMNS
-from eval.benchmarks.files import read_metadata
-from eval.benchmarks.rows import Attachments, Row, read_rows
 from eval.cli.command import STOPPED
 from eval.cli.hydra_compat import MISTAKES, compose_config
 from eval.config.evaluation import RunSettings, build_part
@@ -54,7 +49,6 @@ from mas.runtime.text import format_count
 
 _AT_ONCE = 16  # verdicts of a function that waits
 _NO_TARGETS: dict[str, Any] = {"dataset_sha256": "", "labels": []}  # of a TaskInfo whose targets are others now
-_ID, _QUESTION, _ANSWER = (str(GAIA_COLUMNS[key]) for key in ("id", "question", "answer"))
 
 
 def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str]) -> int:
@@ -63,12 +57,11 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
     Args:
         original: the run's folder; nothing in it changes.
         overrides: `scorer=…` and its options, `run.dir`, `run.name`; without `scorer=…` the run's own scorer.
-        gold: a file of targets that replace those of the run; or a folder of people's labels, or one file of it.
+        gold: the folder of people's labels.
         command: as typed, to be kept.
 
     Raises:
-        UserError: the run is still running or cannot be opened, the scorer calls a model, or the targets are not for
-            this run.
+        UserError: the run is still running or cannot be opened, the scorer calls a model, or there are no labels.
     """
     try:
         with refuse_unreadable(original):
@@ -95,7 +88,7 @@ def _rescore(original: Path, overrides: Sequence[str], gold: Path | None, comman
     info, chosen, labels = read_run_info(original), compose_config(overrides), _read_label_book(gold)
     if why := info.describe_gold():
         raise UserError(f"{format_path(original)} is not scored again: {why}.")
-    if labels and info.rescored_from:
+    if gold and info.rescored_from:
         raise UserError(f"{original.name} was scored again from {info.rescored_from}; apply the labels to that run.")
     config, is_own = dict(info.config), is_own_run(info.run_id, original)
     is_named = any(override.startswith("scorer=") for override in overrides)
@@ -106,22 +99,17 @@ def _rescore(original: Path, overrides: Sequence[str], gold: Path | None, comman
             f"{format_path(original)} was made elsewhere, or moved since, so its scorer is not used; name one: "
             "scorer=…."
         )
-    only_labelled = labels is not None and not is_named
     extra = cast(dict[str, dict[str, object]], config.get("extra_scorers") or {}) if is_own else {}
     config["extra_scorers"] = {name: node for name, node in extra.items() if "judge" not in node}
-    is_judged = only_labelled and "judge" in cast(Mapping[str, object], config.get("scorer") or {})
+    is_judged = not is_named and "judge" in cast(Mapping[str, object], config.get("scorer") or {})
     scorers: dict[str | None, Scorer] = {
         None: CorrectedRule() if is_judged else _build_scorer(config.get("scorer"), "scorer"),
         **{name: _build_scorer(node, f"extra_scorers.{name}") for name, node in config["extra_scorers"].items()},
     }
     scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers.items()]
     with RunStore(original / DATABASE, read_only=True) as source:
-        plan, targets = source.read_plan(), dict[str, str | None]()
-        if labels is not None:
-            found = {each.id: labels.find(each, info.task.file_sha256.get(each.id)).corrected_target for each in plan}
-            targets |= {sample_id: target for sample_id, target in found.items() if target is not None}
-        elif gold is not None:
-            targets = _read_targets(gold, {each.id for each in plan})
+        found = {each.id: labels.find(each, info.task.file_sha256.get(each.id)) for each in source.read_plan()}
+        targets = {name: each.corrected_target for name, each in found.items() if each.corrected_target is not None}
         if chosen.run.dir:
             check_free(Path(chosen.run.dir))
         folder = make_run_folder("eval", chosen.run.name or f"{get_run_name(original)}_rescored", chosen.run.dir)
@@ -143,14 +131,14 @@ def _rescore(original: Path, overrides: Sequence[str], gold: Path | None, comman
         if is_own:  # else its configuration is somebody else's
             note_run(info.run_id, folder)
         with RunStore(folder / DATABASE) as target:
-            run_blocking(_copy(source, target, info, scorings, targets, labels, only_labelled))
+            run_blocking(_copy(source, target, info, scorings, targets, labels, scores_all=is_named))
     return folder
 
 
-def _read_label_book(gold: Path | None) -> LabelBook | None:
-    """Return the labels in a folder or a file; None if it is none of labels. Lines that are no label are reported."""
-    if gold is None or not (gold.is_dir() or is_dataset_digest(gold.stem)):
-        return None
+def _read_label_book(gold: Path | None) -> LabelBook:
+    """Return the labels in a folder; lines that are no label are reported."""
+    if gold is None:
+        return LabelBook()
     book = read_labels(gold)
     if book.unreadable:
         lines = f"{format_count(len(book.unreadable), 'line')} of {format_path(gold)} cannot be read"
@@ -181,46 +169,21 @@ def _build_scorer(node: object, key: str) -> Scorer:
     return scorer  # type: ignore[no-any-return]
 
 
-def _read_targets(file: Path, ids: Collection[str]) -> dict[str, str | None]:
-    """Return the targets by sample id, read as those of a dataset are: 4.0 and "4" mean the same here and there."""
-    if not file.is_file():
-        raise UserError(
-            f"gold={file} is not a file under {Path.cwd()}, nor a folder of labels; give the path of one that exists."
-        )
-    rows = [_check_row(row, ids) for row in read_metadata(file)]
-    try:
-        return {sample.id: sample.target for sample in read_rows(rows, Attachments(file.parent)).samples}
-    except UserError as error:
-        problem = re.split("; [a-z]+ the row", str(error))[0].rstrip(".")
-        raise UserError(f"{problem}; correct the file of targets.") from error
-
-
-def _check_row(row: Row, ids: Collection[str]) -> Row:
-    """Return a row with a question, which every row of a dataset must have, and without whatever else it holds."""
-    if row.problem or not isinstance(row.content, Mapping):
-        return row
-    sample_id, answer = row.content.get(_ID), row.content.get(_ANSWER)
-    if sample_id is not None and str(sample_id).strip() not in ids:
-        return Row(row.place, problem=f"the run has no question with the {_ID} {sample_id!r}")
-    if answer is None or not str(answer).strip():
-        return Row(row.place, problem=f'{_ANSWER!r} is missing or empty ("?" leaves the question unscored)')
-    return Row(row.place, {_ID: sample_id, _QUESTION: "?", _ANSWER: answer})
-
-
 async def _copy(
     source: RunStore,
     target: RunStore,
     info: RunInfo,
     scorings: Sequence[Scoring],
-    targets: Mapping[str, str | None],
-    labels: LabelBook | None,
-    only_labelled: bool,
+    targets: Mapping[str, str],
+    labels: LabelBook,
+    *,
+    scores_all: bool,
 ) -> None:
     """Copy the whole run with new scores, a few records in memory at a time.
 
-    With `only_labelled` an answer without another target keeps its score.
+    Without `scores_all` an answer without another target keeps its score.
     """
-    files, labels = info.task.file_sha256, labels or LabelBook()
+    files = info.task.file_sha256
     planned = [replace(each, target=targets.get(each.id, each.target)) for each in source.read_plan()]
     target.write_plan(planned)
     names, tags = find_labels(planned), {each.id: each.tags for each in planned}
@@ -231,7 +194,7 @@ async def _copy(
     records = source.records()
     while some := list(islice(records, _AT_ONCE)):
         found = [labels.find(record, files.get(record.sample_id)) for record in some]
-        again = [record for record in some if not only_labelled or record.sample_id in targets]
+        again = [record for record in some if scores_all or record.sample_id in targets]
         for record, labelled in zip(some, found, strict=True):
             of_question = [each for each in record.human if each.is_of_question]  # of a run that was scored again
             record.human = list_verdicts(record, labelled, is_applied=True) or of_question

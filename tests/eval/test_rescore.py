@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from eval.analysis.human_review.labels import append_label, describe_label
-from eval.cli.command import FAILURES, FINISHED, STOPPED, USER_ERROR, run_cli
+from eval.cli.command import FAILURES, FINISHED, USER_ERROR, run_cli
 from eval.rescore import task
 from eval.runs.folder import read_kept_prompts
 from eval.runs.record import Record, Usage
@@ -45,16 +45,6 @@ def records(folder: Path) -> dict[str, Record]:
 def summary(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "summary.json").read_text("ascii"))
     return found
-
-
-def gold_file(folder: Path, *rows: object) -> str:
-    path = folder / "gold.jsonl"
-    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
-    return f"gold={path}"
-
-
-def gold(task_id: object, answer: object) -> dict[str, object]:
-    return {"task_id": task_id, "Final answer": answer}
 
 
 def test_another_rule_gives_another_score_and_nothing_else_changes(
@@ -103,25 +93,6 @@ def test_a_metric_of_dspy_reads_the_inputs_and_outputs_of_the_run(
     assert (found["q1"].score, found["q2"].score, found["q2"].error_class) == (1.0, None, "scorer")
 
 
-def test_corrected_gold_answers_replace_those_of_the_run_under_its_own_scorer(
-    tmp_path: Path, new: Path, rescore: Rescore
-) -> None:
-    stored_run(
-        tmp_path / "old",
-        [answered("q1", "18"), answered("q2", "17"), answered("q3", "A"), answered("q4", "4", gold=None)],
-        planned=["q1", "q2", "q3", "q4", "q5"],
-        dataset_sha256="of the old gold answers",
-    )
-    file = gold_file(tmp_path, gold("q1", 18.0), gold("q3", "a"), gold("q4", "4"), gold("q5", "5"), gold("q2", "?"))
-    assert rescore(file) == STOPPED  # q5 was never reached
-    assert {name: record.score for name, record in records(new).items()} == {"q1": 1, "q2": None, "q3": 0, "q4": 1}
-    with RunStore(new / "run.db", read_only=True) as store:
-        assert [each.target for each in store.read_plan()] == ["18", None, "a", "4", "5"]
-        assert not store.read_info().task.dataset_sha256
-    numbers = summary(new)
-    assert (numbers["n_scored"], numbers["n_correct"], numbers["n_unscored"]) == (4, 2, 1)
-
-
 def test_errors_stay_errors_except_that_of_a_scorer(tmp_path: Path, new: Path, rescore: Rescore) -> None:
     down = answered("q1", "17", error="down", error_class="infrastructure", error_component="expert", score=None)
     unjudged = answered(
@@ -165,7 +136,7 @@ def test_a_scorer_that_fails_puts_the_question_in_error_without_its_gold_answer(
         (["scorer=graded"], "scorer=graded calls a model"),
         (["scorer.foo=1"], "scorer.foo=1 is an option of a scorer; name that too: scorer=… scorer.foo=1"),
         (["model=offline", "scorer=exact"], "model cannot be changed"),
-        (["gold=nowhere.jsonl"], "gold=nowhere.jsonl is not a file"),
+        (["gold=nowhere"], "gold=nowhere is not a folder of labels"),
     ],
 )
 def test_a_mistake_is_told_and_nothing_is_made(
@@ -175,36 +146,6 @@ def test_a_mistake_is_told_and_nothing_is_made(
     assert rescore(*arguments) == USER_ERROR
     assert expected in capsys.readouterr().err
     assert not new.exists()
-
-
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        (gold("q9", "1"), "the run has no question with the task_id 'q9'"),
-        (gold("q1", "1"), "the id 'q1' is already that of"),
-        (gold("q2", None), "'Final answer' is missing or empty"),
-        (gold("q2", [1]), "'Final answer' must be text or a number"),
-        ("{broken", "the line is not JSON"),
-    ],
-)
-def test_a_bad_gold_answer_is_refused_with_its_file_and_line(
-    tmp_path: Path, new: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str], row: object, expected: str
-) -> None:
-    stored_run(tmp_path / "old", [answered("q1", "17"), answered("q2", "17")])
-    assert rescore(gold_file(tmp_path, gold("q1", "1"), row)) == USER_ERROR
-    err = capsys.readouterr().err
-    assert f"{tmp_path / 'gold.jsonl'}, line 2: {expected}" in err
-    assert "on_bad_row" not in err
-    assert not new.exists()
-
-
-def test_the_runs_own_judge_is_refused_too(
-    tmp_path: Path, rescore: Rescore, capsys: pytest.CaptureFixture[str]
-) -> None:
-    graded = {"scorer": {"_target_": "eval.scorers.graded.GradedScorer", "rubric": "r", "judge": {"name": "m"}}}
-    stored_run(tmp_path / "old", [answered("q1", "17")], config=graded)
-    assert rescore(gold_file(tmp_path, gold("q1", "1"))) == USER_ERROR
-    assert "scorer=graded calls a model" in capsys.readouterr().err
 
 
 def test_a_run_that_is_going_on_and_a_folder_that_is_taken_are_refused(
@@ -285,6 +226,8 @@ def test_what_people_said_is_applied_with_provenance_and_changes_nothing_else(
     assert (numbers["n_corrected"], numbers["n_accepted"], numbers["n_rejected"]) == (1, 1, 1)
     assert (numbers["n_ambiguous"], numbers["score_before"]) == (1, 0.4)
     assert summary(new)["n_scored"] == 5
+    with RunStore(new / "run.db", read_only=True) as store:
+        assert not store.read_info().task.dataset_sha256, "other targets are other data"
     out = " ".join(capsys.readouterr().out.split())
     assert "1 target corrected, 1 answer accepted, 1 rejected; before, the accuracy was 40.0%" in out
 
