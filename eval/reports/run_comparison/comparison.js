@@ -21,38 +21,14 @@
     return row.labels.length <= WITH_TEXTS ? Answers.drawAll(row.answers[run], "said clip") : drawSign(row.answers[run]);
   }
 
-  // Steps of two answers in rows, equal ones next to each other: [a, b], [a, undefined] or [undefined, b], in the order of both.
-  function align(first, second) {
-    const same = (a, b) => a.kind === b.kind && a.title === b.title;
-    const width = second.length + 1;
-    const best = new Uint16Array((first.length + 1) * width);
-    for (let i = first.length - 1; i >= 0; i -= 1) {
-      for (let j = second.length - 1; j >= 0; j -= 1) {
-        best[i * width + j] = same(first[i], second[j]) ? best[(i + 1) * width + j + 1] + 1 : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
-      }
-    }
-    const rows = [];
-    let [i, j] = [0, 0];
-    while (i < first.length || j < second.length) {
-      if (i < first.length && j < second.length && same(first[i], second[j])) rows.push([first[i++], second[j++]]);
-      else if (i < first.length && (j === second.length || best[(i + 1) * width + j] >= best[i * width + j + 1])) rows.push([first[i++], undefined]);
-      else rows.push([undefined, second[j++]]);
-    }
-    return rows;
-  }
-
-  // Side by side: both answers, then their steps. `sides` are [label, answer, details] each.
+  // Side by side: both answers, what is known of them, and their steps. `sides` are [label, answer, details] each.
   function drawSides(sides) {
-    const names = sides.map(([name]) => name);
-    const box = make("div", "pair answers", ...sides.map(([name, answer, details]) => make("div", "", make("h3", "", `${name}: `, mark(answer.mark)),
+    const side = (...content) => make("div", "", ...content);
+    const box = make("div", "pair answers", ...sides.map(([name, answer, details]) => side(make("h3", "", `${name}: `, mark(answer.mark)),
       make("div", "said", (details?.answer ?? answer.line) || "–"), ...Answers.drawFacts(answer, details))));
-    const steps = sides.map(([, , details]) => details?.steps ?? []);
-    if (!steps.some((each) => each.length)) return [box];
-    const draw = (place, shown) => Answers.drawSteps(shown, sides[place][1], sides[place][2]);
-    if (sides.length === 1) return [box, make("h3", "", "Steps"), draw(0, steps[0])];
-    const drawn = align(...steps).map((pair) => make("div", "pair steps-of", ...pair.map((step, place) =>
-      make("div", "", make("div", "side", names[place]), step ? draw(place, [step]) : make("p", "small", "– no such step")))));
-    return [box, make("h3", "", "Steps, next to each other"), ...drawn];
+    if (!sides.some(([, , details]) => details?.steps?.length)) return [box];
+    const steps = sides.map(([name, answer, details]) => side(make("h3", "", `Steps of ${name}`), Answers.drawSteps(details?.steps ?? [], answer, details)));
+    return [box, make("div", "pair", ...steps)];
   }
 
   async function drawEpoch(names, answers) {
