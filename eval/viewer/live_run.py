@@ -1,9 +1,8 @@
 """A run as it goes on: counts from the new rows of its store, steps from the end of its log; nothing is locked."""
 
 import json
-import time
 from collections import deque
-from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +17,9 @@ from eval.reports.html.page import load_template
 from eval.reports.step_tree import mark_answer
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.record import Record
-from eval.runs.run_info import RunState
 from eval.runs.store import RunStore
 from mas.runtime.terminal import escape_controls, shorten_line
 
-POLL_SECONDS = 1.0
 MAX_STEPS, MAX_RECENT = 16, 12
 _TEMPLATE = Path(__file__).with_name("live_run.html.jinja")
 _FORMATS = {"percent": format_percent, "format_interval": format_interval, "duration": format_duration}
@@ -38,24 +35,20 @@ def read_steps(log: Path) -> list[tuple[str, str]]:
         return []
     with log.open("rb") as file:
         file.seek(max(log.stat().st_size - _READ_BYTES, 0))
-        lines = file.read(_READ_BYTES).splitlines()
-    return list(_parse_steps(lines[-MAX_STEPS:]))[::-1]
-
-
-def _parse_steps(lines: list[bytes]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        try:
+        lines = file.read(_READ_BYTES).splitlines()[-MAX_STEPS:]
+    steps = []
+    for line in reversed(lines):
+        with suppress(ValueError, RecursionError):
             found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            parts = (found.get("agent"), found.get("component"), found.get("message"))
-            said = ": ".join(dict.fromkeys(str(part) for part in parts if part))
-            yield str(found.get("task_id") or ""), shorten_line(said, _MAX_CHARS)
+            if isinstance(found, dict):
+                parts = (found.get("agent"), found.get("component"), found.get("message"))
+                said = ": ".join(dict.fromkeys(str(part) for part in parts if part))
+                steps.append((str(found.get("task_id") or ""), shorten_line(said, _MAX_CHARS)))
+    return steps
 
 
 class LiveRun:
-    """Everything that the page of a live run shows. One thread at a time calls `poll`."""
+    """Everything that the page of a live run shows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,54 +57,39 @@ class LiveRun:
         self._recent: deque[tuple[str, ...]] = deque(maxlen=MAX_RECENT)
         self._is_cost_known = True
         self._questions = dict[str, str]()  # texts by id
-        self._turns, self._read_at, self._page = Lock(), float("-inf"), Json()
+        self._turns = Lock()  # one browser at a time
 
     @cached_property
     def store(self) -> RunStore:
         return RunStore(self.folder / DATABASE, read_only=True)
 
     def render(self) -> Json:
-        """Return the newest parts of the page: whoever comes first reads them, others within a second get the same."""
+        """Return the newest parts of the page."""
         with self._turns:
-            if time.monotonic() - self._read_at >= POLL_SECONDS:
-                state = self.poll()
-                html = escape_controls(load_template(_TEMPLATE).render(state, **_FORMATS))
-                self._page = {"html": html, "title": state["title"], "ended": state["state"] == "ended"}
-                self._read_at = time.monotonic()
-            return self._page
+            state = self.poll()
+        html = escape_controls(load_template(_TEMPLATE).render(state, **_FORMATS))
+        return {"html": html, "title": state["title"], "ended": not state["is_running"]}
 
     def poll(self) -> Json:
         """Read what is new and return the values of the page; raise StoreError if the store cannot be read."""
+        is_running = is_in_use(self.folder / DATABASE)  # first: of a run that has ended, all is read below
         if not self._questions:  # a run that is just beginning has no plan yet
             self._questions = {each.id: shorten_line(each.question, _MAX_CHARS) for each in self.store.read_plan()}
-        state = self.store.read_state()
+        info, state = self.store.read_info(), self.store.read_state()
         for row, record in self.store.records_after(self._row):
             self._row = row
             self._count(record)
-        return self._describe(state, is_in_use(self.folder / DATABASE))
-
-    def _count(self, record: Record) -> None:
-        key = (record.sample_id, record.epoch)
-        before = self._answers.get(key)
-        if before is None or before.attempt < record.attempt:
-            self._answers[key] = keep_numbers(record)
-        self._is_cost_known &= record.usage.cost_usd is not None or not record.usage.lm_calls
-        texts = (record.question, record.error or record.answer or "(none)", record.target or "")
-        shown = (shorten_line(each, _MAX_CHARS) for each in texts)
-        self._recent.appendleft((mark_answer(record), *shown, f"{round(record.wall_seconds, 1):g} s"))
-
-    def _describe(self, state: RunState, is_running: bool) -> Json:
-        info, session, cost_usd = self.store.read_info(), state.last_session, self.store.cost_usd()
+        session, cost_usd = state.last_session, self.store.cost_usd()
         counts = count_answers(list(self._answers.values()), incomplete=False)
-        total = len(self._questions) * info.epochs
-        is_open = is_running and not session.ended_at
-        elapsed = state.wall_seconds + (_measure_seconds(session.started_at) if is_open else 0.0)
+        total, elapsed = len(self._questions) * info.epochs, state.wall_seconds
+        if is_running and not session.ended_at and (began := parse_time(session.started_at)):
+            elapsed += max((datetime.now(UTC) - began).total_seconds(), 0.0)
         at_once = int(info.part("run").get("concurrency") or 1)
         left, in_all = project(counts.n, total, at_once, elapsed, cost_usd if self._is_cost_known else None)
         steps = read_steps(self.folder / _LOG) if is_running else []
         model = f"{info.model} (simulated)" if info.simulated else info.model
         return {
-            "state": "running" if is_running else "ended",
+            "is_running": is_running,
             "title": f"{counts.n}/{total} {self.folder.name}",
             "about": " · ".join(list_parts(info.system, model, info.part("data").get("name"), info.prompts_name)),
             "stopped": session.stopped or "",
@@ -126,7 +104,11 @@ class LiveRun:
             "recent": list(self._recent),
         }
 
-
-def _measure_seconds(since: str) -> float:
-    began = parse_time(since)
-    return max(round((datetime.now(UTC) - began).total_seconds(), 1), 0.0) if began else 0.0
+    def _count(self, record: Record) -> None:
+        key = (record.sample_id, record.epoch)
+        if key not in self._answers or self._answers[key].attempt < record.attempt:
+            self._answers[key] = keep_numbers(record)
+        self._is_cost_known &= record.usage.cost_usd is not None or not record.usage.lm_calls
+        texts = (record.question, record.error or record.answer or "(none)", record.target or "")
+        shown = (shorten_line(each, _MAX_CHARS) for each in texts)
+        self._recent.appendleft((mark_answer(record), *shown, f"{round(record.wall_seconds, 1):g} s"))

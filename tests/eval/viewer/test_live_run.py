@@ -34,7 +34,7 @@ def test_a_run_is_followed_while_it_goes_on(tmp_path: Path) -> None:
         live = LiveRun(tmp_path)
         with closing(live.store):
             first, counts = poll(live)
-            assert (first["state"], counts.n, first["total"]) == ("running", 0, 10)
+            assert (first["is_running"], counts.n, first["total"]) == (True, 0, 10)
             assert (first["eta_seconds"], first["projected_cost_usd"]) == (None, None)
             now = datetime.now(UTC).isoformat()
             for n, answer in enumerate(("17", "17", "x", "17")):
@@ -72,7 +72,7 @@ def test_an_answer_that_is_tried_again_counts_once_and_costs_twice(tmp_path: Pat
         store.write(answered("q1", "17", attempt=2))
         state, counts = poll(live)
         assert (counts.n, counts.n_error, counts.n_correct, state["cost_usd"]) == (1, 0, 1, 1.0)
-    assert live.poll()["state"] == "ended"
+    assert not live.poll()["is_running"]
     live.store.close()
 
 
