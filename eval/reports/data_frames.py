@@ -9,8 +9,10 @@ Columns have Inspect's names where Inspect has them (`id`, `epoch`, `input`, `ta
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
 from eval.analysis.attribution.run_attribution import attribute_run
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     import pandas
 
 Row = dict[str, object]
-
 SAMPLE_COLUMNS = (
     *("run", "run_id", "id", "epoch", "attempt", "input", "file", "target", "answer", "level", "score", "explanation"),
     *("error", "error_class", "error_component", "limit", "lost_at_kind", "lost_at"),
@@ -42,14 +43,7 @@ RUN_COLUMNS = ("run", "state", "system", "model", "data", "prompts", "metric", "
 EVENTS = {"lm": "model", "tool": "tool"}  # kind of a span → Inspect's name of the event
 
 
-class HasFolder(Protocol):
-    """Anything with the folder of a run, such as `mas_harness.Run`."""
-
-    @property
-    def folder(self) -> Path: ...
-
-
-RunName = str | Path | HasFolder
+RunName = str | PathLike[str]  # a `mas_harness.Run` is one: the path of its folder
 RunNames = RunName | Iterable[RunName]
 
 
@@ -89,23 +83,19 @@ def runs_df(runs: RunNames | None = None) -> "pandas.DataFrame":
 def find_folders(runs: RunNames) -> list[Path]:
     """Return the folders of runs; raise UserError if there is no such run, or what was given is no run."""
     several = [runs] if isinstance(runs, str) or not isinstance(runs, Iterable) else list(runs)
-    folders: list[Any] = [getattr(each, "folder", each) for each in several]
-    if wrong := [each for each in folders if not isinstance(each, str | Path)]:
+    if wrong := [each for each in several if not isinstance(each, str | PathLike)]:
         raise UserError(f"{name_type(wrong[0])} is no run; give latest, a name, a path, a Run, or a list of them.")
-    return [find_run(each) for each in folders]
+    return [find_run(fspath(each)) for each in several]
 
 
 def _read_samples(folder: Path) -> Iterator[Row]:
     with refuse_unreadable(folder), open_run(folder) as store:
-        links = attribute_run(store).links
-        info, plan = store.read_info(), store.read_plan()
-        tags = {planned.id: planned.tags for planned in plan}
-        for record in store.final_records():
-            if is_planned(record, info.epochs, set(tags)):
-                link = links.get((record.sample_id, record.epoch))
-                yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}), link)
-        for record in read_missing(store):
-            yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}), find_broken_link(record))
+        links, info = attribute_run(store).links, store.read_info()
+        tags = {planned.id: planned.tags for planned in store.read_plan()}
+        planned = (each for each in store.final_records() if is_planned(each, info.epochs, tags))
+        for record in chain(planned, read_missing(store)):
+            link = links.get((record.sample_id, record.epoch)) or find_broken_link(record)
+            yield _describe_sample(folder.name, record, tags.get(record.sample_id, {}), link)
 
 
 def _describe_sample(run: str, record: Record, tags: Mapping[str, str], link: BrokenLink | None) -> Row:

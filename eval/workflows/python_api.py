@@ -54,6 +54,9 @@ class Run:
     summary: Summary = field(repr=False)  # all numbers
     notes: tuple[str, ...] = field(default=(), repr=False)  # lines that the command would have printed
 
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
     @property
     def metric(self) -> str:
         """Name of what `score` is."""
