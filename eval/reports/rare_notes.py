@@ -133,12 +133,6 @@ def build_confusion(labels: LabelSummary) -> Table:
     return Table(["target ↓ answer →", *answers], rows)
 
 
-def describe_changes(review: HumanReview) -> str:
-    """Return the numbers of corrected targets and overruled verdicts."""
-    answers = f"{format_count(review.n_accepted, 'answer')} accepted, {review.n_rejected} rejected"
-    return f"{format_count(review.n_corrected, 'target')} corrected, {answers}"
-
-
 def describe_verdict(verdict: HumanVerdict) -> str:
     """Return what a person said of an answer or its question, who, when and where, and what it changed."""
     name = verdict.label.replace("_", " ")
@@ -153,14 +147,16 @@ def describe_review(review: HumanReview, summary: Summary) -> str:
     """Return what people's labels have changed, and the metric without the questions that they call unfair."""
     parts = []
     if review.score_before is not None:
-        parts.append(describe_changes(review))
-        parts.append(f"before, the {summary.metric} was {format_floor(review.score_before, summary.incomplete)}")
+        before = format_floor(review.score_before, summary.incomplete)
+        answers = f"{format_count(review.n_accepted, 'answer')} accepted, {review.n_rejected} rejected"
+        parts.append(f"{format_count(review.n_corrected, 'target')} corrected, {answers}")
+        parts.append(f"before, the {summary.metric} was {before}")
     if review.n_ambiguous or review.n_bad_questions:
         kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
         parts.append(f"{kinds}, which count; {_describe_without(review.without, summary.incomplete, summary.metric)}")
     if review.n_pending:
-        command = "python eval/rescore.py RUN gold=outputs/gold"
         pending = format_count(review.n_pending, "answer")
+        command = "python eval/rescore.py RUN gold=outputs/gold"
         parts.append(f"{pending} with a label that is not applied yet; apply it with {command}")
     return "; ".join(parts)
 

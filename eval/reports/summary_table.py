@@ -156,9 +156,9 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "skipped", f"{rows} of the dataset, outside every number here"
     yield from _list_spending(summary)
     if len(summary.sessions) > 1:
-        yield "sessions", f"{len(summary.sessions)}: the run was resumed"
-    if changes := [f"{key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]:
-        yield "configuration changed", "; ".join(changes)
+        changes = [f"{key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]
+        others = f" with other settings: {'; '.join(changes)}" if changes else ""
+        yield "sessions", f"{len(summary.sessions)}: the run was resumed{others}"
     yield "time", f"{summary.wall_seconds:,.1f} s"
 
 
@@ -188,8 +188,6 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "infrastructure errors", f"{summary.n_infrastructure} (of the wrong answers; {again})"
     if summary.limits:
         yield "ended by a limit", _format_tally(summary.limits)
-    if summary.n_retried:
-        yield "retried", f"{format_count(summary.n_retried, 'answer')} after an error (run.retry_errors)"
 
 
 def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -213,12 +211,13 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
                 yield f"{name} never worked", shorten_line(reason, MAX_ERROR_CHARS)
     yield "tokens", _format_tokens(usage)
     if judging.lm_calls:
-        spent = f"tokens {_format_tokens(judging)}, cost {_format_cost(judging)}"
+        spent = f"tokens {_format_tokens(judging)}, cost {_format_cost(judging, 'the judge')}"
         yield "judging", f"{judging.lm_calls:,} calls, {spent}, in no other number here"
-    yield "cost", _format_total_cost(summary)
+    simulated = " (simulated)" if summary.simulated and usage.cost_usd is not None else ""
+    yield "cost", _format_cost(usage, summary.model) + simulated
     if unfinished := summary.unfinished:
-        outside = "outside the numbers above until the run is resumed"
-        yield "unfinished questions", f"{unfinished.lm_calls:,} calls, {_format_cost(unfinished)}; {outside}"
+        spent = f"{unfinished.lm_calls:,} calls, {_format_cost(unfinished, summary.model)}"
+        yield "unfinished questions", f"{spent}; outside the numbers above until the run is resumed"
 
 
 def _format_tokens(usage: Usage) -> str:
@@ -226,21 +225,14 @@ def _format_tokens(usage: Usage) -> str:
     return f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
 
 
-def _format_total_cost(summary: Summary) -> str:
-    usage = summary.usage
-    if usage.cost_usd is not None:
-        return format_usd(usage.cost_usd) + (" (simulated)" if summary.simulated else "")
-    if not usage.lm_calls:
-        return NOT_AVAILABLE
-    if usage.unknown_cost_calls and (usage.known_cost_usd or not usage.output_tokens):
-        return _format_cost(usage)
-    return f"{NOT_AVAILABLE} (price of {summary.model or 'the model'} unknown)"  # answers came, and none has a cost
-
-
-def _format_cost(usage: Usage) -> str:
+def _format_cost(usage: Usage, model: str | None) -> str:
     """Return the cost, or its known part: a call that was cut off may have been billed."""
     if usage.cost_usd is not None:
         return format_usd(usage.cost_usd)
+    if not usage.lm_calls:
+        return NOT_AVAILABLE
+    if not usage.unknown_cost_calls or (usage.output_tokens and not usage.known_cost_usd):
+        return f"{NOT_AVAILABLE} (price of {model or 'the model'} unknown)"
     known = f"at least {format_usd(usage.known_cost_usd)}" if usage.known_cost_usd else NOT_AVAILABLE
     return f"{known} ({format_count(usage.unknown_cost_calls, 'call')} of unknown cost)"
 
