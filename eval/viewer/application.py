@@ -155,7 +155,7 @@ class Desk:
             load_scripts(_HERE / "live.js"),
             data={"id": self.name(folder), "run": folder.name, "live": is_live},
             notices=list_notices(entry),
-            pages=list(dict.fromkeys([*([REPORT] if is_live else []), *find_pages(folder)])),
+            has_report=is_live or _is_own_file(folder / REPORT),
             status="The run is read …" if is_live else "; ".join(filter(None, (entry.state, entry.remark, command))),
         )
 
@@ -167,14 +167,20 @@ class Desk:
             state = self.watched.setdefault(folder, LiveRun(folder)).render()
         return Response(write_json(state), media_type="application/json")
 
-    def show_page(self, request: Request) -> Response:
-        folder, name = self._find_run(request), request.path_params["name"]
-        if name == REPORT and is_evaluation(folder):
-            _write_report(folder)
-        if (path := find_pages(folder).get(name)) is None:
+    def show_report(self, request: Request) -> Response:
+        """Show the page of a run; that of an evaluation is written, unless nothing was written to the run since."""
+        folder = self._find_run(request)
+        if is_evaluation(folder) and not is_current(folder / REPORT):
+            check_entries(folder)
+            try:
+                with refuse_unreadable(folder), open_run(folder) as store:
+                    write_reports(folder, store)
+            except OSError as error:
+                raise HTTPException(409, f"The report cannot be written: {error}") from error
+        if not _is_own_file(folder / REPORT):
             raise HTTPException(404, "There is no such page; go back to the list.")
-        policy = _SANDBOX.format(scripts=list_own_scripts())
-        return FileResponse(path, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": policy})
+        headers = {"Content-Security-Policy": _SANDBOX.format(scripts=_list_own_scripts())}
+        return FileResponse(folder / REPORT, media_type="text/html; charset=utf-8", headers=headers)
 
     def show_review(self, request: Request) -> Response:
         folder, queue = self._find_run(request), self._open_queue(request)
@@ -208,10 +214,8 @@ def is_evaluation(folder: Path) -> bool:
     return (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file()
 
 
-def find_pages(folder: Path) -> dict[str, Path]:
-    """Return the pages in a run's folder by name; a link is none."""
-    found = sorted(folder.glob("[!.]*.html"))
-    return {each.name: each for each in found if each.is_file() and not each.is_symlink()}
+def _is_own_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def list_notices(entry: RunEntry) -> list[str]:
@@ -225,8 +229,8 @@ def make_application(desk: Desk, guard: Guard) -> Starlette:
     routes = [
         Route("/", desk.show_start),
         Route("/runs/{run_id}", desk.show_run),  # a live evaluation; of other runs, where their pages are
-        Route("/runs/{run_id}/state", desk.show_state),  # what changes on its page; it asks once a second
-        Route("/runs/{run_id}/pages/{name}", desk.show_page),  # of the run's folder, in a sandbox
+        Route("/runs/{run_id}/state", desk.show_state),  # what changes there; its page asks once a second
+        Route("/runs/{run_id}/report.html", desk.show_report),  # in a sandbox
         Route("/runs/{run_id}/review", desk.show_review),
         Route("/runs/{run_id}/answers/{row:int}", desk.show_answer),
         Route("/runs/{run_id}/labels", desk.save_label, methods=["POST"]),
@@ -244,18 +248,6 @@ def _describe_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": sentence}, code)
 
 
-def _write_report(folder: Path) -> None:
-    """Write the page of an evaluation, unless there is one that nothing was written to the run since."""
-    if is_current(folder / REPORT):
-        return
-    check_entries(folder)
-    try:
-        with refuse_unreadable(folder), open_run(folder) as store:
-            write_reports(folder, store)
-    except OSError as error:
-        raise HTTPException(409, f"The report cannot be written: {error}") from error
-
-
 def _render(template: str, scripts: Scripts, **values: object) -> HTMLResponse:
     return _answer_page(load_template(_HERE / template).render(scripts=scripts, **values), scripts)
 
@@ -265,7 +257,7 @@ def _answer_page(text: str, scripts: Scripts) -> HTMLResponse:
 
 
 @cache
-def list_own_scripts() -> str:
+def _list_own_scripts() -> str:
     """Return the digests of all scripts that pages of this program have."""
     return load_scripts(*sorted(FOLDER.parent.rglob("*.js"))).policy
 

@@ -240,7 +240,7 @@ def test_hostile_texts_execute_nothing_and_other_origins_read_nothing(tmp_path: 
         addresses = [each for each in errors if each.startswith("http")]
         assert all(each.startswith(viewer.base) for each in addresses)
         assert [each for each in errors if not each.startswith("http")] == []
-        page.goto(f"{viewer.base}/runs/eval~night/pages/report.html")
+        page.goto(f"{viewer.base}/runs/eval~night/report.html")
         assert page.inner_text("h1") == "theirs"
         page.wait_for_timeout(300)
         assert page.title() != "evil"

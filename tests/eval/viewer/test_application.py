@@ -13,6 +13,7 @@ from eval.viewer.application import Desk, Guard, make_application
 from mas.simulation import SIMULATED_NOTICE
 from tests.eval.stored_run import answered, stored_run
 from tests.eval.stored_tuning import make_tuning
+from tests.report_file import read_rows
 
 PORT = 8770
 DATA = "d" * 64
@@ -67,7 +68,7 @@ def test_only_the_printed_address_opens_the_viewer(stranger: TestClient, guard: 
         "/",
         "/runs/eval~night",
         "/runs/eval~night/answers/1",
-        "/runs/eval~night/pages/report.html",
+        "/runs/eval~night/report.html",
         "/open?token=x",
         "/open",
     ):
@@ -125,11 +126,10 @@ def test_nothing_outside_of_the_runs_pages_is_served_and_no_link_is_followed(
 ) -> None:
     stored_run(tmp_path / "outside", [answered("q9", "secret")])
     (outputs / "eval" / "linked").symlink_to(tmp_path / "outside")
-    (tmp_path / "secret.html").write_text("secret")
-    (outputs / "eval" / "night" / "linked.html").symlink_to(tmp_path / "secret.html")
+    (outputs / "eval" / "night" / "other.html").write_text("secret")
     for path in (
-        *("/runs/%2e%2e/pages/run.db", "/runs/eval~night/pages/run.db", "/runs/eval~night/pages/..%2freport.html"),
-        *("/runs/eval~night/pages/.report.html", "/runs/eval~night/pages/linked.html", "/runs/outside"),
+        *("/runs/%2e%2e/run.db", "/runs/eval~night/run.db", "/runs/eval~night/..%2freport.html"),
+        *("/runs/eval~night/other.html", "/runs/outside"),
         *("/runs/eval%2fnight", "/runs/eval~linked", "/etc/passwd"),
     ):
         assert client.get(path).status_code == 404, path
@@ -139,7 +139,7 @@ def test_a_report_is_written_when_it_is_opened_and_again_after_another_answer(
     client: TestClient, outputs: Path
 ) -> None:
     folder = stored_run(outputs / "eval" / "fresh", [answered("q1", EVIL)], planned=["q1", "q2"])
-    path, report = "/runs/eval~fresh/pages/report.html", folder / "report.html"
+    path, report = "/runs/eval~fresh/report.html", folder / "report.html"
     assert path in client.get("/runs/eval~fresh").text and not report.exists()
     assert "50.0%" not in client.get(path).text and report.is_file()
     written = report.stat().st_mtime_ns
@@ -153,7 +153,7 @@ def test_a_report_is_written_when_it_is_opened_and_again_after_another_answer(
 
 
 def test_pages_of_a_run_get_a_sandbox_in_which_only_our_own_scripts_run(client: TestClient) -> None:
-    answer = client.get("/runs/eval~night/pages/report.html")
+    answer = client.get("/runs/eval~night/report.html")
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("sandbox allow-scripts allow-downloads; default-src 'none'")
     assert "unsafe-inline" not in policy.partition("script-src")[2]
@@ -195,8 +195,8 @@ def test_no_answer_of_a_tuning_run_is_shown_or_labelled(
 def test_a_damaged_or_hostile_run_is_a_row_of_the_list_and_a_sentence(client: TestClient, outputs: Path) -> None:
     (outputs / "eval" / "broken").mkdir()
     (outputs / "eval" / "broken" / "run.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
-    page = client.get("/").text
-    assert "broken" in page and "refused" in page and "night" in page
+    states = {row["name"]: row["state"] for row in read_rows(client.get("/").text)}
+    assert (states["broken"], "night" in states) == ("refused", True)
     assert client.get("/runs/eval~broken/review").status_code == 409
     state = client.get("/runs/eval~broken/state")
     assert (state.status_code, "is damaged" in state.json()["error"]) == (409, True)
