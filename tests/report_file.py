@@ -19,20 +19,19 @@ def decode_data(text: str) -> object:
     return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
+def read_rows(html: str) -> list[dict[str, Any]]:
+    """Return the rows of a page."""
+    found = re.search(r'<script type="[^"]*" class="data">([^{]*?)</script>', html)
+    return cast(Any, decode_data(found[1]))["rows"] if found else []
+
+
 class ReportFile:
     def __init__(self, path: Path) -> None:
         self.html = path.read_text("utf-8")
         self.visible = _SCRIPT.sub("", self.html)  # without scripts and data
         block = r'<script type="[^"]*" class="block" data-name="(.*?)" data-keys="(.*?)">(.*?)</script>'
         self._blocks = re.findall(block, self.html)
-        self.rows = self._read_rows()
-
-    def _read_rows(self) -> list[dict[str, Any]]:
-        found = re.search(r'data-rows="questions">\s*<script type="([^"]*)" class="data">(.*?)</script>', self.html)
-        if found is None:
-            return []
-        data = cast(Any, json.loads(found[2]) if found[1] == "application/json" else decode_data(found[2]))
-        return [dict(zip(data["keys"], values, strict=True)) for values in data["rows"]]
+        self.rows = read_rows(self.html)
 
     @property
     def ids(self) -> list[str]:

@@ -12,6 +12,7 @@ from eval.compare import task
 from eval.runs.record import Usage
 from mas.simulation import SIMULATED_NOTICE
 from tests.eval.stored_run import CONFIG, SESSION, answered, stored_run
+from tests.report_file import ReportFile
 
 IDS = [f"q{n}" for n in range(1, 9)]
 
@@ -111,8 +112,8 @@ def test_what_models_wrote_moves_neither_terminal_nor_page(tmp_path: Path, capsy
     assert "\x1b[31m" not in out
     text = page.read_text("utf-8")
     assert "<script>alert" not in text
-    assert "\\u003cscript\\u003ealert" in text
-    assert "What is q1?" in text
+    row = ReportFile(page).rows[0]
+    assert row["id"] == "q1" and "<script>alert(1)</script>\\u202e\\ud800" in row["answers"][1][0]["line"]
     assert "default-src 'none'" in text
 
 

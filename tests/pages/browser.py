@@ -95,7 +95,8 @@ def open_file(page: Any, path: Path, link: str = "") -> float:
     """Open a page from the disk, with a link to a place in it; the seconds until it is drawn."""
     start = time.perf_counter()
     page.goto(path.resolve().as_uri() + link)
-    page.wait_for_function("() => document.readyState === 'complete'")
+    is_drawn = "[...document.querySelectorAll('.rows')].every((each) => each.querySelector('.list'))"
+    page.wait_for_function(f"() => document.readyState === 'complete' && {is_drawn}")
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return time.perf_counter() - start
 

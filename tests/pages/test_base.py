@@ -48,7 +48,7 @@ def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
         Column("seconds", "time", kind="seconds", width="70px"),
         Column("note", "note", kind="hidden"),
     ]
-    values = (
+    values = [
         {
             "id": f"q{n}",
             "question": f"Question {n} about ropes, {'long ' * (n % 40)}{label}",
@@ -58,13 +58,13 @@ def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
             "note": f"=1+{n}" if n % 2 else f"\t@note {n}",
         }
         for n in range(n_rows)
-    )
+    ]
     writer = BlockWriter(1_000_000)
     for n in range(5):
         writer.add("prompts", n, {"text": f"prompt {n} {label} {'long ' * 50}"})
     template = load_template(Path(__file__).with_name("base.html.jinja"))
     page = template.render(
-        scripts=load_scripts(*CHARTS, *ROWS, *STEPS),
+        scripts=load_scripts(*CHARTS, *ROWS, *STEPS, Path(__file__).with_name("base.js")),
         blocks=writer.close(),
         tiles=[("72.7%", "accuracy", "95% interval 65.4% to 79.0%"), ("$1.23", f"cost{label}", "")],
         charts=make_charts(label),

@@ -1,7 +1,6 @@
 "use strict";
 // Compressed blocks of data in the page (page.py): `await Blocks.get("prompts", 17)` is the value, or undefined.
 const Blocks = (() => {
-  const MOST_OPEN = 6; // blocks that are kept as they were read
   const TEXT = "\u0000";
   const opened = new Map();
   let places = null; // name and key → element
@@ -31,10 +30,7 @@ const Blocks = (() => {
   async function get(name, key) {
     const element = find(name, key);
     if (!element) return undefined;
-    if (!opened.has(element)) {
-      opened.set(element, read(element));
-      if (opened.size > MOST_OPEN) opened.delete(opened.keys().next().value);
-    }
+    if (!opened.has(element)) opened.set(element, read(element));
     const { texts, values } = await opened.get(element);
     return resolve(values[key], texts);
   }

@@ -15,9 +15,8 @@ import gzip
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlencode
@@ -27,7 +26,7 @@ from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 
 if TYPE_CHECKING:
-    from jinja2 import Environment, Template
+    from jinja2 import Template
     from markupsafe import Markup
 
 Format = Literal["number", "percent", "points", "seconds"]  # points: percentage points with their sign
@@ -38,7 +37,6 @@ FOLDER = Path(__file__).parent
 CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js", FOLDER / "charts.js")
 ROWS = (FOLDER / "blocks.js", FOLDER / "rows.js")
 STEPS = (FOLDER / "steps.js", FOLDER / "answers.js")  # after the rows: what opens in them
-MAX_PLAIN_CHARS = 300_000  # of the rows as JSON; more are compressed
 BLOCK_BYTES = 300_000  # of JSON, before it is compressed
 _SHARED_CHARS = 120  # texts of this length are written once in a block
 _TEXT = "\u0000"  # key of a reference to a text
@@ -53,24 +51,23 @@ class Scripts(NamedTuple):
     policy: str  # "'sha256-…' 'sha256-…'"
 
 
+@functools.cache
 def load_template(path: Path) -> "Template":
     """Return a template in which values are escaped and a missing value is an error.
 
     It may extend and import the templates of this folder; `embed` writes a value as JSON into a data block.
     """
-    return _make_environment(path.parent).get_template(path.name)
-
-
-@functools.cache  # it keeps the templates that it has compiled
-def _make_environment(folder: Path) -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    loader = FileSystemLoader([folder, FOLDER])
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader([path.parent, FOLDER]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["embed"] = _embed_json
-    return environment
+    return environment.get_template(path.name)
 
 
 def write_page(path: Path, template: Path, script: Path | None, values: Mapping[str, object]) -> None:
@@ -104,7 +101,11 @@ def _embed_json(value: object) -> "Markup":
 
 def write_json(value: object) -> str:
     """Return a value as short JSON; characters that cannot be seen, or that turn text around, are spelt out in it."""
-    return json.dumps(map_texts(value, str), ensure_ascii=False, separators=(",", ":"))
+    return _dump(map_texts(value, str))
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def map_texts(value: object, change: Callable[[str], object]) -> object:
@@ -170,18 +171,12 @@ class Rows:
 
     noun: str  # of a row
     columns: Sequence[Column]
-    values: Iterable[Mapping[str, object]]
+    values: Sequence[Mapping[str, object]]  # what is in no column is for the page's own script
 
-    @cached_property
-    def compressed(self) -> str:
-        text = write_json(self.data)
-        return encode_data(text) if len(text) > MAX_PLAIN_CHARS else ""
-
-    @cached_property
-    def data(self) -> dict[str, object]:
-        keys = ["id", *(each.key for each in self.columns)]
-        rows = [[row[key] for key in keys] for row in self.values]
-        return {"noun": self.noun, "columns": list(map(asdict, self.columns)), "keys": keys, "rows": rows}
+    @property
+    def data(self) -> str:
+        shown = {"noun": self.noun, "columns": list(map(asdict, self.columns)), "rows": self.values}
+        return encode_data(write_json(shown))
 
 
 class Block(NamedTuple):
@@ -190,41 +185,34 @@ class Block(NamedTuple):
     text: str  # base64 of gzip of JSON: {"texts": […], "values": {key: value}}
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """Blocks of a page; `parts.blocks` writes them."""
 
     blocks: Sequence[Block]
-    left_out: Mapping[str, int]  # name → values for which there was no room
-
-    @property
-    def notes(self) -> list[str]:
-        where = "right ones first; they are in records.jsonl of the run."
-        left_out = sorted(self.left_out.items(), reverse=True)
-        return [f"There was no room for the {name} of {format_count(n, 'answer')}, {where}" for name, n in left_out]
+    notes: Sequence[str]  # about values for which there was no room
 
 
-class _Open:
+class _OpenBlock:
     """A block that is being filled."""
 
     def __init__(self) -> None:
         self.texts, self.values, self.n_chars = dict[str, int](), dict[int, str](), 0  # values as JSON
 
     def add(self, key: int, value: object) -> None:
-        self.values[key] = json.dumps(map_texts(value, self._share), ensure_ascii=False, separators=(",", ":"))
+        self.values[key] = _dump(map_texts(value, self._share))
         self.n_chars += len(self.values[key])
 
     def _share(self, text: str) -> object:
         if len(text) < _SHARED_CHARS:
             return text
-        if text not in self.texts:
-            self.n_chars += len(text)
+        self.n_chars += 0 if text in self.texts else len(text)
         return {_TEXT: self.texts.setdefault(text, len(self.texts))}
 
     def close(self, name: str) -> Block:
         values = ",".join(f'"{key}":{value}' for key, value in self.values.items())
-        texts = json.dumps(list(self.texts), ensure_ascii=False)
-        return Block(name, list(self.values), encode_data(f'{{"texts":{texts},"values":{{{values}}}}}'))
+        return Block(
+            name, list(self.values), encode_data(f'{{"texts":{_dump(list(self.texts))},"values":{{{values}}}}}')
+        )
 
 
 class BlockWriter:
@@ -236,29 +224,29 @@ class BlockWriter:
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes`: of all blocks together, as they are written."""
         self._max_bytes = max_bytes
-        self._open: defaultdict[tuple[int, str], _Open] = defaultdict(_Open)
-        self._closed: defaultdict[int, list[Block]] = defaultdict(list)  # by rank
+        self._open: defaultdict[tuple[int, str], _OpenBlock] = defaultdict(_OpenBlock)  # by rank and name
+        self._closed: list[tuple[int, Block]] = []
 
     def add(self, name: str, key: int, value: object, rank: int = 0) -> None:
         """Add a value, which JSON must be able to hold."""
         block = self._open[rank, name]
         block.add(key, value)
         if block.n_chars > BLOCK_BYTES:
-            self._closed[rank].append(self._open.pop((rank, name)).close(name))
+            self._closed.append((rank, self._open.pop((rank, name)).close(name)))
 
     def close(self) -> Blocks:
         """Return the blocks for which there is room, the lowest rank first."""
-        for rank, name in sorted(self._open):
-            self._closed[rank].append(self._open[rank, name].close(name))
+        self._closed += [(rank, block.close(name)) for (rank, name), block in self._open.items()]
         kept, left_out, room = list[Block](), Counter[str](), self._max_bytes
-        for rank in sorted(self._closed):
-            for block in self._closed[rank]:
-                if len(block.text) <= room:
-                    room -= len(block.text)
-                    kept.append(block)
-                else:
-                    left_out[block.name] += len(block.keys)
-        return Blocks(kept, left_out)
+        for _, block in sorted(self._closed, key=lambda each: each[0]):
+            if len(block.text) <= room:
+                room -= len(block.text)
+                kept.append(block)
+            else:
+                left_out[block.name] += len(block.keys)
+        where = "right ones first; they are in records.jsonl of the run."
+        answers = {name: format_count(n, "answer") for name, n in sorted(left_out.items(), reverse=True)}
+        return Blocks(kept, [f"There was no room for the {name} of {n}, {where}" for name, n in answers.items()])
 
 
 def encode_data(text: str) -> str:

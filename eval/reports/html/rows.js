@@ -1,10 +1,10 @@
 "use strict";
 // Rows of a page (page.py): find, filter, sort, page, open, next and previous, deep links. Only one page of rows is
-// in the document, so that 10,000 rows are filtered at once. A page's own script, after this one, may say how a row looks:
+// in the document, so that 10,000 rows are filtered at once. A page's own script, after this one, says how a row looks and opens:
 //
-//   RowTables.mount({ cell(row, column) → Node | string, open(row, box) (may be async) });
+//   RowTables.mount({ cell(row, column) → Node | string | undefined (as any other), open(row, box) (may be async) });
 //
-// With `href(row) → address` a row is a link; one without an address opens as usual.
+// With `href(row) → address` in place of `open` a row is a link.
 //
 // Links: `#ID` opens a row, `#?KEY=VALUE&…` filters. Keys: j or ↓, k or ↑, Enter, Esc, /.
 const RowTables = (() => {
@@ -12,7 +12,6 @@ const RowTables = (() => {
   const SIGNS = { right: "✓", partial: "◐", wrong: "✗", error: "!", "not run": "–", unscored: "·" };
   const collator = new Intl.Collator("en", { numeric: true });
   let table = null; // the only one of a page
-  let mounted = false;
 
   const make = (tag, className = "", ...content) => {
     const element = document.createElement(tag);
@@ -31,8 +30,7 @@ const RowTables = (() => {
 
   class RowTable {
     constructor(box, options, data) {
-      Object.assign(this, { box, options, noun: data.noun, columns: data.columns, at: 0, chosen: -1, order: null, menus: new Map() });
-      this.rows = data.rows.map((values) => Object.fromEntries(data.keys.map((key, place) => [key, values[place]])));
+      Object.assign(this, { box, options, noun: data.noun, columns: data.columns, rows: data.rows, at: 0, chosen: -1, order: null, menus: new Map() });
       this.drawn = this.columns.filter((each) => each.kind !== "hidden");
       this.shown = this.rows;
       this.build();
@@ -143,10 +141,9 @@ const RowTables = (() => {
         if (column !== this.drawn[0]) cell.dataset.title = column.title;
         cells.append(cell);
       }
-      const href = this.options.href?.(row);
-      if (href) {
+      if (this.options.href) {
         const link = make("a", "row", cells);
-        link.href = href;
+        link.href = this.options.href(row);
         link.dataset.id = row.id;
         return link;
       }
@@ -159,7 +156,7 @@ const RowTables = (() => {
         if (details.querySelector(":scope > .opened")) return;
         const opened = make("div", "opened");
         details.append(opened);
-        Promise.resolve((this.options.open ?? this.open).call(this, row, opened)).catch((error) => {
+        Promise.resolve(this.options.open(row, opened)).catch((error) => {
           opened.append(make("p", "error", `This cannot be shown: ${error.message}`));
         });
       });
@@ -168,15 +165,6 @@ const RowTables = (() => {
 
     cell(row, { key, kind }) {
       return list(row[key]).map((each) => (FORMATS[kind] ? make("div", "", format(each, kind)) : make("span", "clip", String(each))));
-    }
-
-    open(row, box) {
-      const facts = make("dl", "facts");
-      for (const { key, title, kind } of this.columns) {
-        const text = list(row[key]).map((each) => format(each, kind)).join("\n");
-        if (text) facts.append(make("dt", "", title), make("dd", "said", text));
-      }
-      box.append(facts);
     }
 
     choose(row) {
@@ -216,27 +204,21 @@ const RowTables = (() => {
     }
 
     choosing(parameters) {
-      const known = [...parameters].filter(([key]) => this.menus.has(key) || key === "find");
+      const known = [...parameters].filter(([key]) => this.menus.has(key));
       if (!known.length) return;
       this.clear();
-      for (const [key, value] of known) {
-        if (key === "find") this.text.value = value;
-        else this.menus.get(key).value = `=${value}`;
-      }
+      for (const [key, value] of known) this.menus.get(key).value = `=${value}`;
       this.filter();
       this.box.scrollIntoView();
     }
   }
 
-  // Builds the table; of very many rows, whose data is compressed, a moment later.
-  function mount(options = {}) {
+  // Builds the table a moment later: its data is compressed.
+  async function mount(options = {}) {
     const box = document.querySelector(".rows");
-    if (!box || mounted) return;
-    mounted = true;
-    const build = (data) => { table = new RowTable(box, options, data); };
-    const source = box.querySelector("script.data");
-    if (source.type === "application/json") build(JSON.parse(source.textContent));
-    else Blocks.read(source).then(build).then(() => follow());
+    if (!box) return;
+    table = new RowTable(box, options, await Blocks.read(box.querySelector("script.data")));
+    follow();
   }
 
   // Go where a link of this page leads; a page in a frame, as in MLflow, has no address that could change.
@@ -285,9 +267,5 @@ const RowTables = (() => {
     visit(href);
   });
   window.addEventListener("hashchange", () => follow());
-  document.addEventListener("DOMContentLoaded", () => {
-    mount();
-    follow();
-  });
   return { mount, visit, make, mark, list };
 })();

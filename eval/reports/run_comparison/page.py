@@ -84,8 +84,6 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
         Column("level", "level", kind="hidden", menu=True, find=False),
         Column("kind", "attachment", kind="hidden", menu=True, find=False),
         Column("file", "file", kind="hidden"),
-        Column("labels", "runs", kind="hidden", find=False),
-        Column("answers", "answers", kind="hidden", find=False),
     ]
 
 

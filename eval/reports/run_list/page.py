@@ -18,7 +18,7 @@ from mas.runtime.text import format_count
 _STYLES = {COMPLETE: "green", STOPPED: "yellow", RUNNING: "bold cyan", CRASHED: "red", REFUSED: "bold red"}
 _TEMPLATE = Path(__file__).with_name("index.html.jinja")
 _SCRIPT = Path(__file__).with_name("index.js")
-_COLUMNS = (  # of a number that is sorted, `index.js` shows the hidden text
+_COLUMNS = (  # `index.js` shows a text in place of a number that is sorted
     Column("name", "run", width="3fr"),
     Column("state", "state", width="80px", menu=True),
     Column("score", "score, 95% interval", width="2fr", find=False),
@@ -27,7 +27,6 @@ _COLUMNS = (  # of a number that is sorted, `index.js` shows the hidden text
     Column("began", "began (UTC)", width="140px"),
     *(Column(name, name, kind="hidden", menu=True) for name in ("kind", "system", "model", "data", "prompts")),
     Column("remark", "why", kind="hidden"),
-    *(Column(name, name, kind="hidden", find=False) for name in ("result", "cost", "href")),
 )
 
 

@@ -165,7 +165,6 @@ def _build_rows(questions: Sequence[Row]) -> Rows:
         *(Column(f"tag {tag}", tag, kind="hidden", menu=True) for tag in tags),
         Column("file", "file", kind="hidden"),
         Column("why", "why", kind="hidden"),
-        Column("answers", "answers", kind="hidden", find=False),
     ]
     return Rows("question", columns, [_build_row(each, tags) for each in questions])
 

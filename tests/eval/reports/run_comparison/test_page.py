@@ -1,7 +1,5 @@
 """Runs compared on a page: what its data say. What a browser makes of them is tested with the other pages."""
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from eval.reports.run_comparison.page import (
     write_comparison,
 )
 from tests.eval.stored_run import answered, stored_run
-from tests.report_file import decode_data
+from tests.report_file import ReportFile
 
 
 def write_page(folder: Path, *runs: list[Any], epochs: int = 1, **facts: Any) -> str:
@@ -25,17 +23,15 @@ def write_page(folder: Path, *runs: list[Any], epochs: int = 1, **facts: Any) ->
     return (folder / "page.html").read_text("utf-8")
 
 
-def read_rows(html: str) -> list[dict[str, Any]]:
-    found = re.search(r'data-rows="questions">\s*<script type="([^"]+)" class="data">(.*?)</script>', html, re.S)
-    assert found is not None
-    data: Any = json.loads(found[2]) if found[1].endswith("json") else decode_data(found[2])
-    return [dict(zip(data["keys"], row, strict=True)) for row in data["rows"]]
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    return ReportFile(folder / "page.html").rows
 
 
 def test_questions_on_which_the_runs_disagree_come_first_with_their_outcome(tmp_path: Path) -> None:
     first = [answered("a", "17"), answered("b", "3"), answered("c", "17"), answered("d", "17")]
     second = [answered("a", "17"), answered("b", "3"), answered("c", "4"), answered("d", "17")]
-    rows = read_rows(write_page(tmp_path, first, second))
+    write_page(tmp_path, first, second)
+    rows = read_rows(tmp_path)
     assert [row["id"] for row in rows] == ["c", "a", "b", "d"]
     assert [row["outcome"] for row in rows] == [["better in A", "flips"], ["all right"], ["all wrong"], ["all right"]]
     assert (rows[0]["run A"], rows[0]["run B"], rows[0]["lost A"]) == (["right 17"], ["wrong 4"], [])
@@ -45,7 +41,7 @@ def test_questions_on_which_the_runs_disagree_come_first_with_their_outcome(tmp_
 def test_three_runs_are_a_matrix_of_the_same_questions(tmp_path: Path) -> None:
     runs = [[answered("a", "17"), answered("b", answer)] for answer in ("17", "3", "17")]
     html = write_page(tmp_path, *runs)
-    rows = read_rows(html)
+    rows = read_rows(tmp_path)
     assert [(row["id"], row["outcome"][0]) for row in rows] == [("b", "runs disagree"), ("a", "all right")]
     assert "3 runs compared" in html
     assert len(rows[0]["answers"]) == 3
@@ -75,7 +71,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     runs = read_runs([first, second])
     write_comparison(tmp_path / "page.html", compare_read_runs(runs))
     html = (tmp_path / "page.html").read_text("utf-8")
-    assert [row["id"] for row in read_rows(html)] == ["a"]
+    assert [row["id"] for row in read_rows(tmp_path)] == ["a"]
     assert "<script>alert" not in html
 
 
@@ -90,7 +86,8 @@ def test_an_outcome_of_epochs_is_by_their_mean(tmp_path: Path) -> None:
 def test_losses_come_before_gains(tmp_path: Path) -> None:
     first = [answered(*each) for each in (("a", "17"), ("b", "3"), ("c", "17"))]
     second = [answered(*each) for each in (("a", "17"), ("b", "17"), ("c", "3"))]
-    assert [each["id"] for each in read_rows(write_page(tmp_path, first, second))] == ["c", "b", "a"]
+    write_page(tmp_path, first, second)
+    assert [each["id"] for each in read_rows(tmp_path)] == ["c", "b", "a"]
 
 
 def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_path: Path) -> None:
