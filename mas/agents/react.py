@@ -120,7 +120,8 @@ async def _ask_model(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     return changes | ({"steps": state["steps"] + 1} if calls.tool_calls else {"prediction": prediction})
 
 
-def _choose_next(state: ReactState) -> str:
+async def _choose_next(state: ReactState) -> str:
+    """Route on the event loop: LangGraph would call a synchronous function in a thread."""
     return END if state["prediction"] is not None else "tools"
 
 

@@ -23,6 +23,8 @@ class AgentLM(dspy.LM):
     The profile decides on function calling. All calls are made on the background loop, which has the connections.
     """
 
+    is_quick = True  # for the loop's threads (`mas.runtime.event_loop`)
+
     def __init__(self, model: str, engine: Engine, policy: CallPolicy, **settings: object) -> None:
         self._agent_engine = asynchronous = AgentEngine(engine, policy)
         blocking = SimpleNamespace(complete=lambda request: run_blocking(asynchronous.complete(request)))

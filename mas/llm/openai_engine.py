@@ -60,6 +60,7 @@ class ChatEngine:
 
     def __init__(self, base_url: str, api_key: str | None) -> None:
         self._base_url, self._api_key = base_url, api_key
+        self._url = f"{base_url.rstrip('/')}/chat/completions"  # complete: the client takes longer to join its parts
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
         """Return the server's reply; ProviderError: it refused the request or failed, or the reply cannot be read.
@@ -70,7 +71,7 @@ class ChatEngine:
         body = _encode(request, _CODECS[name_max_tokens(self._base_url, request.model)])
         options: Any = {} if self._api_key else {"headers": {"Authorization": openai.Omit()}}
         try:
-            raw = await self._client.post("/chat/completions", body=body, cast_to=httpx2.Response, options=options)
+            raw = await self._client.post(self._url, body=body, cast_to=httpx2.Response, options=options)
         except openai.APIStatusError as error:
             raise _build_error(error.response, error.response.status_code, error.response.content) from None
         except (openai.APIConnectionError, aiohttp.ClientError) as error:  # the client lets some of aiohttp's pass
@@ -117,6 +118,8 @@ create_chat_engine = functools.cache(ChatEngine)  # equal arguments give the sam
 
 def _encode(request: lm15.Request, codec: lm15.OpenAIChatLM) -> dict[str, Any]:
     """Return the body of a request. The codec knows no audio, so it is given a sound as an image."""
+    if not any(isinstance(part, lm15.AudioPart) for message in request.messages for part in message.parts):
+        return dict(codec._payload(request, stream=False))
     messages = tuple(
         dataclasses.replace(message, parts=tuple(map(_disguise_sound, message.parts))) for message in request.messages
     )

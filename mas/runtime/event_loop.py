@@ -8,13 +8,14 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 _STARTING = threading.Lock()  # functools.cache alone makes several when the first callers come at once
 LOOP_THREAD = "mas-loop"
+IS_QUICK = "is_quick"  # attribute of an LM whose requests need no files and no look-up of prices
 MAX_THREADS = 2_000  # started as needed: agents and tools that wait in one for a model must leave it another
 
 
@@ -22,9 +23,27 @@ MAX_THREADS = 2_000  # started as needed: agents and tools that wait in one for 
 def background_loop() -> asyncio.AbstractEventLoop:
     """Return the loop; the first call starts its thread."""
     loop = asyncio.new_event_loop()
-    loop.set_default_executor(ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="mas-blocking"))
+    loop.set_default_executor(_Threads(MAX_THREADS, thread_name_prefix="mas-blocking"))
     threading.Thread(target=_run, args=(loop,), name=LOOP_THREAD, daemon=True).start()
     return loop
+
+
+class _Threads(ThreadPoolExecutor):
+    """Threads for what blocks. DSPy also sends two short steps of each model call here, which are done at once.
+
+    A switch to a thread and back takes far longer than either step. Only our LMs are known to make them short.
+    """
+
+    def submit(self, call: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        function, first = [*getattr(call, "args", ()), None, None][:2]  # as `asyncio.to_thread` binds them
+        if getattr(function, "__module__", "") != "dspy.clients.execution" or not getattr(first, IS_QUICK, False):
+            return super().submit(call, *args, **kwargs)
+        done: Future[T] = Future()
+        try:
+            done.set_result(call(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  # as in a thread: for whoever awaits the result
+            done.set_exception(error)
+        return done
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import copy
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -106,6 +108,20 @@ def test_a_call_on_another_loop_shares_connections_and_limits_with_the_others() 
         lm = OpenAIChatModel("any", base_url=server.base_url, max_connections=2).create_lm(AgentModel())
         assert list(threads.map(ask_on_a_loop_of_its_own, range(8))) == [["hello"]] * 8
         assert context.usage.lm_calls == len(server.requests) == 8
+
+
+def test_a_call_starts_no_thread_next_to_the_loop() -> None:
+    code = """
+import threading
+from mas.llm.profiles.model import AgentModel
+from mas.runtime.event_loop import run_blocking
+from mas.simulation import SimulatedModel
+
+run_blocking(SimulatedModel().create_lm(AgentModel()).acall("hi"))
+print(sorted(thread.name for thread in threading.enumerate()))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['MainThread', 'mas-loop']"
 
 
 def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
