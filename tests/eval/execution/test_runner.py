@@ -158,7 +158,7 @@ def test_a_question_beyond_its_deadline_is_cut_off_and_says_so() -> None:
     assert cut == ["a?"]
     assert record.error == "no answer within 0.05 s (run.deadline_seconds)"
     assert (record.error_class, record.error_component, record.limit) == ("limit", "researcher", "deadline_seconds")
-    assert 0.05 <= record.wall_seconds < 5
+    assert 0.05 <= record.wall_seconds < 25
 
 
 def test_a_scorer_may_wait_and_its_calls_are_counted_apart() -> None:
@@ -170,7 +170,7 @@ def test_a_scorer_may_wait_and_its_calls_are_counted_apart() -> None:
     async def judge(question: str, answer: str | None, target: str) -> Score:
         with span("agent", "judging"), span("lm", "judge") as call:
             call.attributes |= {"input_tokens": 100, "output_tokens": 3}
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.5)
         return Score(0.5, "half", {"rule": 1.0})
 
     record = one(body, scorer=judge)
@@ -180,7 +180,7 @@ def test_a_scorer_may_wait_and_its_calls_are_counted_apart() -> None:
     assert (judging.lm_calls, judging.input_tokens, judging.output_tokens) == (1, 100, 3)
     assert [step["kind"] for step in record.trajectory] == ["question", "lm", "scorer", "agent", "lm"]
     assert record.seconds_by_agent == {}
-    assert record.wall_seconds < 0.05, "the time of the answer, not of its judging"
+    assert record.wall_seconds < 0.5, "the time of the answer, not of its judging"
     assert Record.from_dict(record.to_dict()) == record
 
 

@@ -11,6 +11,7 @@ from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, check_free
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import answered, question, stored_run
+from tests.patience import PATIENCE_SECONDS, find_least_seconds
 
 
 def make(parent: Path, name: str, written: float = 0.0) -> Path:
@@ -62,13 +63,12 @@ def test_a_lock_that_is_soon_released_is_waited_for_and_another_is_not(tmp_path:
     began = time.monotonic()
     with pytest.raises(RunInUseError):
         RunLock(tmp_path / "run.db").take()
-    assert 0.4 < time.monotonic() - began < 5
-    began = time.monotonic()
+    assert time.monotonic() - began > 0.4
     assert is_in_use(tmp_path / "run.db")
-    assert time.monotonic() - began < 0.4
+    assert find_least_seconds(lambda: is_in_use(tmp_path / "run.db")) < 0.4
     threading.Timer(0.1, held.release).start()
     second = RunLock(tmp_path / "run.db")
-    second.take(wait_seconds=30)
+    second.take(wait_seconds=PATIENCE_SECONDS)
     second.release()
     assert not is_in_use(tmp_path / "run.db")
 

@@ -38,9 +38,10 @@ from tests.mas.llm.loopback import (
     serving,
 )
 from tests.mas.llm.test_budget_reservation import Ledger
+from tests.patience import wait_for
 from tests.servers.loopback import HANG, Answer
 
-AT_ONCE_SECONDS = 5.0  # far less than any Retry-After below
+AT_ONCE_SECONDS = 25.0  # far less than any Retry-After below
 
 
 def profile(base_url: str, **settings: Any) -> OpenAIChatModel:
@@ -108,8 +109,8 @@ def test_an_empty_reply_is_asked_for_once_more() -> None:
 def test_the_deadline_is_that_of_the_whole_call_and_a_drip_does_not_hold_it() -> None:
     began = time.monotonic()
     with serving(in_turn(failing(503), drip)) as server, pytest.raises(LMTimeoutError):
-        ask(server.base_url, call_deadline_seconds=0.5)
-    assert 0.5 <= time.monotonic() - began < AT_ONCE_SECONDS
+        ask(server.base_url, call_deadline_seconds=2.0)
+    assert 2.0 <= time.monotonic() - began < AT_ONCE_SECONDS
     assert len(server.requests) == 2
 
 
@@ -130,7 +131,7 @@ def test_a_request_that_hangs_is_sent_again(hangs: int) -> None:
     budget, began = Ledger(), time.monotonic()
     context = SampleContext(SampleKey("q"), budget=budget)
     with serving(hanging(*range(1, hangs + 1))) as server, use_context(context):
-        assert ask(server.base_url, attempt_timeout_seconds=0.3) == ["hello"]
+        assert ask(server.base_url, attempt_timeout_seconds=1.5) == ["hello"]
     assert time.monotonic() - began < AT_ONCE_SECONDS
     assert len(server.requests) == context.usage.lm_calls == hangs + 1
     assert [payment.cost_usd for payment in budget.settled if payment] == [None] * (hangs + 1)
@@ -166,8 +167,10 @@ def test_a_refusal_of_key_or_quota_is_noted_even_if_the_agent_swallows_it(
 @pytest.mark.parametrize("fault", [failing(503, Retry_After="30"), drip])
 def test_a_cancelled_call_is_cancelled_whether_it_waits_for_the_server_or_for_the_next_try(fault: Handler) -> None:
     async def given_up() -> None:
+        call = asyncio.create_task(lm.acall("hi"))
+        await asyncio.to_thread(wait_for, lambda: server.requests)
         async with asyncio.timeout(0.3):
-            await lm.acall("hi")
+            await call
 
     with serving(fault) as server:
         lm = profile(server.base_url).create_lm(AgentModel())

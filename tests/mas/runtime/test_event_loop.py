@@ -9,9 +9,9 @@ import pytest
 from mas.runtime.event_loop import (
     run_blocking,
 )
+from tests.patience import PATIENCE_SECONDS
 
 WORD: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="nothing")
-PATIENCE_SECONDS = 20.0
 
 
 async def running_loop() -> asyncio.AbstractEventLoop:

@@ -22,11 +22,11 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Received, Server, answer, complete_with, completion, drip, serving
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.loopback import Answer
 
 PROJECT = Path(__file__).parents[4]
 AT_ONCE = 150  # more than DSPy's silent cap of 100 connections
-PATIENCE_SECONDS = 30.0
 
 
 def ask(server: Server, text: str = "hi", **profile: Any) -> Any:
@@ -121,8 +121,8 @@ def test_the_account_at_openai_is_named_to_no_other_server(monkeypatch: pytest.M
 
 def test_a_dripping_reply_is_cut_off_at_the_deadline_and_the_connection_closed() -> None:
     with serving(drip) as server:
-        with pytest.raises(LMTimeoutError, match=r"no complete reply within 0\.3 s \(model\.call_deadline_seconds\)"):
-            ask(server, call_deadline_seconds=0.3, num_retries=3, retry_base_seconds=0.001)
+        with pytest.raises(LMTimeoutError, match=r"no complete reply within 1\.5 s \(model\.call_deadline_seconds\)"):
+            ask(server, call_deadline_seconds=1.5, num_retries=3, retry_base_seconds=0.001)
         assert server.disconnected.wait(PATIENCE_SECONDS)
         assert len(server.requests) == 1, "nothing is cut off before there are replies to learn from"
 
@@ -209,7 +209,6 @@ def in_a_new_process(code: str, **environment: str) -> list[str]:
         cwd=PROJECT,
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ from mas.systems.bos import http_service
 from mas.systems.bos.http_service import make_application
 from mas.systems.bos.settings import ServiceSettings
 from tests.mas.systems.bos.building import Behaviour, WrittenAgent, build, choose, succeed, use_agents
+from tests.patience import wait_for
 from tests.scripted_model import ScriptedModel, answering
 
 TOKEN, CANARY = "token-of-the-service-1", "canary-of-a-context-77"
@@ -42,11 +42,7 @@ class Application:
             return await client.request(method, path, content=content, headers=given)
 
     def wait_until_none_is_open(self) -> None:
-        for _ in range(100):
-            if self.call("/health", method="GET").json()["open_requests"] == 0:
-                return
-            time.sleep(0.05)
-        raise AssertionError("a request is still open")
+        wait_for(lambda: self.call("/health", method="GET").json()["open_requests"] == 0)
 
 
 def read_events(response: httpx.Response) -> list[tuple[str, Any]]:
@@ -144,14 +140,17 @@ def test_a_limit_a_timeout_and_a_defect_are_the_last_event(monkeypatch: pytest.M
 
 
 def test_places_are_limited_and_a_client_that_is_gone_leaves_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
     async def wait(question: str, context: Any) -> Any:
+        begun.set()
         await asyncio.sleep(60)
 
     made = Application(monkeypatch, wait, max_requests=1)
 
     async def ask_twice() -> httpx.Response:
         first = asyncio.create_task(made.send("/stream", {"question": "q"}))
-        await asyncio.sleep(0.1)
+        await begun.wait()
         refused = await made.send("/stream", {"question": "q"})
         first.cancel()
         await asyncio.wait({first})

@@ -1,7 +1,7 @@
 """The graph: its nodes, its state, the order of agents, and what their failures do."""
 
 import asyncio
-import time
+import threading
 from collections.abc import Mapping
 from contextlib import aclosing
 from datetime import timedelta
@@ -27,6 +27,7 @@ from mas.systems.bos.program import execute_agent, route, workflow
 from mas.systems.bos.recorder import EventRecorder, RecordedAgent
 from mas.systems.bos.service import run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
+from tests.patience import PATIENCE_SECONDS
 from tests.scripted_model import ScriptedModel, all_text, answering
 
 TOKEN = "tok-1234567890abcdef"
@@ -237,26 +238,25 @@ def test_p21_m10_without_agents_the_composer_still_answers(monkeypatch: pytest.M
 
 
 def test_g15_g12_a_new_agent_is_an_entry_and_may_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_ticked = threading.Event()
+
     class Blocking(RecordedAgent):
         name = "computation"
 
         def answer(self, question: str, recorder: EventRecorder) -> Any:  # type: ignore[override]
-            time.sleep(0.15)
+            assert has_ticked.wait(PATIENCE_SECONDS)
             return "slow", None
 
     program, _ = offer(monkeypatch, Blocking())
-    ticks = 0
 
     async def tick() -> Any:
-        nonlocal ticks
         work = asyncio.ensure_future(program.run_graph(AgentRequest(question="q")))
-        while not work.done():
+        for _ in range(5):
             await asyncio.sleep(0.01)
-            ticks += 1
-        return work.result()
+        has_ticked.set()  # the event loop went on
+        return await work
 
     assert run_blocking(tick())["agent_results"][0].answer == "slow"
-    assert ticks >= 5  # the event loop went on
 
 
 @pytest.mark.parametrize("share", [True, False])

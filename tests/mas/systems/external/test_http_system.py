@@ -14,6 +14,7 @@ from mas.runtime.errors import AgentReplyError, AgentUnavailableError, UserError
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.external.system import HttpSystem
 from mas.tools.settings import ToolSettings
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.answering_agent import Raw, answering_agent
 
 FIVE = {"answer": "5", "reasoning_trace": "2 + 3"}
@@ -99,7 +100,8 @@ FAILURES: dict[str, tuple[dict[str, Any] | Raw, type[Exception], str, list[str]]
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_is_one_sentence_of_the_right_class(failure: str) -> None:
     response, error, kind, words = FAILURES[failure]
-    with answering_agent(lambda body: response) as agent, program(agent.url, timeout_seconds=0.5) as asked:
+    seconds = 0.5 if failure == "slow" else PATIENCE_SECONDS
+    with answering_agent(lambda body: response) as agent, program(agent.url, timeout_seconds=seconds) as asked:
         with record_trace(Trace("t")) as trace, pytest.raises(error) as caught:
             asked(question="?")
         assert len(agent.bodies) == 1, "nothing is asked twice"
