@@ -15,6 +15,7 @@ from mas.tools.catalogue import open_tools
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import Resources, ToolSettings, TranscriptionSettings, use_tool_context
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.loopback import CUT, DRIP, HANG, HTML, RESET, Answer, Asked, LoopbackServer, running
 
 KEY = "sk-transcription-12345678"
@@ -99,7 +100,8 @@ def test_it_is_off_by_default_and_without_a_key(sound: Path, monkeypatch: pytest
     ],
 )
 def test_each_failure_is_a_sentence_without_the_key(sound: Path, fault: str, words: str) -> None:
-    seconds = 0.6 if fault in ("hang", "drip") else 10
+    read(sound)  # starts the process that reads it
+    seconds = 1.5 if fault in ("hang", "drip") else PATIENCE_SECONDS
     question = SampleContext(SampleKey("q1"), deadline=time.monotonic() + seconds)
     with transcribing(fault, fault), use_context(question), pytest.raises(ToolError, match=words) as raised:
         read(sound)

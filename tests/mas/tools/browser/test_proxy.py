@@ -11,6 +11,7 @@ import pytest
 
 from mas.tools.browser.proxy import get_port, start_proxy
 from mas.tools.http import url_policy as guard
+from tests.patience import PATIENCE_SECONDS
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -78,7 +79,7 @@ def through_the_proxy(host: str, port: int, data: bytes = b"", allowed: tuple[st
             await writer.wait_closed()
             return answer[1], said.decode()
 
-    return asyncio.run(asyncio.wait_for(asked(), 20))
+    return asyncio.run(asyncio.wait_for(asked(), PATIENCE_SECONDS))
 
 
 def test_a_connection_carries_bytes_both_ways(echo: int) -> None:

@@ -19,6 +19,7 @@ from mas.tools.http.client import GuardedTransport
 from mas.tools.http.url_policy import NotPublicError
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.loopback import running
 from tests.servers.website import Website
 
@@ -34,7 +35,8 @@ def site() -> Iterator[Website]:
 def fetch(url: str, *allowed: str, max_bytes: int = 10_000) -> httpx.Response:
     async def ask() -> httpx.Response:
         transport = GuardedTransport(WebSettings(allow_private_hosts=[*allowed]), max_bytes)
-        async with httpx.AsyncClient(transport=transport, trust_env=False, timeout=5, follow_redirects=True) as client:
+        how = {"trust_env": False, "timeout": PATIENCE_SECONDS, "follow_redirects": True}
+        async with httpx.AsyncClient(transport=transport, **how) as client:  # type: ignore[arg-type]
             return await client.get(url, headers={"Accept-Encoding": "gzip, deflate"})
 
     return asyncio.run(ask())

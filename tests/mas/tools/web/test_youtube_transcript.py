@@ -11,6 +11,7 @@ from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
 from mas.tools.web.youtube import parse_video_id, youtube_transcript_tool
 from tests.mas.tools.web.in_context import LOOPBACK, a_question, using
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.loopback import running
 from tests.servers.youtube import YouTubeServer
 
@@ -22,11 +23,11 @@ def youtube() -> Iterator[YouTubeServer]:
 
 
 def settings(server: YouTubeServer, **changes: Any) -> WebSettings:
-    fast: dict[str, Any] = {"seconds": 5}
+    fast: dict[str, Any] = {"seconds": PATIENCE_SECONDS}
     return WebSettings(youtube_url=server.base_url, allow_private_hosts=[LOOPBACK], **{**fast, **changes})
 
 
-def transcript(server: YouTubeServer, video: str, seconds: float = 5, **arguments: Any) -> str:
+def transcript(server: YouTubeServer, video: str, seconds: float = PATIENCE_SECONDS, **arguments: Any) -> str:
     with using(settings(server, seconds=seconds)):
         return asyncio.run(youtube_transcript_tool(video, **arguments))
 
