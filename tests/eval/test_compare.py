@@ -42,7 +42,7 @@ def test_each_run_is_compared_with_the_first(tmp_path: Path, capsys: pytest.Capt
     found = content(tmp_path / "c.json")
     expected = [run_paired_test([Pair((n < 1,), (n < right,)) for n in range(8)]) for right in (8, 2)]
     for made, result in zip(found["comparisons"], expected, strict=True):
-        assert {key: made[key] for key in result.to_dict()} == result.to_dict()
+        assert {key: made[key] for key in result.to_dict()} == json.loads(json.dumps(result.to_dict()))
     assert [made["p_holm"] for made in found["comparisons"]] == adjust_p_values([each.p for each in expected])
     better = found["comparisons"][0]
     assert (better["first"]["accuracy"], better["second"]["accuracy"]) == (0.125, 1.0)

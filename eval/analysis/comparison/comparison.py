@@ -162,15 +162,10 @@ class Comparison:
     pairs: Mapping[str, Pair] = field(default_factory=dict)  # id of each sample → its scores
 
     def to_dict(self) -> dict[str, object]:
-        means = {name: getattr(self, name) for name in ("cost_usd", "seconds", "tokens")}
-        return {
-            "metric": self.metric,
-            **self.score.to_dict(),
-            "first": asdict(self.first),
-            "second": asdict(self.second),
-            **{name: each.to_dict() if each else None for name, each in means.items()},
-            "flips": [each.to_dict() for each in self.flips],
-        }
+        means = {name: (each := getattr(self, name)) and asdict(each) for name in ("cost_usd", "seconds", "tokens")}
+        sides = {"first": asdict(self.first), "second": asdict(self.second)}
+        flips = [each.to_dict() for each in self.flips]
+        return {"metric": self.metric, **self.score.to_dict(), **sides, **means, "flips": flips}
 
 
 def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None = None) -> Comparison:

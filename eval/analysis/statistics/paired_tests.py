@@ -19,7 +19,7 @@ docs/explanation/intervals.md.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
@@ -85,33 +85,38 @@ class PairedResult:
 
         It contains 0 unless p is at most `alpha`: p is exact where the interval is approximate.
         """
-        return _compute_interval(self.sums, self.p, alpha)
+        if self.sums is None:
+            return None
+        low, high = compute_paired_interval(self.sums, alpha)
+        return (min(low, 0.0), max(high, 0.0)) if self.p > alpha else (low, high)
 
     def to_dict(self) -> dict[str, object]:
-        found = {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
-        return {key: value for key, value in found.items() if key != "sums"}
+        return {key: value for key, value in asdict(self).items() if key != "sums"}
 
 
 def run_paired_test(pairs: Sequence[Pair], seed: int = 0) -> PairedResult:
     """Test whether B differs from A on one sample at least; `seed`: of the draws, if the test cannot be exact."""
     differences = [pair.difference for pair in pairs]
-    p, test = _p_value(pairs, differences, seed)
+    if _are_binary(pairs) and (counted := _count_flips(pairs, differences)) is not None:
+        p, test = counted, MCNEMAR if all(len(scores) == 1 for pair in pairs for scores in pair) else SIGN_FLIP
+    else:
+        p, test = _draw_flips(differences, seed)
     epochs, n = min(pair.epochs for pair in pairs), len(pairs)
     wins, losses = (sum(sign * each > 0 for each in differences) for sign in (1, -1))
-    sums = sum_pairs(pairs)
-    return PairedResult(
+    result = PairedResult(
         n_questions=n,
         epochs=epochs,
         difference=math.fsum(differences) / n,
-        ci95=_compute_interval(sums, p, ALPHA),
+        ci95=None,
         p=p,
         test=test,
         wins=wins,
         losses=losses,
         ties=n - wins - losses,
         smallest_difference=compute_smallest_difference(compute_standard_error(differences, epochs), n),
-        sums=sums,
+        sums=sum_pairs(pairs),
     )
+    return replace(result, ci95=result.compute_interval(ALPHA))
 
 
 def sum_pairs(pairs: Sequence[Pair]) -> DifferenceSums | None:
@@ -127,13 +132,6 @@ def sum_pairs(pairs: Sequence[Pair]) -> DifferenceSums | None:
         squares=math.fsum(each**2 for each in differences) + extra_squares,
         max_weight=min(pair.epochs for pair in pairs) if is_binary else math.inf,
     )
-
-
-def _compute_interval(sums: DifferenceSums | None, p: float, alpha: float) -> Interval | None:
-    if sums is None:
-        return None
-    low, high = compute_paired_interval(sums, alpha)
-    return (min(low, 0.0), max(high, 0.0)) if p > alpha else (low, high)
 
 
 def compute_standard_error(differences: Sequence[float], epochs: int) -> float | None:
@@ -168,12 +166,6 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
 
 def _are_binary(pairs: Sequence[Pair]) -> bool:
     return all(score in (0, 1) for pair in pairs for score in (*pair.first, *pair.second))
-
-
-def _p_value(pairs: Sequence[Pair], differences: Sequence[float], seed: int) -> tuple[float, str]:
-    if _are_binary(pairs) and (p := _count_flips(pairs, differences)) is not None:
-        return p, MCNEMAR if all(len(scores) == 1 for pair in pairs for scores in pair) else SIGN_FLIP
-    return _draw_flips(differences, seed)
 
 
 def _count_flips(pairs: Sequence[Pair], differences: Sequence[float]) -> float | None:
@@ -223,9 +215,6 @@ class MeanDifference:
     second: float
     difference: float  # second - first
     ci95: Interval | None  # None: one sample says nothing about others
-
-    def to_dict(self) -> dict[str, object]:
-        return {**asdict(self), "ci95": list(self.ci95) if self.ci95 else None}
 
 
 def compare_means(pairs: Sequence[tuple[float, float]]) -> MeanDifference | None:

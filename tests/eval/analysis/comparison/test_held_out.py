@@ -35,7 +35,7 @@ def test_runs_are_compared_on_the_questions_that_were_not_tuned_on(
 ) -> None:
     (made,) = compared(tmp_path, run(tmp_path / "a", 2, known=False), run(tmp_path / "owned", 6, "01", "23"))
     expected = run_paired_test([Pair((0.0,), (float(place < 6),)) for place in (4, 5, 6, 7)])
-    assert {key: made[key] for key in expected.to_dict()} == expected.to_dict()
+    assert {key: made[key] for key in expected.to_dict()} == json.loads(json.dumps(expected.to_dict()))
     assert (made["n_tuned_on"], made["is_optimistic"]) == (4, False)
     told = (
         "4 of the 8 questions were used to tune the prompts of B, owned (2 for training, 2 for validation); "
