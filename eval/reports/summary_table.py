@@ -148,9 +148,6 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "format loss", f"{summary.format_loss} wrong only in format (counted as wrong)"
     if summary.n_unscored:
         yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
-    if summary.n_outside_plan:
-        why = "of questions or epochs that the run's plan no longer has; only their calls and cost count"
-        yield "left out", f"{format_count(summary.n_outside_plan, 'answer')} {why}"
     if summary.bad_rows:
         rows = format_count(len(summary.bad_rows), "unreadable row")
         yield "skipped", f"{rows} of the dataset, outside every number here"

@@ -16,7 +16,7 @@ from eval.analysis.statistics.paired_tests import adjust_p_values
 from eval.analysis.summary.rare_numbers import measure_overlap
 from eval.config.measured import find_changes
 from eval.runs.folder import format_path, format_resume_hint, read_kept_prompts
-from eval.runs.run_info import RunInfo, TuningUse
+from eval.runs.run_info import RunInfo
 from eval.runs.store import open_run
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.errors import UserError
@@ -43,13 +43,7 @@ class ReadRun:
     def __str__(self) -> str:
         return f"{self.label} ({self.name})"
 
-    @property
-    def used(self) -> TuningUse | None:
-        """The samples that its prompts were tuned on; None: unknown."""
-        return self.info.tuning_use
-
     def to_dict(self) -> dict[str, object]:
-        """Return what the result says of it."""
         info = self.info
         return {
             "label": self.label,
@@ -102,11 +96,7 @@ class ComparisonResult:
 
 
 def read_runs(folders: Sequence[Path]) -> list[ReadRun]:
-    """Read two runs or more.
-
-    Raises:
-        UserError: there are too few or too many, one is named twice, or a store cannot be read.
-    """
+    """Read two runs or more; raise UserError if one is named twice, or cannot be read or compared."""
     if len(folders) < 2:
         raise UserError("one run alone cannot be compared; name two or more.")
     if len(folders) > MAX_RUNS:
@@ -118,7 +108,6 @@ def read_runs(folders: Sequence[Path]) -> list[ReadRun]:
 
 
 def read_run(label: str, folder: Path) -> ReadRun:
-    """Read a run; raise UserError if its store cannot be read, or it measures no system."""
     with open_run(folder) as store:
         info, answers = store.read_info(), read_answers(store)
     if why := info.describe_gold():
@@ -138,7 +127,7 @@ def _compare_pair(first: ReadRun, second: ReadRun) -> RunComparison:
     questions = list(first.answers.questions)
     if reason := find_obstacle(first.answers, second.answers):
         raise UserError(_explain_refusal(first, second, reason))
-    known = set[str]().union(*(run.used.ids for run in (first, second) if run.used))
+    known = {id for run in (first, second) if (use := run.info.tuning_use) for id in use.ids}
     ids = [each for each in questions if each not in known]  # that the prompts of neither were tuned on
     comparison = compare_answers(first.answers, second.answers, ids or questions)
     return RunComparison(
@@ -191,7 +180,8 @@ def _explain_refusal(first: ReadRun, second: ReadRun, reason: str) -> str:
 def _list_tuning_notes(
     first: ReadRun, second: ReadRun, questions: Sequence[str], untouched: Sequence[str]
 ) -> Iterator[str]:
-    used = {run.label: measure_overlap(run.used, questions) for run in (first, second) if run.used}
+    uses = {run.label: run.info.tuning_use for run in (first, second)}
+    used = {label: measure_overlap(use, questions) for label, use in uses.items() if use}
     sets = " and ".join(f"of {label}, {each.describe_sets()}" for label, each in used.items() if each.n_questions)
     n, n_tuned_on = len(questions), len(questions) - len(untouched)
     if n_tuned_on == n:
@@ -211,7 +201,8 @@ def _list_pair_notes(first: ReadRun, second: ReadRun, comparison: Comparison) ->
 
 
 def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
-    if run.used and (unknown := measure_overlap(run.used, ids).describe_unknown()):
+    use = run.info.tuning_use
+    if use and (unknown := measure_overlap(use, ids).describe_unknown()):
         yield f"warning: {run.label}: {unknown}"
     if n_leaked := sum(any(each.leaks for each in run.answers.list_given(id)) for id in ids):
         met = f"{format_count(n_leaked, 'question')} met pages that give the answer away (its report lists them)"

@@ -4,7 +4,7 @@ kept = [keep_numbers(record) for record in store.records(without_trajectory=True
 measure(kept, incomplete=False).ci95        # of the metric
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields, replace
 
@@ -44,12 +44,9 @@ def group_by_sample(answers: Iterable[Record]) -> list[list[Record]]:
 def measure(
     answers: Iterable[Record], incomplete: bool, read: Callable[[Record], float] = lambda answer: answer.value
 ) -> Estimate:
-    """Return the mean over answers and its interval, clustered by sample.
+    """Return the mean value, 0 to 1, of answers to samples with a target, and its interval, clustered by sample.
 
-    Args:
-        answers: to samples with a target.
-        incomplete: True if answers are missing: there is no interval then.
-        read: returns the value of an answer, 0 to 1.
+    `incomplete`: answers are missing, so that there is no interval.
     """
     return measure_values([[read(each) for each in sample] for sample in group_by_sample(answers)], incomplete)
 
@@ -79,25 +76,3 @@ def add_usage(total: Usage, usage: Usage) -> Usage:
         known_cost_usd=known,
         cost_usd=known if costs and None not in costs else None,
     )
-
-
-class Spending:
-    """Sums over every attempt, since all of them were paid for."""
-
-    def __init__(self) -> None:
-        self.usage, self.scorer_usage = Usage(), Usage()
-        self.waited_seconds = 0.0
-        self.calls_by_tool, self.tool_errors, self.blocked_pages = Counter[str](), Counter[str](), Counter[str]()
-        self.first_tool_errors: dict[str, str] = {}
-        self.seconds_by_agent: defaultdict[str, float] = defaultdict(float)
-
-    def add(self, record: Record) -> None:
-        self.usage = add_usage(self.usage, record.usage)
-        self.scorer_usage = add_usage(self.scorer_usage, record.scorer_usage)
-        self.waited_seconds += record.waited_seconds
-        self.calls_by_tool.update(record.calls_by_tool)
-        self.tool_errors.update(record.tool_errors)
-        self.blocked_pages.update(record.blocked_pages)
-        self.first_tool_errors = {**record.first_tool_errors, **self.first_tool_errors}
-        for agent, seconds in record.seconds_by_agent.items():
-            self.seconds_by_agent[agent] += seconds

@@ -191,14 +191,13 @@ def summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumb
         return measure_values(rights, incomplete)
 
     overlap = measure_share(lambda cell: name in cell)
-    f1 = None if overlap.value is None else _convert_to_f1(overlap.value)
-    bounds = overlap.ci95 and (_convert_to_f1(overlap.ci95[0]), _convert_to_f1(overlap.ci95[1]))
-    precision, recall = (measure_share(lambda cell: cell[place] == name) for place in (1, 0))  # noqa: B023
-    return LabelNumbers(precision=precision, recall=recall, f1=Estimate(f1, bounds))
-
-
-def _convert_to_f1(overlap: float) -> float:
-    return 2 * overlap / (1 + overlap)
+    f1 = None if overlap.value is None else 2 * overlap.value / (1 + overlap.value)
+    low, high = (2 * bound / (1 + bound) for bound in overlap.ci95 or (0.0, 0.0))
+    return LabelNumbers(
+        precision=measure_share(lambda cell: cell[1] == name),
+        recall=measure_share(lambda cell: cell[0] == name),
+        f1=Estimate(f1, (low, high) if overlap.ci95 else None),
+    )
 
 
 def _summarise_parts(scored: Sequence[Record], incomplete: bool) -> dict[str, Estimate]:

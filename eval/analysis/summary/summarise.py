@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.measures import REMARKS, Key, Spending, keep_numbers, measure
+from eval.analysis.summary.measures import REMARKS, Key, add_usage, keep_numbers, measure
 from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.folder import is_in_use
@@ -36,11 +36,7 @@ MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming r
 
 
 def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None) -> Summary:
-    """Return the numbers of the run as far as it has come; samples that it has not run count as wrong.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Return the numbers of the run as far as it has come; raise StoreError if the store cannot be read."""
     info, state, folder = store.read_info(), store.read_state(), store.path.resolve().parent
     state = replace(state, wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store))
     records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(folder))
@@ -57,30 +53,27 @@ def summarise(
 ) -> Summary:
     """Return the summary of a run, without its folder and why it stopped.
 
-    Args:
-        records: each attempt; for a (sample, epoch) that was not run, a record with the error class `not_run`. Attempts
-            outside the plan count only towards the usage.
-        info: of the run.
-        state: of the run.
-        plan: its questions.
-        attribution: of its answers; None: not computed.
+    `records`: each attempt; for a (sample, epoch) that was not run, one with the error class `not_run`. Those that the
+    plan no longer has count only towards the usage.
     """
-    spending, last, n_outside = Spending(), dict[Key, Record](), 0
+    attempts, last = list(map(keep_numbers, records)), dict[Key, Record]()
     ids, config = {each.id for each in plan}, info.config
-    for record in records:
-        spending.add(record)
-        key = (record.sample_id, record.epoch)
-        if not is_planned(record, info.epochs, ids):
-            n_outside += 1
-        elif key not in last or record.attempt > last[key].attempt:
-            last[key] = keep_numbers(record)
+    usage, scorer_usage, by_agent = Usage(), Usage(), dict[str, float]()
+    for each in attempts:  # all were paid for
+        usage, scorer_usage = add_usage(usage, each.usage), add_usage(scorer_usage, each.scorer_usage)
+        for agent, seconds in each.seconds_by_agent.items():
+            by_agent[agent] = by_agent.get(agent, 0.0) + seconds
+        key = (each.sample_id, each.epoch)
+        if is_planned(each, info.epochs, ids) and (key not in last or each.attempt > last[key].attempt):
+            last[key] = each
     final = list(last.values())
     scored = [each for each in final if each.scored]
     errors = _tally(each.error_class for each in final)
     incomplete = any(name in MISSING for name in errors)
     prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
     scorer, tools = read_scorer_name(info.part("scorer")), (info.tools or {}).items()
-    idle = tuple(agent for agent, names in tools if names and agent in spending.seconds_by_agent)
+    calls_by_tool = _add_up(each.calls_by_tool for each in attempts)
+    idle = tuple(agent for agent, names in tools if names and agent in by_agent)
     return Summary(
         **vars(count_answers(final, incomplete)),
         **_summarise_rest(final, info, incomplete),
@@ -104,7 +97,6 @@ def summarise(
         n_unscored=len(final) - len(scored),
         n_questions=len({each.sample_id for each in final}),
         epochs=info.epochs,
-        n_outside_plan=n_outside,
         by_level=_count_groups(final, lambda answer: answer.level, incomplete),
         by_tag=_count_by_tag(final, {each.id: each.tags for each in plan}, incomplete),
         tags=tuple(map(str, info.part("data").get("tags") or ())),
@@ -117,15 +109,15 @@ def summarise(
         limits=_tally(each.limit for each in final),
         n_retried=sum(each.attempt > 1 for each in final),
         format_loss=sum(each.parts.get("format_loss", 0.0) > 0 for each in final),
-        blocked_pages=dict(spending.blocked_pages.most_common()),
-        usage=spending.usage,
-        scorer_usage=spending.scorer_usage,
-        by_agent={agent: round(seconds, 3) for agent, seconds in spending.seconds_by_agent.items()},
-        calls_by_tool=dict(spending.calls_by_tool.most_common()),
-        agents_without_calls=() if spending.calls_by_tool else idle,
-        tool_errors=dict(spending.tool_errors.most_common()),
-        first_tool_errors=spending.first_tool_errors,
-        waited_seconds=round(spending.waited_seconds, 3),
+        blocked_pages=_add_up(each.blocked_pages for each in attempts),
+        usage=usage,
+        scorer_usage=scorer_usage,
+        by_agent={agent: round(seconds, 3) for agent, seconds in by_agent.items()},
+        calls_by_tool=calls_by_tool,
+        agents_without_calls=() if calls_by_tool else idle,
+        tool_errors=_add_up(each.tool_errors for each in attempts),
+        first_tool_errors={tool: text for each in reversed(attempts) for tool, text in each.first_tool_errors.items()},
+        waited_seconds=round(sum(each.waited_seconds for each in attempts), 3),
         peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in state.sessions), default=0.0) or None,
         attribution=tuple(_count_lost_points(scored, attribution.links, incomplete)) if attribution else None,
         critics=dict(sorted(attribution.critics.items())) if attribution else {},
@@ -190,6 +182,14 @@ def _count_by_tag(
 def _tally(names: Iterable[str | None]) -> dict[str, int]:
     """Return the frequency of each name, the most frequent first."""
     return dict(Counter(name for name in names if name is not None).most_common())
+
+
+def _add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sum of each name, the largest first."""
+    total = Counter[str]()
+    for each in tables:
+        total.update(each)
+    return dict(total.most_common())
 
 
 def _count_lost_points(

@@ -94,7 +94,6 @@ class Summary(Counts):
     n_unscored: int
     n_questions: int
     epochs: int  # as planned
-    n_outside_plan: int
     by_level: dict[str, Counts]
     errors_by_class: dict[str, int]
     first_errors: dict[str, str]  # class → message of the first error of that class
@@ -129,12 +128,7 @@ class Summary(Counts):
 
 
 def read_summary(path: Path) -> Summary:
-    """Read `summary.json`.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not a summary, or one of another version.
-    """
+    """Read `summary.json`; raise ValueError if it is none of this version, and OSError if it cannot be read."""
     data = json.loads(path.read_text("utf-8"))
     if not isinstance(data, dict) or data.get("version") != SUMMARY_VERSION:
         raise ValueError(f"{path} is not a summary of version {SUMMARY_VERSION}")
@@ -142,10 +136,9 @@ def read_summary(path: Path) -> Summary:
 
 
 def build_from_json(kind: type[T], data: object) -> T:
-    """Build a dataclass, with dataclasses in its fields, from what `json.loads` returned; unknown keys are left out.
+    """Build a dataclass, also with dataclasses in its fields, from JSON; unknown keys are left out.
 
-    Raises:
-        ValueError: a field is missing, or has another type.
+    Raise ValueError if a field is missing, or has another type.
     """
     found: T = _make_adapter(kind).validate_python(data)  # type: ignore[arg-type]  # classes are hashable
     return found
