@@ -23,9 +23,10 @@ USAGE = "python eval/sync.py RUN [tracking=local|server] [tracking.option=value 
 
 def sync(arguments: list[str]) -> int:
     from eval.mlflow_export.exporter_launcher import EVALUATION
+    from eval.runs.find import find_run
     from eval.workflows.sync import run_sync
 
-    return run_sync(EVALUATION, arguments, USAGE)
+    return run_sync(EVALUATION, find_run, arguments, USAGE)
 
 
 if __name__ == "__main__":

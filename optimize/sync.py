@@ -19,12 +19,13 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 from eval.cli.command import exit_now, run_cli
 from eval.workflows.sync import run_sync
 from optimize.mlflow_export import TUNING
+from optimize.session.tuning_store import find_tuning_run
 
 USAGE = "python optimize/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
 
 
 def sync(arguments: list[str]) -> int:
-    return run_sync(TUNING, arguments, USAGE)
+    return run_sync(TUNING, find_tuning_run, arguments, USAGE)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from eval.mlflow_export.exporter_launcher import ExportRequest
 from eval.runs.folder import RunLock
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE
+from mas.runtime.security.redaction import build_redactor
 
 LOCK_SECONDS = 60.0  # for the process of an earlier session, which may be sending its last batch
 _NICENESS = 19  # the lowest priority: the run comes first
@@ -26,8 +27,9 @@ def export_folder(folder: Path) -> None:
     with closing(log):
         try:
             lock.take(LOCK_SECONDS)
-            with closing(request.open_export(folder)) as export:
-                export.export(sys.stdin.buffer, log, request.kind.format_sync_command(folder))
+            kind, redact = request.kind, build_redactor(request.secrets)
+            with closing(kind.load()(folder, request.tracking, redact)) as export:
+                export.export(sys.stdin.buffer, log, kind.format_sync_command(folder))
         except Exception as error:  # noqa: BLE001
             log.error("the exporter failed", exception=error)
         finally:

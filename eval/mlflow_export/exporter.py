@@ -15,9 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
-from omegaconf import DictConfig
-
-from eval.config.evaluation import EvalConfig
 from eval.config.tracking import Tracking
 from eval.mlflow_export.tracked_run import COMPLETE, TrackedRun
 from eval.runs.folder import DATABASE
@@ -48,23 +45,9 @@ class Export(ABC):
         self._is_live = self._is_shown = False
         self._failure = ""  # of the last step, as a sentence
 
-    @staticmethod
-    @abstractmethod
-    def find(name: str, /) -> Path:
-        """Return the folder of a run."""
-
-    @staticmethod
-    @abstractmethod
-    def read_config(config: DictConfig, /) -> EvalConfig:
-        """Return the part of a run's configuration that has secrets."""
-
-    @staticmethod
-    def prepare(folder: Path, store: RunStore) -> None:
-        """Write the files that the process of an ended run could not; raise UserError if it is not to be sent."""
-
     @abstractmethod
     def open_run(self) -> TrackedRun:
-        """Find or create the run in MLflow."""
+        """Find or create the run in MLflow; raise UserError if it is not to be sent."""
 
     @abstractmethod
     def show(self) -> None:

@@ -8,9 +8,9 @@ import pkgutil
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -20,7 +20,7 @@ from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Trac
 from eval.runs.folder import format_path
 from eval.runs.mlflow_state import STATE, read_link, read_state
 from mas.runtime.security.child_environment import NETWORK, build_child_environment
-from mas.runtime.security.redaction import build_redactor, sort_secrets
+from mas.runtime.security.redaction import sort_secrets
 
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter import Export
@@ -56,23 +56,12 @@ class ExportKind(NamedTuple):
 EVALUATION = ExportKind("eval.mlflow_export.run_export:RunExport", "eval/sync.py", "eval", "one run")
 
 
-@dataclass(frozen=True)
-class ExportRequest:
-    """What an exporter is to send, and its secrets, which never appear on a command line."""
+class ExportRequest(NamedTuple):
+    """What an exporter is to send, and where to; its secrets never appear on a command line."""
 
     kind: ExportKind
     tracking: Tracking  # without user, password and token: these are in the environment, under MLflow's names
-    secrets: tuple[str, ...]  # longest first
-
-    @classmethod
-    def build(cls, kind: ExportKind, tracking: Tracking, secrets: Iterable[str]) -> Self:
-        found = tuple(sort_secrets([*secrets, *tracking.secrets()]))
-        if isinstance(tracking, ServerTracking):
-            tracking = replace(tracking, uri=tracking.address())
-        return cls(kind, tracking, found)
-
-    def open_export(self, folder: Path) -> "Export":
-        return self.kind.load()(folder, self.tracking, build_redactor(self.secrets))
+    secrets: tuple[str, ...]  # of the tracking, longest first: what the run stores has none
 
 
 class ExportOutcome(NamedTuple):
@@ -85,18 +74,16 @@ class ExportOutcome(NamedTuple):
 class ExporterLauncher:
     """Exporter process of one run; with tracking=off there is none. Without `finish` MLflow shows the run as KILLED."""
 
-    def __init__(
-        self, tracking: Tracking | NoTracking, folder: Path, secrets: Iterable[str], kind: ExportKind = EVALUATION
-    ) -> None:
+    def __init__(self, tracking: Tracking | NoTracking, folder: Path, kind: ExportKind = EVALUATION) -> None:
         self.tracking, self.folder = tracking, folder
         self.sync_command = kind.format_sync_command(folder)
         self._process: subprocess.Popen[bytes] | None = None
         with suppress(OSError):  # `finish` says then that MLflow does not have the run
             (folder / STATE).unlink(missing_ok=True)  # of an earlier session: MLflow does not have this one
             if not isinstance(tracking, NoTracking):
-                self._start(tracking, ExportRequest.build(kind, tracking, secrets))
+                self._start(tracking, kind)
 
-    def _start(self, tracking: Tracking, request: ExportRequest) -> None:
+    def _start(self, tracking: Tracking, kind: ExportKind) -> None:
         of_server = _OF_SERVER if isinstance(tracking, ServerTracking) else ()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", __package__, str(self.folder)],
@@ -106,9 +93,12 @@ class ExporterLauncher:
             start_new_session=True,  # so Ctrl-C in the terminal does not reach it
             env=build_child_environment(*_OWN, *of_server, **tracking.environment()),
         )
+        secrets = tuple(sort_secrets(tracking.secrets()))
+        if isinstance(tracking, ServerTracking):
+            tracking = replace(tracking, uri=tracking.address())
         if source := self._process.stdin:
             with suppress(OSError):  # it has died already; `finish` will report that
-                pickle.dump(request, source)
+                pickle.dump(ExportRequest(kind, tracking, secrets), source)
                 source.flush()
 
     def finish(self, show: Callable[[str], None]) -> ExportOutcome:

@@ -8,16 +8,13 @@ from pathlib import Path
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summary import Summary
-from eval.config.evaluation import read_config
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter import Counts, Export, Redact
 from eval.mlflow_export.run_page import build_page, build_run_name, read_start_ms, write_page
 from eval.mlflow_export.tracked_run import TrackedRun, open_run, to_ms
 from eval.reports.run_report.page import write_reports
-from eval.runs.find import find_run
 from eval.runs.folder import read_kept_prompts
 from eval.runs.record import Record
-from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
 
 BATCH_TRACES = 20  # in one call; larger batches were no quicker
@@ -30,22 +27,15 @@ FILES = (
 class RunExport(Export):
     """Holds no more of the store in memory than one batch of records."""
 
-    find = staticmethod(find_run)
-    read_config = staticmethod(read_config)
-
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
         super().__init__(folder, settings, redact)
         self._there: Container[str] = ()  # ids of traces that MLflow had before
         self._row, self._read = 0, Counter[str]()  # the last row that is done, and what there is up to it
 
-    @staticmethod
-    def prepare(folder: Path, store: RunStore) -> None:
-        """Refuse a run that measures no system."""
-        if why := store.read_info().describe_gold():
-            raise UserError(f"{folder.name} is not sent to MLflow: {why}.")
-
     def open_run(self) -> TrackedRun:
         info = self.store.read_info()
+        if why := info.describe_gold():
+            raise UserError(f"{self.folder.name} is not sent to MLflow: {why}.")
         name = build_run_name(info, self.folder.name)
         run = open_run(self.settings, info.run_id, name=name, start_ms=read_start_ms(info), tags=info.origin)
         self._there = run.read_trace_ids()
@@ -122,5 +112,4 @@ class RunExport(Export):
         self.state = replace(self.state, status=status)
 
     def _write_page(self, summary: Summary | None) -> None:
-        page = build_page(self.store.read_info(), summary, folder_name=self.folder.name, redact=self.redact)
-        write_page(self.run, page)
+        write_page(self.run, build_page(self.store.read_info(), self.folder.name, summary))

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -32,35 +32,20 @@ class RunPage:
     metrics: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def build(
-        cls,
-        params: Mapping[str, str],
-        tags: Mapping[str, str],
-        metrics: Mapping[str, float],
-        redact: Callable[[str], str] = str,
-    ) -> Self:
-        """Return a page that MLflow accepts; `redact` takes secrets out of every param and tag."""
+    def build(cls, params: Mapping[str, str], tags: Mapping[str, str], metrics: Mapping[str, float]) -> Self:
+        """Return a page that MLflow accepts."""
         return cls(
-            {_name(name): truncate(redact(text), MAX_PARAM_CHARS) for name, text in params.items() if text},
-            {_name(name): truncate(redact(text), MAX_TAG_CHARS) for name, text in tags.items() if text},
+            {_name(name): truncate(text, MAX_PARAM_CHARS) for name, text in params.items() if text},
+            {_name(name): truncate(text, MAX_TAG_CHARS) for name, text in tags.items() if text},
             {_name(name): round(value, 6) for name, value in metrics.items()},
         )
 
 
-def build_page(
-    info: RunInfo, summary: Summary | None = None, *, folder_name: str = "", redact: Callable[[str], str] = str
-) -> RunPage:
-    """Build the page of an evaluation.
-
-    Args:
-        info: facts about the run, from its store.
-        summary: None while the run has not ended.
-        folder_name: name of the run's folder.
-        redact: takes secrets out.
-    """
+def build_page(info: RunInfo, folder_name: str, summary: Summary | None) -> RunPage:
+    """Build the page of an evaluation; `summary` is None while the run has not ended."""
     tags = {**info.origin, **_list_tags(info, summary), "run_folder": folder_name}
     metrics = dict(flatten_numbers(_select_numbers(summary))) if summary else {}
-    return RunPage.build(flatten_params(info), tags, metrics, redact)
+    return RunPage.build(flatten_params(info), tags, metrics)
 
 
 def build_run_name(info: RunInfo, folder_name: str) -> str:

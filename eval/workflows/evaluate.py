@@ -152,7 +152,7 @@ class _Evaluation:
             return None
         from eval.mlflow_export.exporter_launcher import ExporterLauncher
 
-        return ExporterLauncher(self.config.tracking, self.session.folder, self.config.secrets())
+        return ExporterLauncher(self.config.tracking, self.session.folder)
 
     def announce(self, n_pending: int, notes: Sequence[str], is_first_alone: bool) -> None:
         """Print what is known before the first sample: notes of the dataset, an estimate, and warnings."""

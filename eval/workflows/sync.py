@@ -1,7 +1,7 @@
 """Send runs that have ended to MLflow, and count what is there: what `eval/sync.py` and `optimize/sync.py` do."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast
@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name, read_option_name
-from eval.cli.hydra_compat import MISTAKES, compose_config
+from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import build_part
 from eval.config.tracking import NoTracking, Tracking
@@ -21,7 +21,7 @@ from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_sid
 from eval.runs.logs import open_log
 from eval.runs.mlflow_state import STATE, read_link
 from eval.runs.own_runs import is_own_folder, refuse_unreadable
-from eval.runs.store import open_run, read_run_info
+from eval.runs.store import StoreError, read_run_info
 from mas.runtime.errors import UserError
 from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.runtime.terminal import print_line
@@ -29,11 +29,18 @@ from mas.runtime.terminal import print_line
 EXPORTER_SECONDS = 60.0  # for an exporter to send its last batch and end
 
 
-def run_sync(kind: ExportKind, arguments: list[str], usage: str) -> int:
-    """Run the command; return the exit code."""
+def run_sync(kind: ExportKind, find: Callable[[str], Path], arguments: list[str], usage: str) -> int:
+    """Run the command; return the exit code.
+
+    Args:
+        kind: of the runs that it sends.
+        find: returns the folder of a run with a name.
+        arguments: as typed.
+        usage: in the help and in messages.
+    """
     name, overrides = _read_arguments(kind, arguments, usage)
     load_dotenv(PROJECT_ROOT / ".env")
-    folder = kind.load().find(name)
+    folder = find(name)
     check_entries(folder)
     settings = _read_settings(folder, overrides)
     if isinstance(settings, NoTracking):
@@ -43,6 +50,8 @@ def run_sync(kind: ExportKind, arguments: list[str], usage: str) -> int:
     try:
         with refuse_unreadable(folder), _lock_run(folder):
             return _send(kind, folder, settings, overrides)
+    except StoreError as error:
+        raise UserError(f"{error}.") from error
     except OSError as error:
         print_line(f"stopped: the run's files cannot be written: {error}", error=True)
         return STOPPED
@@ -59,10 +68,9 @@ def _read_arguments(kind: ExportKind, arguments: list[str], usage: str) -> tuple
     listed = f"latest, a name under outputs/{kind.outputs}, or a run's folder"
     parser.add_argument("words", nargs="*", metavar="RUN", help=listed)
     words = parser.parse_args(arguments).words
-    overrides = [word for word in words if "=" in word]
+    overrides, names = [word for word in words if "=" in word], [word for word in words if "=" not in word]
     if other := next((name for name in map(read_option_name, overrides) if not name.startswith("tracking")), None):
         raise UserError(f"{other} is not an option here; give tracking=… and its options only.")
-    names = [word for word in words if "=" not in word]
     if len(names) != 1:
         raise UserError(f"name {kind.noun}; {usage}.")
     return names[0], overrides
@@ -87,16 +95,6 @@ def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTrack
     return cast(Tracking, build_part(changed, "tracking"))
 
 
-def _read_secrets(kind: ExportKind, folder: Path) -> Sequence[str]:
-    """Return the secrets of the configuration of a run that was made here."""
-    if not is_own_folder(folder):
-        return ()
-    try:
-        return kind.load().read_config(OmegaConf.create(read_run_info(folder).config)).secrets()
-    except (*MISTAKES, ValueError):  # of another version of this program; what it wrote has no secrets
-        return ()
-
-
 @contextmanager
 def _lock_run(folder: Path) -> Iterator[None]:
     """Keep other processes from sending the run meanwhile."""
@@ -118,9 +116,7 @@ def _lock_run(folder: Path) -> Iterator[None]:
 
 
 def _send(kind: ExportKind, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
-    secrets = tuple(sort_secrets([*_read_secrets(kind, folder), *settings.secrets()]))
-    with open_run(folder) as store:
-        kind.load().prepare(folder, store)
+    secrets = tuple(sort_secrets(settings.secrets()))
     log = open_log(folder, "mlflow", secrets)
     with closing(log), closing(kind.load()(folder, settings, build_redactor(secrets))) as export:
         state = export.export(None, log, shlex.join([*shlex.split(kind.format_sync_command(folder)), *overrides]))

@@ -23,8 +23,7 @@ from eval.scorers.score import ACCURACY
 from mas.simulation import SIMULATED_NOTICE
 from optimize.reports.tuning_page import describe_outcome
 from optimize.search.optimizer import Proposal
-from optimize.session.config import read_config
-from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, take_snapshot
+from optimize.session.tuning_store import TuningSnapshot, take_snapshot
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -36,9 +35,6 @@ NOTE_TAG = "mlflow.note.content"  # the description on the run's page
 
 class TuningExport(Export):
     """The run with its proposals as children."""
-
-    find = staticmethod(find_tuning_run)
-    read_config = staticmethod(lambda config: read_config(config).base)
 
     def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
         super().__init__(folder, replace(settings, experiment=settings.experiment + EXPERIMENT_SUFFIX), redact)

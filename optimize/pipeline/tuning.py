@@ -72,7 +72,7 @@ def tune(config: TuneConfig, output: Output | None = None) -> tuple[Path, int]:
     with open_tuning_run(config, splits, output) as run:
         folder = run.folder
         run.show(f"run: {format_path(folder)}")
-        with ExporterLauncher(config.base.tracking, folder, config.base.secrets(), TUNING) as exporter:
+        with ExporterLauncher(config.base.tracking, folder, TUNING) as exporter:
             with run.stop.handle_signals():
                 code = _run_to_verdict(run)
                 run.answers.note("run ended", exit_code=code)

@@ -65,7 +65,7 @@ def test_a_run_is_in_mlflow_when_the_command_ends(
 def test_without_tracking_nothing_is_started(eval_command: EvalCommand, tmp_path: Path) -> None:
     folder = tmp_path / "none"
     folder.mkdir()
-    with ExporterLauncher(NoTracking(), folder, []) as following:
+    with ExporterLauncher(NoTracking(), folder) as following:
         assert following.finish(print) == ExportOutcome()
     assert list(folder.iterdir()) == []
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", *QUICK[:1]))
@@ -80,7 +80,7 @@ def test_what_was_complete_is_not_once_the_run_goes_on(
 ) -> None:
     write_state(tmp_path, ExportState(uri="sqlite:///x", run_id="0f3a", status="FINISHED", complete=True))
     monkeypatch.setattr(sys, "executable", "/bin/false")  # an exporter that dies before its first word
-    with ExporterLauncher(settings, tmp_path, []) as following:
+    with ExporterLauncher(settings, tmp_path) as following:
         following.finish(print)
     assert read_state(tmp_path) is None
 
@@ -179,7 +179,7 @@ def test_the_exporter_gets_what_leads_to_mlflow_and_no_key_of_a_model(
         raise OSError("not started")
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    ExporterLauncher(tracking, tmp_path, [])
+    ExporterLauncher(tracking, tmp_path)
     [environment] = started
     assert {name for name, value in environment.items() if value == "canary"} | {"MLFLOW_TRACKING_URI"} == given
     assert "PATH" in environment and "MLFLOW_TRACKING_URI" in environment
