@@ -5,6 +5,7 @@ format_estimate(config, n_answers=53)
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +23,7 @@ from mas.runtime.text import format_count
 from mas.system import read_program_digest
 
 _NEWEST = 20  # runs that are looked at
-_PROGRAM = ("name", "target", "state", "url")  # keys of a system's configuration that say which program runs
+_PROGRAM = ("name", "target", "url")  # keys of a system's configuration that say which program runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +66,8 @@ GUESSES = {"gaia": (9.4, 9_000, 450), "single_agent": (2.0, 3_700, 50), "toy": (
 def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None) -> str:
     """Return one line for the terminal; `runs_folder`: of earlier runs, None: outputs/eval."""
     answer, source = find_typical_answer(config, runs_folder)
-    if answer is None:
-        return f"estimate: {n_answers} answers; {source}"
-    return _format(config, answer, format_count(n_answers, "answer"), n_answers, source)
+    answers = format_count(n_answers, "answer")
+    return _format(config, answer, answers, n_answers, source) if answer else f"estimate: {answers}; {source}"
 
 
 def format_measured(config: EvalConfig, first: Usage, n_answers: int) -> str:
@@ -129,21 +129,16 @@ def _find_earlier(config: EvalConfig, runs_folder: Path | None) -> tuple[tuple[f
     The user's own program is the same while its source is; of one that only memory holds nobody can say so.
     """
     program = {key: getattr(config.system, key, None) for key in _PROGRAM}
-    if config.simulated or (program["target"] and is_in_memory(program["target"])):
+    if config.simulated or is_in_memory(program["target"] or ""):
         return None
     # A change to one of ours hardly changes its cost.
-    digest = read_program_digest(config.system) if hasattr(config.system, "target") else None
-    summaries = sorted((runs_folder or OUTPUTS / "eval").glob("*/summary.json"), key=lambda path: path.parent.name)
-    for path in summaries[: -_NEWEST - 1 : -1]:
-        try:
-            summary = read_summary(path)
-            if summary.stopped is not None or summary.simulated or summary.model != config.model_name or not summary.n:
-                continue
-            info = read_run_info(path.parent)
-        except (OSError, UserError, ValueError, LookupError, TypeError, AttributeError):
-            continue  # another program's folder, or one that was cut short
-        saved = info.part("system")
-        if {key: saved.get(key) for key in _PROGRAM} == program and (not digest or info.program_sha256 == digest):
-            usage, n = summary.usage, summary.n
-            return (usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n), f"from {path.parent.name}"
+    digest = read_program_digest(config.system) if program["target"] else None
+    for path in sorted((runs_folder or OUTPUTS / "eval").glob("*/summary.json"), reverse=True)[:_NEWEST]:
+        with suppress(OSError, UserError, ValueError, LookupError, TypeError, AttributeError):  # another program's file
+            summary, info = read_summary(path), read_run_info(path.parent)
+            is_same = {key: info.part("system").get(key) for key in _PROGRAM} == program
+            is_same = is_same and summary.model == config.model_name and digest in (None, info.program_sha256)
+            if is_same and summary.n and not summary.stopped and not summary.simulated:
+                usage, n = summary.usage, summary.n
+                return (usage.lm_calls / n, usage.input_tokens / n, usage.output_tokens / n), f"from {path.parent.name}"
     return None
