@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from eval.analysis.statistics.intervals import Interval
 
 ScorerFunction = Callable[..., object]
-_BY_SUFFIX = {".csv": "csv", ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel"}
+_BY_SUFFIX = {".csv": "csv", ".xlsx": "excel", ".xlsm": "excel"}
 _NO_TARGETS = ("id", "task_id", "level", "Level", "file", "file_name")  # keys of samples that have another meaning
 _WIDTH = 100  # characters of a table in a notebook
 _PAGE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
