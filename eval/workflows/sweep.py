@@ -1,39 +1,26 @@
 """A sweep: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process, and then its table.
 
 run_as_job(get_multirun_job(), lambda: evaluate(…, add_to_sweep=add_run_to_sweep))    # Hydra has called for this job
-finish_sweep()                      # after the last job: a row for each job, and each compared with the first
+finish_sweep()                      # after the last job: a row for each job, and the command that compares them
 """
 
+import shlex
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval.analysis.comparison.compare_runs import (
-    ComparisonResult,
-    ReadRun,
-    RunComparison,
-    compare_read_runs,
-    read_run,
-)
-from eval.analysis.comparison.comparison import find_obstacle
 from eval.analysis.summary.summarise import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.cli.command import STOPPED, USER_ERROR, get_signal_name
 from eval.cli.hydra_compat import MISTAKES, MultirunJob
 from eval.cli.mistakes import describe_mistake
+from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import EvalConfig
 from eval.config.tracking import remove_passwords
 from eval.execution.console import Output
-from eval.reports.formats import (
-    Table,
-    format_floor,
-    format_interval,
-    format_p_value,
-    format_points,
-    format_usd,
-)
-from eval.reports.run_comparison.page import write_comparison
+from eval.reports.formats import Table, format_floor, format_interval, format_usd
 from eval.runs.folder import DATABASE, format_path, format_resume_hint
 from eval.runs.run_info import SweepJob
 from eval.runs.store import open_run
@@ -43,7 +30,6 @@ from mas.runtime.terminal import print_line
 from mas.simulation import SIMULATED_NOTICE
 
 AddToSweep = Callable[[Path, EvalConfig], SweepJob]  # `add_run_to_sweep`
-PAGE_FILE = "sweep.html"
 _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job, with the command line as it was typed
 
 
@@ -108,69 +94,51 @@ def finish_sweep() -> None:
     try:
         if sweep:
             show_sweep(sweep, Output())
+            with suppress(OSError):
+                sweep.folder.rmdir()  # made by Hydra; its runs are elsewhere
     except (OSError, KeyboardInterrupt) as error:
         why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
         print_line(f"warning: the sweep's table could not be made: {why}; its runs are complete", error=True)
 
 
 def show_sweep(sweep: Sweep, output: Output) -> None:
-    """Print a row for each job, compared with the first where possible, and write the page of the compared runs."""
-    found = [(job, *_read_run(job)) for job in sweep.jobs]
-    summaries = [summary for _, summary, _ in found if summary]
-    reasons = {job.number: reason for job, _, run in found[1:] if (reason := _find_obstacle(found[0][2], run))}
-    runs = [run for job, _, run in found if run and job.number not in reasons]
-    result = compare_read_runs(runs) if len(runs) > 1 else None
-    pairs = {each.run: each for each in result.comparisons} if result else {}
+    """Print a row for each job, and how to continue those that stopped and compare all."""
+    found = [(job, _read_summary(job)) for job in sweep.jobs]
+    summaries = [summary for _, summary in found if summary]
     if any(each.simulated for each in summaries):
         output.print(SIMULATED_NOTICE, style="bold yellow")
     metric = join_metrics(each.metric for each in summaries)
     headings = ("job", "what differs", metric, "95% interval", "errors", "cost", "time")
-    rows = [_list_cells(job, summary) for job, summary, _ in found]
+    rows = [_list_cells(job, summary) for job, summary in found]
     output.console.print(Table(headings, rows, left=("what differs",)).build("sweep"))
-    if pairs:
-        compared = [(str(job.number), *_compare_cells(pairs[job.name])) for job in sweep.jobs if job.name in pairs]
-        table = Table(("job", "difference", "95% interval", "p (Holm)"), compared)
-        output.console.print(table.build("compared with job 0"))
-    for job, summary, _ in found:
+    for job, summary in found:
         output.print(f"{job.name}: {job.folder.name if job.folder else 'no run'}")
         if why := (summary and summary.stopped) or job.error:
             output.print(f"{job.name}: {why}")
-        if reason := reasons.get(job.number):
-            output.print(f"{job.name} is not compared with job 0: {reason}")
-    if result:
-        for line in _list_remarks(result):
-            output.print(line)
-        sweep.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_comparison(page := sweep.folder / PAGE_FILE, result)
-        output.print(f"page: {format_path(page)}")
-    stopped = [(job.name, job.folder) for job in sweep.jobs if job.exit_code == STOPPED and job.folder]
-    for name, folder in stopped:
-        output.print(f"{name}: {format_resume_hint(folder)}")
-    if stopped:
-        output.print("then compare the runs with: python eval/compare.py RUN RUN …")
+        if job.exit_code == STOPPED and job.folder:
+            output.print(f"{job.name}: {format_resume_hint(job.folder)}")
+    if len(summaries) > 1:
+        runs = [_format_name(job.folder) for job, summary in found if job.folder and summary]
+        output.print(f"compare them with: python eval/compare.py {' '.join(runs)}")
 
 
-def _read_run(job: Job) -> tuple[Summary | None, ReadRun | None]:
-    """Return the numbers and the answers of a job's run; None: it has no answer."""
+def _format_name(folder: Path) -> str:
+    return shlex.quote(folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder))
+
+
+def _read_summary(job: Job) -> Summary | None:
+    """Return the numbers of a job's run; None: it has no answer."""
     if job.folder is None or not (job.folder / DATABASE).is_file():
-        return None, None
+        return None
     try:
         with open_run(job.folder) as store:
             summary, has_answers = summarise_store(store), bool(store.read_last_attempts())
-        run = read_run(job.name, job.folder)
     except UserError as error:
         job.error = str(error)
-        return None, None
+        return None
     if not has_answers:
         job.error = job.error or summary.stopped
-        return None, None
-    return summary, replace(run, name=", ".join(job.differs) or run.name)
-
-
-def _find_obstacle(first: ReadRun | None, run: ReadRun | None) -> str | None:
-    if first is None or run is None:
-        return f"{'job 0' if first is None else 'it'} has no answers"
-    return None if run is first else find_obstacle(first.answers, run.answers)
+    return summary if has_answers else None
 
 
 def _list_cells(job: Job, summary: Summary | None) -> tuple[str, ...]:
@@ -180,22 +148,3 @@ def _list_cells(job: Job, summary: Summary | None) -> tuple[str, ...]:
     score, interval = format_floor(summary.score, summary.incomplete), format_interval(summary.score_ci95)
     errors, cost = str(summary.n_error - summary.n_not_run), format_usd(summary.usage.cost_usd)
     return name, differs, score, interval, errors, cost, f"{summary.wall_seconds:,.1f} s"
-
-
-def _compare_cells(pair: RunComparison) -> tuple[str, str, str]:
-    made = pair.comparison.score
-    bounds = format_interval(made.ci95, format_points) if made.ci95 else ""
-    return format_points(made.difference), bounds, format_p_value(pair.p_holm)
-
-
-def _list_remarks(result: ComparisonResult) -> Iterator[str]:
-    """Yield what the table has no room for."""
-    scores, n = [each.comparison.score for each in result.comparisons], len(result.comparisons)
-    yield from dict.fromkeys(note for each in result.comparisons for note in each.notes)
-    tests = " and ".join(sorted({each.test for each in scores}))
-    yield f"differences in points, compared with job 0; p by {tests}; the interval is clustered by question"
-    if n > 1:
-        luck = "so that one may look good by luck: p (Holm) allows for it, the intervals do not"
-        yield f"{n} comparisons were made, {luck}"
-    if shows := [each.smallest_difference for each in scores if each.smallest_difference is not None]:
-        yield f"a true difference of {100 * max(shows):.1f} points would show in 80 of 100 such comparisons"
