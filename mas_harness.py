@@ -3,7 +3,7 @@
     import mas_harness
 
     run = mas_harness.evaluate(classify, samples, "exact", model="gpt-4o-mini")
-    run                                        # in a notebook: its table
+    print(run)                                 # its score, with the interval
     mas_harness.compare("baseline", run).difference
     mas_harness.samples_df(run)
     tuned = mas_harness.tune(classify, samples, metric, model="gpt-4o-mini", options=["yes=true"])

@@ -132,7 +132,7 @@ def test_runs_are_compared(evaluate: Evaluate) -> None:
     comparison = mas_harness.compare(first, second)
     assert comparison.difference == pytest.approx(-1 / 6)  # 0, 2 and 4 are right
     assert comparison.interval is not None and 0 < comparison.p <= 1
-    assert "run_0" in comparison._repr_html_() and "run_1" in str(comparison)
+    assert "run_0" in str(comparison) and "run_1" in repr(comparison)
     assert mas_harness.runs_df([first, second])["score"].tolist() == [first.score, second.score]
 
 
@@ -193,7 +193,7 @@ def test_a_system_is_tuned_silently_and_its_verdict_is_shown(tmp_path: Path, cap
     tuned = mas_harness.tune("toy", rows, "exact", model="offline", name="unheard", options=options, progress=False)
     assert capfd.readouterr() == ("", "")
     assert (tuned.folder, tuned.name, tuned.is_published) == (tmp_path / "tuned", "unheard", False)
-    assert tuned.verdict is not None and "spent:" in tuned._repr_html_()
+    assert tuned.verdict is not None and "spent:" in str(tuned)
     with pytest.raises(mas_harness.UserError, match="only its memory held its data"):
         read_original_arguments(str(tuned.folder), [])
 

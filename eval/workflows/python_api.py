@@ -8,7 +8,7 @@ import io
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +24,6 @@ from eval.config.evaluation import build_part, read_config
 from eval.execution.console import Console, KeptOutput
 from eval.reports.data_frames import RunName, find_folders, samples_df
 from eval.reports.formats import format_floor, format_interval
-from eval.reports.summary_table import print_summary
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.store import check_free
 from eval.runs.store import open_run as open_store
@@ -42,17 +41,16 @@ if TYPE_CHECKING:
 ScorerFunction = Callable[..., object]
 _BY_SUFFIX = {".csv": "csv", ".xlsx": "excel", ".xlsm": "excel"}
 _NO_TARGETS = ("id", "task_id", "level", "Level", "file", "file_name")  # keys of samples that have another meaning
-_WIDTH = 100  # characters of a table in a notebook
-_PAGE = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
+_WIDTH = 100  # characters of a table as text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """An ordinary run folder, which all commands and functions take too."""
 
     folder: Path
-    summary: Summary = field(repr=False)  # all numbers
-    notes: tuple[str, ...] = field(default=(), repr=False)  # lines that the command would have printed
+    summary: Summary  # all numbers
+    notes: tuple[str, ...] = ()  # lines that the command would have printed
 
     def __fspath__(self) -> str:
         return str(self.folder)
@@ -85,33 +83,28 @@ class Run:
         right = f"{summary.n_correct}/{summary.n_scored} right"
         return f"{self.folder.name}: {self.metric} {share}{interval}, {right}{errors}"
 
-    def _repr_html_(self) -> str:
-        return render_html(lambda console: print_summary(self.summary, console))
+    __repr__ = __str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The second run compared with the first, on the same samples."""
 
     difference: float  # score of the second minus that of the first
     interval: "Interval | None"  # of the difference, 95 %
     p: float  # chance of such a difference between equal runs
-    result: "ComparisonResult" = field(repr=False)
+    result: "ComparisonResult"
 
     def to_dict(self) -> dict[str, object]:
         """Return all numbers and all samples on which the runs differ, with their targets."""
         return self.result.to_dict()
 
     def __str__(self) -> str:
-        return _record(self._print).export_text()
-
-    def _repr_html_(self) -> str:
-        return render_html(self._print)
-
-    def _print(self, console: Console) -> None:
         from eval.reports.comparison_table import print_comparison
 
-        print_comparison(self.result, console)
+        return render_text(lambda console: print_comparison(self.result, console))
+
+    __repr__ = __str__
 
 
 def evaluate(
@@ -329,12 +322,8 @@ def report_mistakes() -> Iterator[None]:
         raise UserError(describe_mistake(error)) from None
 
 
-def _record(show: Callable[[Console], None]) -> Console:
+def render_text(show: Callable[[Console], None]) -> str:
+    """Return what is shown on a console as text."""
     console = Console(record=True, file=io.StringIO(), width=_WIDTH, force_jupyter=False, force_terminal=False)
     show(console)
-    return console
-
-
-def render_html(show: Callable[[Console], None]) -> str:
-    """Return what is shown on a console as escaped HTML, for a notebook."""
-    return _record(show).export_html(inline_styles=True, code_format=_PAGE)
+    return console.export_text()

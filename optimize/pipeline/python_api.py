@@ -7,14 +7,14 @@ mas_harness.apply_prompts(program, tuned.name)
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from eval.cli.command import InterruptedRunError
 from eval.cli.hydra_compat import compose_config, format_override
 from eval.execution.console import Console, KeptOutput
-from eval.workflows.python_api import ScorerFunction, list_overrides, render_html, report_mistakes
+from eval.workflows.python_api import ScorerFunction, list_overrides, render_text, report_mistakes
 from mas.runtime.errors import UserError
 from optimize.session.config import read_config
 from optimize.session.tuning_store import read_tuning
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import pandas
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuned:
     """A tuning run that has ended, with or without a verdict."""
 
     folder: Path
     name: str  # of the set that was to be published
-    verdict: Mapping[str, object] | None = field(repr=False)  # None: it was stopped before, and can be resumed
-    notes: tuple[str, ...] = field(default=(), repr=False)
+    verdict: Mapping[str, object] | None  # None: it was stopped before, and can be resumed
+    notes: tuple[str, ...] = ()
 
     @property
     def is_published(self) -> bool:
@@ -42,8 +42,10 @@ class Tuned:
         """Gain on the sealed questions, in the metric; None: there was no sealed test."""
         return cast(float | None, self.verdict and self.verdict["gain"])
 
-    def _repr_html_(self) -> str:
-        return render_html(self._print)
+    def __str__(self) -> str:
+        return render_text(self._print)
+
+    __repr__ = __str__
 
     def _print(self, console: Console) -> None:
         from optimize.reports.tuning_page import show_verdict
