@@ -112,4 +112,4 @@ class RunExport(Export):
         self.state = replace(self.state, status=status)
 
     def _write_page(self, summary: Summary | None) -> None:
-        write_page(self.run, build_page(self.store.read_info(), self.folder.name, summary))
+        write_page(self.run, build_page(self.store.read_info(), summary, self.folder.name))

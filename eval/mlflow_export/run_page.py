@@ -41,7 +41,7 @@ class RunPage:
         )
 
 
-def build_page(info: RunInfo, folder_name: str, summary: Summary | None) -> RunPage:
+def build_page(info: RunInfo, summary: Summary | None, folder_name: str = "") -> RunPage:
     """Build the page of an evaluation; `summary` is None while the run has not ended."""
     tags = {**info.origin, **_list_tags(info, summary), "run_folder": folder_name}
     metrics = dict(flatten_numbers(_select_numbers(summary))) if summary else {}
