@@ -20,7 +20,7 @@ _FRAME = ("question", "orchestrator")  # kinds of the spans around the steps
 Json = dict[str, object]
 
 
-@dataclass(slots=True)
+@dataclass
 class Step:
     """One agent, tool or other span on the page."""
 
@@ -37,12 +37,9 @@ class Step:
     inner: list["Step"] = field(default_factory=list)  # the tools that an agent used
 
     def to_dict(self) -> Json:
-        values = {name: getattr(self, name) for name in ("kind", "title", "asked", "said", "decision", "warnings")}
-        values["error"] = self.error
-        values["facts"] = " · ".join(filter(None, (self.took, *_list_facts(self.calls))))
-        values["calls"] = [each.id for each in self.calls]
-        values["inner"] = [each.to_dict() for each in self.inner]
-        return {name: value for name, value in values.items() if value} | {"span": self.span}
+        facts = " · ".join(filter(None, (self.took, *_list_facts(self.calls))))
+        inner = [each.to_dict() for each in self.inner]
+        return {**vars(self), "facts": facts, "calls": [each.id for each in self.calls], "inner": inner}
 
 
 def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Json]:

@@ -17,6 +17,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlencode
@@ -223,6 +224,7 @@ class BlockWriter:
 
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes`: of all blocks together, as they are written."""
+        self.keys = count(1)  # for values of any name
         self._max_bytes = max_bytes
         self._open: defaultdict[tuple[int, str], _OpenBlock] = defaultdict(_OpenBlock)  # by rank and name
         self._closed: list[tuple[int, Block]] = []

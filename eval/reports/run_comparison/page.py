@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, pvariance
 
+from eval.analysis.attribution.run_attribution import read_with_steps
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.formats import format_interval, format_p_value, format_points
-from eval.reports.html.page import Blocks, Chart, Column, Point, Rows, link, write_page
-from eval.reports.run_report.answers import AnswerGatherer, Row, list_values
+from eval.reports.html.page import Blocks, BlockWriter, Chart, Column, Point, Rows, link, write_page
+from eval.reports.run_report.answers import MAX_BLOCK_BYTES, Row, gather_answers, list_values
 from eval.runs.store import open_run
 from mas.runtime.text import format_count
 
@@ -117,23 +118,21 @@ def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str]) -> tuple[list[Row],
     # stable: else in the dataset's order; losses before gains
     ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))
     disagree = frozenset(each for each in ids if pvariance(means[each]))
-    gatherer, wanted = AnswerGatherer(disagree), frozenset(ids)
+    writer, wanted = BlockWriter(MAX_BLOCK_BYTES), frozenset(ids)
     found: list[dict[str, Row]] = []
     for run in runs:
         with open_run(run.path) as store:
-            records = (each for each in store.records() if each.sample_id in wanted)
-            plan = [each for each in store.read_plan() if each.id in wanted]
-            found.append({row["id"]: row for row in gatherer.gather(records, plan)})
+            records, plan = read_with_steps(store, lambda key: key[0] in wanted), store.read_plan()
+            found.append({row["id"]: row for row in gather_answers(writer, records, plan, kept_first=disagree)})
     labels, rows = [each.label for each in runs], []
     for id in ids:
-        if (first := next((each[id] for each in found if id in each), None)) is not None:
-            answers = [each[id]["answers"] if id in each else [] for each in found]
-            row = first | {"labels": labels, "answers": answers, "outcome": _list_outcomes(means[id], labels)}
-            for label, given in zip(labels, answers, strict=True):
-                row[f"run {label}"] = [f"{each['mark']} {each['line']}" for each in given]
-                row[f"lost {label}"] = list_values(given, "lost")
-            rows.append(row)
-    return rows, gatherer.writer.close()
+        answers = [each[id]["answers"] for each in found]
+        row = found[0][id] | {"labels": labels, "answers": answers, "outcome": _list_outcomes(means[id], labels)}
+        for label, given in zip(labels, answers, strict=True):
+            row[f"run {label}"] = [f"{each['mark']} {each['line']}" for each in given]
+            row[f"lost {label}"] = list_values(given, "lost")
+        rows.append(row)
+    return rows, writer.close()
 
 
 def _list_outcomes(means: Sequence[float], labels: Sequence[str]) -> list[str]:

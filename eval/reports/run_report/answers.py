@@ -1,6 +1,5 @@
 """Rows of the report: each question with its answers; what is long is compressed while the records pass by."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,40 +22,37 @@ Links = Mapping[tuple[str, int], BrokenLink]  # by sample id and epoch
 Row = dict[str, Any]  # a question with its answers by epoch, or an answer, as the scripts of a page draw it
 
 
-class AnswerGatherer:
-    """Gathers the answers of one run, or of several into the same blocks."""
+def gather_answers(
+    writer: BlockWriter,
+    records: Iterable[Record],
+    plan: Sequence[PlannedQuestion],
+    links: Links | None = None,
+    kept_first: Collection[str] = (),
+) -> list[Row]:
+    """Return the questions of a run with their answers.
 
-    def __init__(self, kept_first: Collection[str] = ()) -> None:
-        """`kept_first`: ids of questions whose blocks are kept like those of wrong answers."""
-        self.writer = BlockWriter(MAX_BLOCK_BYTES)
-        self._kept_first = kept_first
-        self._key = 0  # of the last answer
-
-    def gather(
-        self, records: Iterable[Record], plan: Sequence[PlannedQuestion], links: Links | None = None
-    ) -> list[Row]:
-        """Return the questions in the dataset's order, with the last attempt at each epoch.
-
-        `links`: first broken links by sample id and epoch; others are found from the record.
-        """
-        place = {planned.id: place for place, planned in reversed(list(enumerate(plan)))}
-        tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
-        rows: dict[int, Row] = {}
-        answers: defaultdict[int, dict[int, Row]] = defaultdict(dict)  # by place and epoch
-        for record in records:
-            at = place.setdefault(record.sample_id, len(place))
-            rows.setdefault(at, _build_question(record, tags.get(record.sample_id, {})))
-            before = answers[at].get(record.epoch)
-            if before is not None and before["attempt"] >= record.attempt:
-                continue
-            self._key += 1
-            link = (links or {}).get((record.sample_id, record.epoch)) or find_broken_link(record)
-            answers[at][record.epoch] = answer = _build_answer(record, self._key, link)
-            rank = 0 if answer["mark"] != RIGHT or record.sample_id in self._kept_first else 2
-            self.writer.add(STEPS, self._key, _list_details(record, answer, link), rank)
-            if calls := build_calls(record.trajectory):
-                self.writer.add(PROMPTS, self._key, calls, rank + 1)
-        return [rows[at] | {"answers": [each for _, each in sorted(answers[at].items())]} for at in sorted(rows)]
+    Args:
+        writer: gets what opens in them.
+        records: last attempts, with their steps.
+        plan: the dataset's order, and the tags of its samples.
+        links: first broken links by sample id and epoch; others are found from the record.
+        kept_first: ids of questions whose blocks are kept like those of wrong answers.
+    """
+    places = {planned.id: place for place, planned in enumerate(plan)}
+    tags = {planned.id: {k: v for k, v in planned.tags.items() if k != EXPECTED} for planned in plan}
+    rows: dict[str, Row] = {}
+    for record in records:
+        key, sample_id = next(writer.keys), record.sample_id
+        link = (links or {}).get((sample_id, record.epoch)) or find_broken_link(record)
+        answer = _build_answer(record, key, link)
+        rows.setdefault(sample_id, _build_question(record, tags.get(sample_id, {})))["answers"].append(answer)
+        rank = 0 if answer["mark"] != RIGHT or sample_id in kept_first else 2
+        writer.add(STEPS, key, _list_details(record, answer, link), rank)
+        if calls := build_calls(record.trajectory):
+            writer.add(PROMPTS, key, calls, rank + 1)
+    for row in rows.values():
+        row["answers"].sort(key=lambda answer: answer["epoch"])
+    return sorted(rows.values(), key=lambda row: places.get(row["id"], len(places)))
 
 
 def _build_question(record: Record, tags: Mapping[str, str]) -> Row:
@@ -68,6 +64,7 @@ def _build_question(record: Record, tags: Mapping[str, str]) -> Row:
         "kind": classify_attachment(record.file or None),
         "file": record.file or "",
         "tags": tags,
+        "answers": [],  # by epoch
     }
 
 

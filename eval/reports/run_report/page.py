@@ -18,9 +18,9 @@ from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.console import format_duration
 from eval.reports.files import write_files
 from eval.reports.formats import Table, format_floor, format_interval, format_percent, format_seconds, format_usd
-from eval.reports.html.page import Blocks, Chart, Column, Point, Rows, Tone, link, write_page
+from eval.reports.html.page import Blocks, BlockWriter, Chart, Column, Point, Rows, Tone, link, write_page
 from eval.reports.rare_notes import PASS_LEGEND, build_confusion, build_epochs, build_labels, describe_critic
-from eval.reports.run_report.answers import RIGHT, AnswerGatherer, Links, Row, list_values
+from eval.reports.run_report.answers import MAX_BLOCK_BYTES, RIGHT, Links, Row, gather_answers, list_values
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.reports.summary_table import build_counts, format_title, list_notes
 from eval.runs.folder import REPORT
@@ -76,9 +76,9 @@ def write_report(
         facts: names and sentences about the run.
         links: first broken links by sample id and epoch; others are found from the record.
     """
-    gatherer = AnswerGatherer()
-    questions = gatherer.gather(records, plan, links)
-    write_page(path, _TEMPLATE, _SCRIPT, _build_page(summary, questions, gatherer.writer.close(), facts or {}))
+    writer = BlockWriter(MAX_BLOCK_BYTES)
+    questions = gather_answers(writer, records, plan, links)
+    write_page(path, _TEMPLATE, _SCRIPT, _build_page(summary, questions, writer.close(), facts or {}))
 
 
 def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
