@@ -30,6 +30,10 @@ from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
 PASS_LEGEND = "pass@k: one of k answers right; pass^k: all k right"
+LABEL_LEGEND = (
+    "An answer is the label that it equals without case, or the target if the scorer accepts it. A question without an "
+    "answer is missed: it counts in the recall."
+)
 MAX_LINES_OF_K = 6
 _INTERVAL = "95% interval"
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from statistics import median
 
 from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
 from eval.analysis.human_review import attach_labels, find_gold_folder
@@ -17,9 +16,17 @@ from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.console import format_duration
 from eval.reports.files import write_files
-from eval.reports.formats import Table, format_floor, format_interval, format_percent, format_seconds, format_usd
+from eval.reports.formats import Table, format_floor, format_interval, format_usd
 from eval.reports.html.page import Blocks, BlockWriter, Chart, Column, Point, Rows, Tone, link, write_page
-from eval.reports.rare_notes import PASS_LEGEND, build_confusion, build_epochs, build_labels, describe_critic
+from eval.reports.rare_notes import (
+    LABEL_LEGEND,
+    PASS_LEGEND,
+    build_confusion,
+    build_epochs,
+    build_labels,
+    describe_critic,
+    describe_labels,
+)
 from eval.reports.run_report.answers import MAX_BLOCK_BYTES, RIGHT, Links, Row, gather_answers, list_values
 from eval.reports.step_tree import MAX_TEXT_CHARS
 from eval.reports.summary_table import build_counts, format_title, list_notes
@@ -68,13 +75,7 @@ def write_report(
 ) -> None:
     """Write the page; if it cannot be written, one that is already there stays as it was.
 
-    Args:
-        path: of the page.
-        summary: of the run.
-        records: last attempts, with their steps.
-        plan: the dataset's order, and the tags of its samples.
-        facts: names and sentences about the run.
-        links: first broken links by sample id and epoch; others are found from the record.
+    `records`, `plan` and `links` are those of `gather_answers`; `facts`: names and sentences about the run.
     """
     writer = BlockWriter(MAX_BLOCK_BYTES)
     questions = gather_answers(writer, records, plan, links)
@@ -85,17 +86,16 @@ def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
     """Return facts of a run that are not in its title; what it did not record is left out."""
     digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
     edited = ", edited since it was published" if info.prompts_edited else ""
-    commit = info.origin.get("mlflow.source.git.commit", "")
+    commit = info.origin.get("mlflow.source.git.commit", "")[:_DIGEST_CHARS]
     changed = ", with uncommitted changes" if info.origin.get("mlflow.source.git.dirty") == "true" else ""
-    took = f"; it took {format_duration(summary.wall_seconds)}"
     facts = {
         "run": f"{summary.folder} (id {summary.run_id})",
         "scorer": summary.scorer,
         "prompts": summary.prompts and f"{summary.prompts}{digest}{edited}",
         "answers": info.rescored_from and f"those of {info.rescored_from}, scored again",
         NO_MEASUREMENT: info.describe_gold(),
-        "date": info.started_at and f"{datetime.fromisoformat(info.started_at):%Y-%m-%d %H:%M} UTC{took}",
-        "harness": commit and f"commit {commit[:_DIGEST_CHARS]}{changed}",
+        "date": info.started_at and f"{datetime.fromisoformat(info.started_at):%Y-%m-%d %H:%M} UTC",
+        "harness": commit and f"commit {commit}{changed}",
         "command": summary.command and f"python eval/run.py {shlex.join(summary.command)}",
     }
     return {name: str(text) for name, text in facts.items() if text}
@@ -104,7 +104,7 @@ def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
 def _build_page(
     summary: Summary, questions: Sequence[Row], blocks: Blocks, facts: Mapping[str, str]
 ) -> dict[str, object]:
-    notes, answers = dict(list_notes(summary)), [answer for question in questions for answer in question["answers"]]
+    notes = dict(list_notes(summary))
     about = [*facts.items(), *notes.items()]
     errors = [
         (n, name, summary.first_errors.get(name, ""), link(error=name))
@@ -113,12 +113,12 @@ def _build_page(
     ]
     overlap = summary.used_to_tune
     clean = "tuned on" if overlap and not overlap.n_questions and not overlap.edited else ""
-    page: dict[str, object] = {
+    return {
         "summary": summary,
         "title": format_title(summary),
         "about": about,
         "banner": "; ".join(notes[name] for name in ("stopped", "incomplete") if name in notes),
-        "tiles": list(_build_tiles(summary, answers)),
+        "tiles": list(_build_tiles(summary)),
         "caveats": [(name, text) for name, text in about if name in CAVEATS and name != clean],
         "errors": errors,
         "all_failed": bool(errors) and summary.n_error == summary.n,
@@ -126,19 +126,20 @@ def _build_page(
         "losses": notes.get("points lost", ""),
         "loss_charts": list(_build_loss_charts(summary)),
         "critics": {name: describe_critic(each) for name, each in summary.critics.items()},
-        "folds": list(_list_tables(summary)),
+        "tables": list(_list_tables(summary)),
         "rows": _build_rows(questions),
-        "n_shown": len(answers),
+        "n_shown": len(questions),
         "blocks": blocks,
         "max_chars": MAX_TEXT_CHARS,
     }
-    if (labels := summary.labels) is not None:
-        page["macro_f1"] = format_percent(labels.macro_f1) + (" so far" if summary.incomplete else "")
-        page |= {"labels": build_labels(summary, labels), "confusion": build_confusion(labels)}
-    return page
 
 
 def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
+    """Yield titles, remarks and tables."""
+    if labels := summary.labels:
+        remark = f"{describe_labels(labels, summary.incomplete)}."
+        yield "Precision, recall and F1 of each label", remark, build_labels(summary, labels)
+        yield "Confusion matrix", LABEL_LEGEND, build_confusion(labels)
     several = ", by level and tag" if len(summary.by_level) + len(summary.by_tag) else ""
     yield f"Counts of all answers{several}", "", build_counts(summary, summary.by_tag)
     if summary.by_epochs:
@@ -184,7 +185,7 @@ def _build_row(question: Row, tags: Sequence[str]) -> Row:
     }
 
 
-def _build_tiles(summary: Summary, answers: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
+def _build_tiles(summary: Summary) -> Iterator[tuple[str, str, str]]:
     interval = f"95% interval {format_interval(summary.score_ci95)}"
     remark = "not complete: no interval" if summary.incomplete else interval
     yield format_floor(summary.score, summary.incomplete), summary.metric, remark
@@ -200,9 +201,7 @@ def _build_tiles(summary: Summary, answers: Sequence[Row]) -> Iterator[tuple[str
     yield cost, "cost", "simulated model" if summary.simulated else ""
     n_in, n_out = usage.input_tokens, usage.output_tokens
     yield f"{n_in + n_out:,}", "tokens", f"{n_in:,} in, {n_out:,} out"
-    seconds = [each["seconds"] for each in answers if each["mark"] != "not run"]
-    typical = f"{format_seconds(median(seconds))} for a typical answer" if seconds else ""
-    yield format_duration(summary.wall_seconds), "time", typical
+    yield format_duration(summary.wall_seconds), "time", ""
 
 
 def _build_score_charts(summary: Summary) -> Iterator[Chart]:
