@@ -2,7 +2,7 @@
 // Draws the charts of a page from their data blocks (page.py) with Observable Plot. Colours are CSS variables, so that
 // they follow the theme; a change of width draws again. Texts reach the page as text: Plot sets no HTML.
 (() => {
-  const TONES = new Set(["right", "wrong", "error", "quiet", "accent"]);
+  const TONES = new Set(["wrong", "error", "accent"]);
   const N_SERIES = 6;
   const ROW = 26;
 
@@ -10,7 +10,6 @@
   const FORMATS = {
     number,
     percent: (value) => `${d3.format(".1~f")(100 * value)}%`,
-    points: (value) => d3.format("+.1~f")(100 * value),
     seconds: (value) => `${d3.format(Math.abs(value) < 1 ? ".2~r" : ",.1f")(value)} s`,
   };
 

@@ -19,20 +19,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
 
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-    from markupsafe import Markup
-
-Format = Literal["number", "percent", "points", "seconds"]  # points: percentage points with their sign
-Tone = Literal["", "right", "wrong", "error", "quiet", "accent"]
-Kind = Literal["text", "number", "usd", "seconds", "hidden"]
+Format = Literal["number", "percent", "seconds"]
+Tone = Literal["", "wrong", "error", "accent"]
+Kind = Literal["text", "usd", "seconds", "hidden"]
 
 FOLDER = Path(__file__).parent
 CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js", FOLDER / "charts.js")
@@ -41,25 +41,21 @@ STEPS = (FOLDER / "steps.js", FOLDER / "answers.js")  # after the rows: what ope
 BLOCK_BYTES = 300_000  # of JSON, before it is compressed
 _SHARED_CHARS = 120  # texts of this length are written once in a block
 _TEXT = "\u0000"  # key of a reference to a text
-_PIECE = 64  # template events that are joined before they are written
-_UNSAFE = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
 
 class Scripts(NamedTuple):
     """Scripts of a page, and the source list of its Content-Security-Policy that lets no other script run."""
 
-    texts: "tuple[Markup, ...]"
+    texts: tuple[Markup, ...]
     policy: str  # "'sha256-…' 'sha256-…'"
 
 
 @functools.cache
-def load_template(path: Path) -> "Template":
+def load_template(path: Path) -> Template:
     """Return a template in which values are escaped and a missing value is an error.
 
     It may extend and import the templates of this folder; `embed` writes a value as JSON into a data block.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     environment = Environment(
         loader=FileSystemLoader([path.parent, FOLDER]),
         autoescape=True,
@@ -79,25 +75,21 @@ def write_page(path: Path, template: Path, script: Path | None, values: Mapping[
     """
     scripts = load_scripts(*CHARTS, *ROWS, *STEPS, script) if script else load_scripts()
     stream = load_template(template).stream(values, scripts=scripts)
-    stream.enable_buffering(_PIECE)
+    stream.enable_buffering(64)  # events of the template that are written at once
     with write_atomically(path) as file:
         file.writelines(map(escape_controls, stream))
 
 
 def load_scripts(*paths: Path) -> Scripts:
-    """Return scripts as they are, in this order; each is listed once."""
-    from markupsafe import Markup
-
-    texts = [path.read_text(encoding="utf-8") for path in dict.fromkeys(paths)]
+    """Return scripts as they are, in this order."""
+    texts = [path.read_text(encoding="utf-8") for path in paths]
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
     return Scripts(tuple(map(Markup, texts)), " ".join(f"'sha256-{digest}'" for digest in digests))
 
 
-def _embed_json(value: object) -> "Markup":
+def _embed_json(value: object) -> Markup:
     """Return a value as JSON that can stand in a `<script type="application/json">`: no text in it ends the block."""
-    from markupsafe import Markup
-
-    return Markup(write_json(value).translate(_UNSAFE))
+    return htmlsafe_json_dumps(map_texts(value, str), dumps=_dump)
 
 
 def write_json(value: object) -> str:

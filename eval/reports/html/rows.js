@@ -22,11 +22,9 @@ const RowTables = (() => {
   const list = (value) => (value === null || value === undefined || value === "" ? [] : Array.isArray(value) ? value : [value]);
   const mark = (value) => make("span", `mark ${value.replace(" ", "-")}`, `${SIGNS[value] ?? "·"} ${value}`);
   const FORMATS = {
-    number: (value) => value.toLocaleString("en"),
     usd: (value) => `$${value.toFixed(value && Math.abs(value) < 1 ? 4 : 2)}`,
     seconds: (value) => `${value.toFixed(1)} s`,
   };
-  const format = (value, kind) => (typeof value === "number" && FORMATS[kind] ? FORMATS[kind](value) : String(value ?? ""));
 
   class RowTable {
     constructor(box, options, data) {
@@ -164,7 +162,7 @@ const RowTables = (() => {
     }
 
     cell(row, { key, kind }) {
-      return list(row[key]).map((each) => (FORMATS[kind] ? make("div", "", format(each, kind)) : make("span", "clip", String(each))));
+      return list(row[key]).map((each) => (FORMATS[kind] ? make("div", "", FORMATS[kind](each)) : make("span", "clip", String(each))));
     }
 
     choose(row) {
