@@ -7,6 +7,7 @@ input does, so none stays behind, however its parent dies.
 import atexit
 import functools
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import dspy
 
 GGUF = b"GGUF"  # the first bytes of such a file
-LAST_LINES = 3  # of the server's log, in the message when it does not start
 
 
 @dataclass
@@ -60,7 +60,7 @@ class GgufModel(LlamaCppModel):
 
     def _start(self) -> str:
         if (self.path is None) == (self.hf is None):
-            raise UserError("model=gguf needs a file: give model.path=FILE.gguf, or model.hf=REPOSITORY:FILE.")
+            raise UserError("model=gguf needs one file: give either model.path=FILE.gguf or model.hf=REPOSITORY:FILE.")
         path = Path(self.path).expanduser() if self.path else _download(self.hf or "")
         try:
             with path.open("rb") as file:
@@ -101,7 +101,8 @@ def start_server(path: Path, slots: int, context_tokens: int) -> str:
         if address is None:
             server.communicate()
             log.seek(0)
-            said = " | ".join(log.read().strip().splitlines()[-LAST_LINES:])
+            lines = log.read().strip().splitlines()
+            said = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "nothing was said")
             raise UserError(f"llama.cpp's server did not start with {path} (exit code {server.returncode}): {said}")
     atexit.register(server.kill)
     return f"{address}/v1"
@@ -119,6 +120,7 @@ def main() -> None:
     server = xllamacpp.Server(params)
     print_line(f"listening {server.listening_address}")
     sys.stdin.read()
+    os._exit(0)  # an ordinary exit waits until the server has read its prompt
 
 
 if __name__ == "__main__":

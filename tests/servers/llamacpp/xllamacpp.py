@@ -1,6 +1,7 @@
 """Stand-in for the package of the same name: its server answers every question with "[[ ## answer ## ]] 4"."""
 
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ class CommonParams(SimpleNamespace):
 class Server:
     def __init__(self, params: CommonParams) -> None:
         if "broken" in params.model.path:
-            raise RuntimeError("failed to load model")
+            print("0.1 E load_model: error loading model: it is corrupted or incomplete", file=sys.stderr)
+            raise RuntimeError("Failed to init server")
         pages = {
             "/props": {"total_slots": params.n_parallel},
             "/v1/models": {"data": [{"id": "default", "meta": {"n_ctx": params.n_ctx // params.n_parallel}}]},

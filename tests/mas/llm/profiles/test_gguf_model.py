@@ -79,7 +79,7 @@ def test_the_server_ends_with_its_run_even_if_that_is_killed(model: Path) -> Non
     [
         (None, {}, "cannot be read .No such file"),
         (b"PK", {}, "is no GGUF file"),
-        (b"GGUF", {"hf": "a:b"}, "needs a file"),
+        (b"GGUF", {"hf": "a:b"}, "needs one file"),
         (b"GGUF", {"slots": 0}, "model.slots=0"),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_served_is_one_sentence(
 
 def test_a_server_that_does_not_start_says_why(model: Path) -> None:
     broken = model.rename(model.with_name("broken.gguf"))
-    with pytest.raises(UserError, match=r"did not start with .*broken\.gguf \(exit code 1\): .*failed to load model"):
+    with pytest.raises(UserError, match=r"did not start with .*broken\.gguf \(exit code 1\): .*incomplete$"):
         GgufModel("default", path=str(broken)).check()
 
 
