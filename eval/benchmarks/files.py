@@ -9,9 +9,10 @@ import csv
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from io import BytesIO
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,18 +22,22 @@ from eval.benchmarks.rows import Attachments, BadCell, Row, read_rows
 from mas.agents.targets import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
+from mas.tools.files.document import Source
+from mas.tools.files.readers.converted import is_installed, save_as
+from mas.tools.results import ToolError
 
 METADATA = ("metadata.jsonl", "metadata.parquet")  # if both are there, the first
 ONLY_SPLIT = "all"  # the name of a split that has no sub-folder of its own
 MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 DELIMITERS = {"semicolon": ";", "tab": "\t", "'|'": "|"}  # by what is typed
-EXCEL = (".xlsx", ".xlsm")
+EXCEL = (".xlsx", ".xlsm", ".xls")
 EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
 _ERROR = BadCell("holds an error of Excel, such as #N/A")
-_FORMULA = BadCell("holds a formula without a value: save the workbook in Excel or LibreOffice")
+_FORMULA = BadCell("holds a formula without a value: save the workbook in Excel, or install LibreOffice")
 
 Cell = str | BadCell | None
 Line = tuple[int, Sequence[Cell]]  # number in the file, and cells
+Place = tuple[int, int]  # row and column of a cell, from 1
 
 
 @dataclass(kw_only=True)
@@ -43,21 +48,21 @@ class TableDataset(ColumnSettings, Dataset):
 
     def load(self, split: str) -> Split:
         self.check()
-        file, found = self.open_split(split)
-        rows, columns = list(found), AS_GAIA
+        file, rows, columns = self.find_file(split), list(self.read(split)), AS_GAIA
         if there := dict.fromkeys(name for row in rows if isinstance(row.content, dict) for name in row.content):
             columns = self.find_columns(there, str(file or "the list of samples"), self.needs_target)
         folder = Path(self.files or (file.parent if file else "."))
         return read_rows(rows, Attachments(folder, metadata=file), self.on_bad_row, columns)
 
-    @abstractmethod
-    def open_split(self, split: str) -> tuple[Path | None, Iterator[Row]]:
-        """Return the file of a split, None in memory, and its rows; raises UserError as `load`."""
-
-    def refuse_split(self, split: str) -> None:
-        """Raise UserError unless it is the only one."""
+    def find_file(self, split: str) -> Path | None:
+        """Return the file of a split's rows; None: they are in memory. Raises UserError: no such split."""
         if split != ONLY_SPLIT:
             raise UserError(f"data={self.name} has no split {split!r}: leave split out, or give split={ONLY_SPLIT}.")
+        return None
+
+    @abstractmethod
+    def read(self, split: str) -> Iterator[Row]:
+        """Yield the rows of one split; raises UserError as `load`."""
 
 
 @dataclass
@@ -73,7 +78,7 @@ class JsonlDataset(TableDataset):
         super().check()
         self._list_splits()
 
-    def open_split(self, split: str) -> tuple[Path, Iterator[Row]]:
+    def find_file(self, split: str) -> Path:
         splits = self._list_splits()
         if split == ONLY_SPLIT and len(splits) == 1:
             split = next(iter(splits))
@@ -81,8 +86,10 @@ class JsonlDataset(TableDataset):
             raise UserError(
                 f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}."
             )
-        file = splits[split]
-        return file, _read_parquet(file) if file.suffix == ".parquet" else _read_json_lines(file)
+        return splits[split]
+
+    def read(self, split: str) -> Iterator[Row]:
+        return read_metadata(self.find_file(split))
 
     def _list_splits(self) -> dict[str, Path]:
         """Return the metadata file of each split. UserError: nothing that can be read at `path`."""
@@ -101,8 +108,11 @@ class JsonlDataset(TableDataset):
         return splits
 
 
-def _read_json_lines(metadata: Path) -> Iterator[Row]:
-    """Yield the rows; a malformed line is a bad row."""
+def read_metadata(metadata: Path) -> Iterator[Row]:
+    """Yield the rows of a .jsonl or .parquet file; a malformed line is a bad row. UserError: no Parquet."""
+    if metadata.suffix == ".parquet":
+        yield from _read_parquet(metadata)
+        return
     # Bytes, since splitting text would also break at U+2028 inside a question, and one line's encoding is one bad row.
     for number, line in enumerate(metadata.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         place = f"{metadata}, line {number}"
@@ -143,11 +153,11 @@ class _FileDataset(TableDataset):
             found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
             raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
 
-    def open_split(self, split: str) -> tuple[Path, Iterator[Row]]:
-        self.refuse_split(split)
-        return Path(self.path), self._read_rows()
+    def find_file(self, split: str) -> Path:
+        super().find_file(split)
+        return Path(self.path)
 
-    def _read_rows(self) -> Iterator[Row]:
+    def read(self, split: str) -> Iterator[Row]:
         lines = self._read_lines()
         first, header = next(lines, (0, []))
         if bad := next((name for name in header if isinstance(name, BadCell)), None):
@@ -220,34 +230,54 @@ class ExcelDataset(_FileDataset):
             )
 
     def _read_lines(self) -> Iterator[Line]:
-        import pandas
-        from openpyxl import load_workbook
-
+        path = Path(self.path)
         try:
-            frame = pandas.read_excel(self.path, sheet_name=self.sheet or 0, header=None, dtype=object, na_filter=False)
-            with closing(load_workbook(self.path, read_only=True)) as book:  # pandas shows values alone
-                sheet = book[self.sheet] if self.sheet else book.worksheets[0]
-                sheet.reset_dimensions()  # which the workbook may state too small
-                given = [cell for row in sheet.iter_rows() for cell in row if cell.data_type == "f"]
+            values = self._read_cells(path)
+            formulas = _find_formulas(path, self.sheet)
+            if formulas - values.keys() and is_installed():
+                with suppress(ToolError):  # LibreOffice cannot open it: the rows of its formulas are bad
+                    book = save_as(Source(path.name, path.read_bytes()), path.suffix.lower(), ".xlsx")
+                    values = self._read_cells(BytesIO(book)) | values
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
             raise UserError(
                 f"{self.path} cannot be read as Excel ({cause}): correct data.sheet, or save it as .xlsx."
             ) from error
-        formulas = {(cell.row, cell.column) for cell in given}
-        for number, row in enumerate(frame.itertuples(index=False, name=None), start=1):
-            cells = [_show_cell(cell, (number, at) in formulas) for at, cell in enumerate(row, start=1)]
-            if any(cells):
-                yield number, cells
+        cells, width = dict.fromkeys(formulas, _FORMULA) | values, max((at for _, at in values), default=0)
+        for number in sorted({number for number, at in cells if at <= width}):
+            yield number, [cells.get((number, at)) for at in range(1, width + 1)]
+
+    def _read_cells(self, book: Path | BytesIO) -> dict[Place, Cell]:
+        """Return the cells of the sheet that are not empty."""
+        import pandas
+
+        with pandas.ExcelFile(book) as opened:
+            frame = opened.parse(self.sheet or 0, header=None, dtype=object, na_filter=False)
+        rows = enumerate(frame.itertuples(index=False, name=None), start=1)
+        texts = {(number, at): _show_cell(cell) for number, row in rows for at, cell in enumerate(row, start=1)}
+        return {place: text for place, text in texts.items() if text}
 
 
-def _show_cell(value: object, is_formula: bool) -> Cell:
+def _find_formulas(path: Path, sheet: str | None) -> set[Place]:
+    """Return the places of formulas, which a library that wrote the workbook may have left without a value."""
+    from openpyxl import load_workbook
+
+    if path.suffix.lower() == ".xls":
+        return set()
+    with closing(load_workbook(path, read_only=True)) as book:
+        cells = book[sheet] if sheet else book.worksheets[0]
+        cells.reset_dimensions()  # which the workbook may state too small
+        rows = enumerate(cells.iter_rows(), start=1)
+        return {(number, at) for number, row in rows for at, cell in enumerate(row, start=1) if cell.data_type == "f"}
+
+
+def _show_cell(value: object) -> Cell:
     """Return a cell as text: whole numbers without `.0`, others with the 15 digits of Excel, dates in ISO form."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):
         return f"{value:.15g}" if value == value else _ERROR  # pandas has no other missing value: `na_filter` is off
-    return _show_date(value) or str(value) or (_FORMULA if is_formula else None)
+    return _show_date(value) or str(value) or None
 
 
 def _show_date(value: object) -> str | None:
@@ -270,11 +300,7 @@ class InMemoryDataset(TableDataset):
         super().check()
         find_object(self.target)
 
-    def open_split(self, split: str) -> tuple[None, Iterator[Row]]:
-        self.refuse_split(split)
-        return None, self._read_rows()
-
-    def _read_rows(self) -> Iterator[Row]:
+    def read(self, split: str) -> Iterator[Row]:
         given = find_object(self.target)
         if not isinstance(given, Sequence):
             raise UserError(f"{self.target} is {name_type(given)}; expected a list of dictionaries.")

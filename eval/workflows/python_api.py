@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from eval.analysis.statistics.intervals import Interval
 
 ScorerFunction = Callable[..., object]
-_BY_SUFFIX = {".csv": "csv", ".xlsx": "excel", ".xlsm": "excel"}
+_BY_SUFFIX = {".csv": "csv", ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel"}
 _NO_TARGETS = ("id", "task_id", "level", "Level", "file", "file_name")  # keys of samples that have another meaning
 _WIDTH = 100  # characters of a table as text
 

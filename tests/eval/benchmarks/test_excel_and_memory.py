@@ -18,6 +18,7 @@ from eval.benchmarks.files import CsvDataset, ExcelDataset, InMemoryDataset
 from mas.agents.targets import name_object
 from mas.runtime.errors import UserError
 from tests.file_bytes import zip_bytes
+from tests.needs import needs
 
 HEADER = ["id", "question", "answer"]
 
@@ -75,11 +76,18 @@ def test_bad_rows_name_their_row_of_the_sheet(tmp_path: Path) -> None:
     ]
 
 
+@pytest.fixture
+def without_libreoffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+
+
 UNCOMPUTED = ["=6*7", "=other!A1", ArrayFormula("C2", "=SUM(A1:A2*2)"), DataTableFormula("C2", r1="A1", r2="A2")]
 
 
 @pytest.mark.parametrize("formula", UNCOMPUTED, ids=["number", "other sheet", "array", "table"])
-def test_a_formula_of_any_kind_without_a_value_is_refused(tmp_path: Path, formula: object) -> None:
+def test_a_formula_of_any_kind_without_a_value_is_refused(
+    tmp_path: Path, without_libreoffice: None, formula: object
+) -> None:
     with pytest.raises(UserError, match="row 2: 'answer' holds a formula without a value"):
         load(["a", "q?", formula], ["b", "q2?", "x"], folder=tmp_path)
 
@@ -92,7 +100,9 @@ def test_a_formula_of_any_kind_without_a_value_is_refused(tmp_path: Path, formul
         ("kind", {"tags": ["kind"]}),
     ],
 )
-def test_it_is_refused_in_every_column_that_is_read(tmp_path: Path, column: str, settings: dict[str, Any]) -> None:
+def test_it_is_refused_in_every_column_that_is_read(
+    tmp_path: Path, without_libreoffice: None, column: str, settings: dict[str, Any]
+) -> None:
     header = list(dict.fromkeys([*HEADER, column]))
     row = ["=6*7" if name == column else f"{name}?" for name in header]
     with pytest.raises(UserError, match=rf"row 2: '{column}' holds a formula without a value"):
@@ -101,10 +111,20 @@ def test_it_is_refused_in_every_column_that_is_read(tmp_path: Path, column: str,
     assert ExcelDataset(str(ignored)).load("all").samples[0].target == "42"
 
 
-def test_a_header_that_is_a_formula_without_a_value_is_a_sentence(tmp_path: Path) -> None:
+def test_a_header_that_is_a_formula_without_a_value_is_a_sentence(tmp_path: Path, without_libreoffice: None) -> None:
     file = write_sheet(tmp_path / "q.xlsx", ["id", "question", '="ans"&"wer"'], ["a", "q?", "42"])
     with pytest.raises(UserError, match="row 1: a column's name holds a formula without a value: save the workbook"):
         ExcelDataset(str(file)).load("all")
+
+
+@needs("libreoffice")
+@pytest.mark.slow
+def test_libreoffice_computes_formulas_without_a_value(tmp_path: Path) -> None:
+    file = write_sheet(tmp_path / "q.xlsx", HEADER, ["a", "q?", "=6*7"], ["b", "r?", "=other!A1"], ["c", "s?", 48])
+    split = ExcelDataset(str(file)).load("all")
+    assert [sample.target for sample in split.samples] == ["42", "x", "48"]
+    with pytest.raises(UserError, match="row 2: 'answer' holds an error of Excel"):
+        load(["a", "q?", "=1/0"], folder=tmp_path)
 
 
 def test_a_formula_with_its_value_is_that_value(tmp_path: Path) -> None:
