@@ -10,15 +10,17 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.servers.postgres import free_port
+
 START = Path(__file__).parents[2] / "deploy" / "browser" / "start.py"
 _STUB = Path(__file__).with_name("mcp_browser_stub.py")
-START_SECONDS = 60.0  # the first start installs the server
-STOP_SECONDS = 15.0
 
 
 class BrowserServer:
@@ -32,17 +34,15 @@ class BrowserServer:
 
     def start(self) -> None:
         process = self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + START_SECONDS
-        while not listens(self.port):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the browser server did not start: {' '.join(self._command)}")
-            time.sleep(0.05)
+        wait_for(lambda: process.poll() is not None or listens(self.port))
+        if process.poll() is not None:
+            raise RuntimeError(f"the browser server did not start: {' '.join(self._command)}")
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(STOP_SECONDS)
+                self._process.wait(PATIENCE_SECONDS)
             finally:
                 self._process.kill()
                 self._process.wait()
@@ -70,23 +70,19 @@ def running_stub(*arguments: str) -> Iterator[BrowserServer]:
 
 def _running(program: Path, arguments: Sequence[str]) -> Iterator[BrowserServer]:
     server = BrowserServer(program, arguments)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mas.tools.browser.session.START_SECONDS", PATIENCE_SECONDS)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
 
 
 def why_not() -> str:
     """In one line, why the real one cannot be started here; empty if it can."""
     absent = [name for name in ("npm", "chromium") if shutil.which(name) is None]
     return f"{absent[0]} is missing: apt-get install {' '.join(absent)}" if absent else ""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def listens(port: int) -> bool:

@@ -11,20 +11,21 @@ Nothing is synced to the disk: what is tested is never PostgreSQL's own durabili
 
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-START_SECONDS = 60.0
+from tests.patience import PATIENCE_SECONDS, wait_for
+
 USER = "mlflow"
 _ACCOUNTS = ("postgres", "nobody")  # PostgreSQL refuses to be root
 _FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=200")
@@ -89,10 +90,11 @@ def running_postgres() -> Iterator[RunningPostgres]:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    """Return a port for a server that is started later, and again: none that the kernel gives to others meanwhile."""
+    while True:
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", 20_000 + secrets.randbelow(12_000)))
+            return int(found.getsockname()[1])
 
 
 @contextmanager
@@ -108,17 +110,14 @@ def _process(server: RunningPostgres, data: str) -> Iterator[subprocess.Popen[by
         yield process
     finally:
         process.send_signal(signal.SIGINT)  # "fast": open connections are ended
-        process.wait(30)
+        process.wait(PATIENCE_SECONDS)
 
 
 def _wait(server: RunningPostgres, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        ready = [_program("pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", str(server.port)]
-        if subprocess.run(ready, check=False).returncode == 0:
-            return
-        time.sleep(0.1)
-    raise RuntimeError(f"PostgreSQL did not start: {(server.folder / 'log').read_text()[-500:]}")
+    ready = [_program("pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", str(server.port)]
+    wait_for(lambda: process.poll() is not None or subprocess.run(ready, check=False).returncode == 0)
+    if process.poll() is not None:
+        raise RuntimeError(f"PostgreSQL did not start: {(server.folder / 'log').read_text()[-500:]}")
 
 
 def _account() -> str | None:

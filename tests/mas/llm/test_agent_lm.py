@@ -20,10 +20,10 @@ from mas.runtime.lm_errors import RefusedReplyError, TruncatedReplyError
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, use_context
 from mas.runtime.trace import Trace, record_trace
 from tests.mas.llm.loopback import Received, Server, body, complete_with, failing, in_turn, serving
+from tests.patience import PATIENCE_SECONDS
 from tests.scripted_model import INPUT_TOKENS, OUTPUT_TOKENS, Reply, ScriptedModel, answering, said
 from tests.servers.loopback import HANG, Answer
 
-PATIENCE_SECONDS = 20.0
 REQUEST = "answer_request -> final_answer, final_reasoning_trace"
 
 

@@ -21,6 +21,7 @@ from mas.tools.browser.session import ALLOWED, BrowserSession, build_browser_too
 from mas.tools.http.url_policy import check_public
 from mas.tools.results import ToolError
 from mas.tools.settings import WebSettings
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.playwright_mcp import BrowserServer, running_browser, why_not
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -210,7 +211,7 @@ def test_no_datagram_leaves_the_browser(question: SampleContext, site: Site) -> 
         servers = [f"'stun:{address}:{listener.getsockname()[1]}'" for address in sorted(addresses)]
         site.pages["/udp"] = UDP.replace("SERVERS", ", ".join(servers))
         seen = acted(session, question, "browser_navigate", url=f"{site.url}/udp")
-        until = time.monotonic() + 20
+        until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             with suppress(TimeoutError):
                 pytest.fail(f"a datagram came from {listener.recvfrom(100)[1]}")

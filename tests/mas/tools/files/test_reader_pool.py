@@ -23,6 +23,7 @@ from mas.tools.files.reader_pool import MAX_CPU_SECONDS, await_reader, call_read
 from mas.tools.read_file import read_file
 from mas.tools.results import ToolError
 from tests.mas.tools.files.every_kind import EVERY_KIND
+from tests.patience import wait_for
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for it")
 SOUND = EVERY_KIND[".wav"][0]
@@ -48,10 +49,7 @@ def processes() -> list[int]:
 
 
 def wait_for_end_of_processes() -> None:
-    started = time.monotonic()
-    while processes():
-        assert time.monotonic() - started < 10
-        time.sleep(0.05)
+    wait_for(lambda: not processes())
 
 
 def close(question: SampleContext) -> None:
@@ -90,8 +88,7 @@ def test_a_file_that_waited_for_others_is_not_blamed(tmp_path: Path, monkeypatch
     others = [Thread(target=occupy, args=[context]) for context in ended]
     for other in others:
         other.start()
-    while len(processes()) < apart.WORKERS:
-        time.sleep(0.05)
+    wait_for(lambda: len(processes()) >= apart.WORKERS)
     monkeypatch.setattr(apart, "MAX_SECONDS", 0.2)
     with pytest.raises(ToolError, match=r"ships\.wav is not read: other files took all the time"):
         read()
@@ -115,8 +112,7 @@ def test_a_call_that_is_cancelled_while_it_waits_starts_nothing(
         return asyncio.create_task(await_reader("waiting:note", b"", about))
 
     def wait_until_busy() -> None:
-        while len(list(tmp_path.glob("[0-9]*"))) < apart.WORKERS:
-            time.sleep(0.05)
+        wait_for(lambda: len(list(tmp_path.glob("[0-9]*"))) >= apart.WORKERS)
 
     async def cancel_one() -> None:
         others = [start(str(number), 60) for number in range(apart.WORKERS)]
@@ -177,11 +173,6 @@ def test_a_process_that_is_busy_ends_with_a_run_that_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) as run:
         assert run.stdout
         stat = Path(f"/proc/{int(run.stdout.readline())}/stat")
-        while int(stat.read_text().split()[13]) < 60:  # ticks of its own work: it has what it reads
-            time.sleep(0.05)
+        wait_for(lambda: int(stat.read_text().split()[13]) >= 60)  # ticks of its own work: it has what it reads
         run.kill()
-    for _ in range(50):
-        if not stat.exists() or stat.read_text().split()[2] == "Z":
-            return
-        time.sleep(0.1)
-    pytest.fail("it still runs")
+    wait_for(lambda: not stat.exists() or stat.read_text().split()[2] == "Z")

@@ -12,6 +12,7 @@ import pytest
 from mas.tools.sandbox.repl import try_isolations
 from mas.tools.sandbox.session import Isolation, Reply, Session, SessionLostError
 from mas.tools.settings import BUBBLEWRAP, DENO, SandboxSettings
+from tests.patience import PATIENCE_SECONDS
 
 SETTINGS = SandboxSettings(memory_mb=512)
 READ_LINES = """\
@@ -39,7 +40,7 @@ class Sandbox:
         self.session = asyncio.run(self.isolation.open(self.files, self.settings))
         return self.session
 
-    def run(self, code: str, seconds: float = 20) -> Reply:
+    def run(self, code: str, seconds: float = PATIENCE_SECONDS) -> Reply:
         session = self.session or self.open()
         try:
             return asyncio.run(session.run(code, seconds))
@@ -47,21 +48,21 @@ class Sandbox:
             self.session = None
             raise
 
-    def lost(self, code: str, seconds: float = 20) -> str:
+    def lost(self, code: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Why the session was lost; the next one works."""
         with pytest.raises(SessionLostError) as found:
             self.run(code, seconds)
         self.works()
         return str(found.value)
 
-    def error(self, code: str, seconds: float = 20) -> str:
+    def error(self, code: str, seconds: float = PATIENCE_SECONDS) -> str:
         """The last line of the cell's traceback; the session has survived."""
         reply = self.run(code, seconds)
         assert reply.error, f"nothing was refused: {reply.output}{reply.value}"
         self.works()
         return reply.error.splitlines()[-1]
 
-    def value(self, code: str, seconds: float = 20) -> str:
+    def value(self, code: str, seconds: float = PATIENCE_SECONDS) -> str:
         reply = self.run(code, seconds)
         assert not reply.error, reply.error
         return reply.value

@@ -8,6 +8,7 @@ import pytest
 
 from mas.tools.sandbox.session import MAX_CPU_SECONDS
 from tests.mas.tools.sandbox.conftest import Sandbox
+from tests.patience import PATIENCE_SECONDS
 
 DISTURBED = "the code has disturbed the sandbox's own messages"
 ENDED = "the code has ended the Python process"
@@ -36,7 +37,7 @@ def small(fresh: Callable[..., Sandbox]) -> Sandbox:
 def test_code_without_an_end_is_ended(jail: Sandbox, code: str) -> None:
     begun = time.monotonic()
     assert jail.lost(code, seconds=0.4) == "the code ran longer than 0.4 s"
-    assert time.monotonic() - begun < 15, "killed, and not waited for"
+    assert time.monotonic() - begun < 200, "killed, and not waited for"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ HALF_A_MESSAGE = r"import os, time; os.write(4, b'\0\0\1\0')"
 
 def test_half_a_message_does_not_end_the_checks(jail: Sandbox) -> None:
     files = "for n in range(15_000): open(f'/scratch/{n}', 'w').close()\ntime.sleep(99)"
-    assert jail.lost(f"{HALF_A_MESSAGE}\n{files}", seconds=30) == "the code made more than 10000 files"
+    assert jail.lost(f"{HALF_A_MESSAGE}\n{files}", seconds=PATIENCE_SECONDS) == "the code made more than 10000 files"
 
 
 def test_a_thread_left_behind_runs_out_of_processor_time(fresh: Callable[..., Sandbox]) -> None:

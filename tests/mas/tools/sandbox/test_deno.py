@@ -5,6 +5,7 @@ import pytest
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.logs import measure_peak_memory_mb
 from tests.mas.tools.sandbox.conftest import Sandbox
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -71,15 +72,15 @@ def test_what_javascript_does_later_has_no_permission_either(wasm: Sandbox, work
 def test_bombs_are_ended(wasm: Sandbox) -> None:
     assert "longer than 0.5 s" in wasm.lost("while True: pass", seconds=0.5)
     assert "longer than 0.5 s" in wasm.lost("9**9**9", seconds=0.5)
-    assert "MB of memory" in wasm.lost("x = []\nwhile True: x.append(bytearray(5 * 10**7))", seconds=60)
+    assert "MB of memory" in wasm.lost("x = []\nwhile True: x.append(bytearray(5 * 10**7))", seconds=PATIENCE_SECONDS)
     assert wasm.error("def f(): f()\nf()").startswith("RecursionError")
     buffers = f"{ESCAPED}keep = [scope.Uint8Array.new(10**8).fill(1) for _ in range(100)]"
-    assert "MB of memory" in wasm.lost(buffers, seconds=60)
+    assert "MB of memory" in wasm.lost(buffers, seconds=PATIENCE_SECONDS)
 
 
 @pytest.mark.slow
 def test_a_message_without_an_end_does_not_fill_the_harness(wasm: Sandbox) -> None:
     flood = f"{ESCAPED}piece = scope.Uint8Array.new(10**6).fill(65)\nwhile True: scope.Deno.stdout.writeSync(piece)"
     before = measure_peak_memory_mb()
-    assert "ended the Python process" in wasm.lost(flood, seconds=60)
+    assert "ended the Python process" in wasm.lost(flood, seconds=PATIENCE_SECONDS)
     assert measure_peak_memory_mb() - before < 200

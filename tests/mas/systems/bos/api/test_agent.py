@@ -20,6 +20,7 @@ from mas.systems.bos.contracts import AgentResult
 from mas.systems.bos.settings import ApiSettings
 from tests.mas.systems.bos.building import own_events
 from tests.mas.systems.bos.test_planner import FixedPredictor
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.firebase import API_KEY, EMAIL, PASSWORD, SIGN_IN, FirebaseServer
 from tests.servers.loopback import running
 from tests.servers.orders_api import DOCUMENTATION, OrdersApi
@@ -35,7 +36,7 @@ class World:
 
     def __init__(self, api: OrdersApi, firebase: FirebaseServer, folder: Path) -> None:
         self.api, self.firebase = api, firebase
-        self.settings = ApiSettings(base_url=api.base_url, timeout_seconds=2)
+        self.settings = ApiSettings(base_url=api.base_url, timeout_seconds=PATIENCE_SECONDS)
         self.tokens = FirebaseTokens(firebase.base_url, folder / "tokens.json")
         self.client: httpx.AsyncClient | None = None  # the run's; None: one for each question
         self.prompts: list[str] = []
@@ -257,7 +258,7 @@ async def test_d16_one_repeat_for_each_kind_of_refusal_so_three_requests_at_most
 @pytest.mark.parametrize(("path", "kind"), [("/broken", "HttpError"), ("/hang", "HttpRequestError")])
 async def test_d17_a_write_is_not_repeated_after_a_failure_or_a_timeout(world: World, path: str, kind: str) -> None:
     world.settings.methods = ["GET", "POST"]
-    world.settings.timeout_seconds = 0.5 if path == "/hang" else 10
+    world.settings.timeout_seconds = 0.5 if path == "/hang" else PATIENCE_SECONDS
     result = await world.ask(plan(path, method="POST", json_body={"total": 3}))
     assert result.error is not None and result.error.type == kind
     assert [(each.method, json.loads(each.body)) for each in world.api.requests] == [("POST", {"total": 3})]

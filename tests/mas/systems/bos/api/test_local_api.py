@@ -11,6 +11,7 @@ from mas.systems.bos.api import services as module
 from mas.systems.bos.api.catalogue import find_base_url
 from mas.systems.bos.api.services import open_api, run_api
 from mas.systems.bos.settings import ApiSettings
+from tests.patience import PATIENCE_SECONDS
 
 SHOP_API = ["python", "-m", "eval.benchmarks.databases.shop_api"]
 DOCUMENTATION = Path(__file__).parents[5] / "eval" / "benchmarks" / "databases" / "shop" / "api_docs_context.yaml"
@@ -43,7 +44,7 @@ def test_the_sample_api_runs_as_long_as_it_is_needed_and_counts_before_the_envir
 def test_a_command_that_serves_nothing_is_the_users_mistake(
     command: list[str], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "START_SECONDS", 0.5 if "sleep" in command[-1] else 20.0)
+    monkeypatch.setattr(module, "START_SECONDS", 0.5 if "sleep" in command[-1] else PATIENCE_SECONDS)
     with pytest.raises(UserError, match=reason), run_api(command):
         pass
 

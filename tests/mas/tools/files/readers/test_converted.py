@@ -93,7 +93,7 @@ def make_old(folder: Path, kind: str) -> bytes:
     (folder / f"new{suffix}").write_bytes(data)
     profile = f"-env:UserInstallation={(folder / 'profile').as_uri()}"
     command = ["soffice", "--headless", profile, "--convert-to", kind[1:], "--outdir", str(folder), f"new{suffix}"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=100)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return (folder / f"new{kind}").read_bytes()
 
 
