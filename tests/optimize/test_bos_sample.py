@@ -13,12 +13,13 @@ from tests.eval.command_line import EvalCommand
 pytestmark = pytest.mark.slow
 
 SAMPLE = ("system=bos", "data=bos_sample", "model=offline")
+FEWER = ("budget.metric_calls=240", "shortlist.epochs=1", "gate.epochs=2")  # answers
 
 
 def test_a_search_with_the_optimizers_own_settings_publishes_a_set_that_an_evaluation_loads(
     tmp_path: Path, eval_command: EvalCommand
 ) -> None:
-    tuned = tuning_command(tmp_path, *SAMPLE, "optimizer=gepa", "seed=0")
+    tuned = tuning_command(tmp_path, *SAMPLE, *FEWER, "optimizer=gepa", "seed=0")
     assert "contain text of validation" not in tuned.out, "the starting prompts hold no gold answer"
     verdict = tuned.verdict
     assert (tuned.code, verdict["published"], verdict["finish_reason"]) == (0, True, "improved"), tuned.out
