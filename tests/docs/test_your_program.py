@@ -10,6 +10,7 @@ from eval.cli.paths import PROJECT_ROOT
 from tests.docs.checkout import Checkout, copy_checkout
 
 PAGE = (PROJECT_ROOT / "docs/tutorial/your-program.md").read_text("utf-8")
+FEWER = "gate.epochs=2 shortlist.epochs=1 budget.metric_calls=400"  # answers than on the page
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.M | re.S)
 
 
@@ -24,7 +25,8 @@ def follow(root: Path, environment: Mapping[str, str], model: str) -> str:
         if kind == "python":
             reader.write(block.splitlines()[0].removeprefix("# "), block)
         elif kind == "sh":
-            for line in block.replace("model=offline", f"{model} tracking=off").splitlines():
+            shorter = re.sub(r"(optimize/run\.py .*)", rf"\1 {FEWER}", block)
+            for line in shorter.replace("model=offline", f"{model} tracking=off").splitlines():
                 variables += f"{line}\n" if re.match(r"[A-Z]+=", line) else ""
                 printed += reader.run(f"{variables}{line}", 0, 2)
     for name in ("triage", "solver"):
