@@ -14,8 +14,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval.analysis.attribution.broken_link import BrokenLink, find_broken_link
-from eval.analysis.attribution.run_attribution import attribute_run
+from eval.analysis.attribution.broken_link import BrokenLink, attribute_run, find_broken_link
 from eval.analysis.run_list.read_runs import read_entry
 from eval.analysis.summary.summarise import is_planned, read_missing
 from eval.runs.find import find_run, list_runs

@@ -7,7 +7,7 @@ streamed: none is kept in memory.
 import json
 from pathlib import Path
 
-from eval.analysis.attribution.run_attribution import RunAttribution, attribute_run
+from eval.analysis.attribution.broken_link import RunAttribution, attribute_run
 from eval.analysis.summary.summarise import is_planned, summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.runs.folder import RECORDS, is_in_use, write_lines

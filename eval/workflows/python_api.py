@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from eval.analysis.attribution.run_attribution import attribute_run
+from eval.analysis.attribution.broken_link import attribute_run
 from eval.analysis.summary.summarise import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.columns import USUAL, normalise_column

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from eval.analysis.attribution.run_attribution import RunAttribution
+from eval.analysis.attribution.broken_link import RunAttribution
 from eval.analysis.summary.summarise import summarise
 from eval.analysis.summary.summary import Summary
 from eval.runs.own_runs import note_run

@@ -1,23 +1,29 @@
-"""First broken link of a wrong answer: the agent, tool, limit, format or error that cost its points.
+"""First broken link of each wrong answer: the agent, tool, limit, format or error that cost its points.
 
     link = find_broken_link(record)                  # None: no point was lost
     link.kind, link.name                             # "tool", "read_file"
     link.evidence                                    # 'Every tool call … read_file failed: "ToolError: damaged".'
     link.step                                        # id of the span that shows it, to jump to
+    attribute_run(store).links["q17", 1].name        # "researcher": of a whole run, by sample and epoch
 
 The agent comes from the rules that also make an optimizer's feedback, whose reasons quote nobody. Evidence quotes the
 record, and even the target: a contract in pyproject.toml keeps `optimize` from importing this module.
 """
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Literal
 
+from eval.analysis.attribution import CriticNumbers
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, ToolUse
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.runs.record import NOT_RUN, Record
+from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
 
+Key = tuple[str, int]  # sample id, epoch
 Kind = Literal["agent", "tool", "limit", "format", "error"]
 
 PROGRAM = "program"  # name of the link where a program shows no steps
@@ -35,6 +41,48 @@ class BrokenLink:
     name: str  # of the agent (or two, see `PAIR`), tool or limit; of a format the agent; of an error its class
     evidence: str  # for people: it may quote the target
     step: int | None = None  # id of the span in the record's trajectory; None: the record has no such step
+
+
+@dataclass(frozen=True)
+class RunAttribution:
+    """First broken links and critics' reviews of a run."""
+
+    links: dict[Key, BrokenLink]
+    critics: dict[str, CriticNumbers] = field(default_factory=dict)  # by name
+
+
+def attribute_run(store: RunStore) -> RunAttribution:
+    """Return the links and reviews of a run's last attempts; raise StoreError if the store cannot be read.
+
+    Records are read one at a time; of a run without critics only the answers that lost points are parsed.
+    """
+    info = store.read_info()
+    labels = LabelSet(tuple(info.task.labels))
+    lost = {
+        (each.sample_id, each.epoch)
+        for each in store.final_records()
+        if each.error is not None or (each.scored and not each.correct)
+    }
+    found = RunAttribution({})
+    if not lost and not info.critics:
+        return found
+    for record in read_with_steps(store, lambda key: bool(info.critics) or key in lost):
+        if (link := find_broken_link(record, labels)) is not None:
+            found.links[record.sample_id, record.epoch] = link
+        if info.critics:
+            from eval.analysis.attribution.critics import count_reviews
+
+            count_reviews(record, build_matcher(record.target or "", labels), info.critics, found.critics)
+    return found
+
+
+def read_with_steps(store: RunStore, wants: Callable[[Key], bool]) -> Iterator[Record]:
+    """Yield the last attempts that are wanted; no other record is parsed, for each may have megabytes."""
+    last = store.read_last_attempts()
+    for ids, line in zip(store.correlation_ids(), store.lines(), strict=False):  # both in the order of writing
+        key = (ids["task_id"], ids["epoch"])
+        if last.get(key, (0, None))[0] == ids["attempt"] and wants(key):
+            yield Record.from_dict(json.loads(line))
 
 
 def find_broken_link(record: Record, labels: LabelSet | None = None) -> BrokenLink | None:

@@ -1,8 +1,8 @@
 """Critics as classifiers of the work that they review: misses, false alarms, and what a rejection gained.
 
-    tally = CriticTally(("critic_planner", "critic_expert"))
-    tally.add(record)                                    # of each last attempt, right or wrong
-    tally.numbers["critic_expert"].n_rejections
+    found = {}
+    count_reviews(record, TargetMatcher(record.target), ("critic_planner", "critic_expert"), found)
+    found["critic_expert"].n_rejections
 
 A draft, the work that becomes the answer, is right if it holds the target apart from its form. Other work (plans,
 reports) has no target: its last version is right if the answer became right with it. Of all else nobody knows whether
@@ -12,59 +12,51 @@ A real small model often rejects with phrases of its own instructions; such reje
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from eval.analysis.attribution import CriticNumbers
 from eval.analysis.attribution.agent_steps import AgentSteps, Step
-from eval.analysis.attribution.broken_link import build_matcher
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.runs.record import Record
-from eval.scorers.labels import LabelSet
 
 PHRASE = 4  # words
 
 
-class CriticTally:
-    """Numbers of all critics of a run, by name."""
+def count_reviews(
+    record: Record, matcher: TargetMatcher, declared: Collection[str], found: dict[str, CriticNumbers]
+) -> None:
+    """Add the reviews of a record with its trajectory to the numbers that were found so far, by critic.
 
-    def __init__(self, critics: Iterable[str], labels: LabelSet | None = None) -> None:
-        """`critics`: names, as the system declares them."""
-        self._declared, self._labels = set(critics), labels
-        self.numbers: dict[str, CriticNumbers] = {}
-
-    def add(self, record: Record) -> None:
-        """Count the reviews of a record with its trajectory."""
-        steps = AgentSteps.of(record)
-        rejecting, recovered = set[str](), set[str]()
-        last = {work.agent: work for work in steps.work}
-        for critic, judged in steps.pair_reviews():
-            if critic.agent not in self._declared:
-                continue
-            numbers = self.numbers.setdefault(critic.agent, CriticNumbers())
-            is_draft = judged in steps.drafts
-            right = self._is_right(record, judged, is_draft, judged is last[judged.agent])
-            numbers.n_reviews += 1
-            numbers.approved_right += right is True and not critic.rejects
-            numbers.misses += right is False and not critic.rejects
-            numbers.false_alarms += right is True and critic.rejects
-            numbers.hits += right is False and critic.rejects
-            numbers.n_unknown += right is None
-            if critic.rejects:
-                rejecting.add(critic.agent)
-                numbers.n_rejections += 1
-                numbers.n_quoting += _quotes_instructions(critic, record)
-                if right is False or (right is None and not is_draft):
-                    recovered.add(critic.agent)
-        for name in rejecting:
-            self.numbers[name].n_rejecting += 1
-            self.numbers[name].n_recovered += name in recovered and record.scored and record.correct
-
-    def _is_right(self, record: Record, judged: Step, is_draft: bool, is_last: bool) -> bool | None:
-        """Return whether reviewed work was right; None: that cannot be known."""
-        if not record.scored:
-            return None
-        if is_draft:
-            return build_matcher(record.target or "", self._labels).is_contained_in(judged.answer)
-        return True if is_last and record.correct else None
+    `matcher`: of the record's target; `declared`: names of the critics, as the system declares them.
+    """
+    steps = AgentSteps.of(record)
+    rejecting, recovered = set[str](), set[str]()
+    last = {work.agent: work for work in steps.work}
+    for critic, judged in steps.pair_reviews():
+        if critic.agent not in declared:
+            continue
+        numbers = found.setdefault(critic.agent, CriticNumbers())
+        is_draft = judged in steps.drafts
+        right = None  # nobody knows
+        if record.scored and is_draft:
+            right = matcher.is_contained_in(judged.answer)
+        elif record.scored and record.correct and judged is last[judged.agent]:
+            right = True
+        numbers.n_reviews += 1
+        numbers.approved_right += right is True and not critic.rejects
+        numbers.misses += right is False and not critic.rejects
+        numbers.false_alarms += right is True and critic.rejects
+        numbers.hits += right is False and critic.rejects
+        numbers.n_unknown += right is None
+        if critic.rejects:
+            rejecting.add(critic.agent)
+            numbers.n_rejections += 1
+            numbers.n_quoting += _quotes_instructions(critic, record)
+            if right is False or (right is None and not is_draft):
+                recovered.add(critic.agent)
+    for name in rejecting:
+        found[name].n_rejecting += 1
+        found[name].n_recovered += name in recovered and record.scored and record.correct
 
 
 def _quotes_instructions(critic: Step, record: Record) -> bool:

@@ -25,8 +25,7 @@ from mas.runtime.sample_context import SampleKey
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
-    from eval.analysis.attribution.broken_link import BrokenLink
-    from eval.analysis.attribution.run_attribution import RunAttribution
+    from eval.analysis.attribution.broken_link import BrokenLink, RunAttribution
 
 GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, pvariance
 
-from eval.analysis.attribution.run_attribution import read_with_steps
+from eval.analysis.attribution.broken_link import read_with_steps
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.formats import format_interval, format_p_value, format_points

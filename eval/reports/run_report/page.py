@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 
-from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
+from eval.analysis.attribution.broken_link import attribute_run, read_with_steps
 from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary

@@ -19,8 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from eval.analysis.attribution.agent_steps import AgentSteps
-from eval.analysis.attribution.broken_link import PAIR, BrokenLink, build_matcher
-from eval.analysis.attribution.run_attribution import attribute_run, read_with_steps
+from eval.analysis.attribution.broken_link import PAIR, BrokenLink, attribute_run, build_matcher, read_with_steps
 from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.dataset import Sample, read_labels
 from eval.benchmarks.selection import select_samples

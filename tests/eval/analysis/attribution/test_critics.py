@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from eval.analysis.attribution import CriticNumbers
-from eval.analysis.attribution.critics import CriticTally
+from eval.analysis.attribution.critics import count_reviews
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.runs.record import Record
 from tests.optimize.simulated_runs import lm, record, step
 
@@ -16,9 +17,9 @@ LAST = step("expert_of_form", final_answer="17")
 
 
 def count(made: Record, critics: tuple[str, ...] = ("critic",)) -> CriticNumbers:
-    tally = CriticTally(critics)
-    tally.add(made)
-    return tally.numbers.get("critic", CriticNumbers())
+    found = dict[str, CriticNumbers]()
+    count_reviews(made, TargetMatcher(made.target or ""), critics, found)
+    return found.get("critic", CriticNumbers())
 
 
 def verdicts(found: CriticNumbers) -> tuple[int, ...]:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.attribution import CriticNumbers
-from eval.analysis.attribution.broken_link import BrokenLink
-from eval.analysis.attribution.run_attribution import RunAttribution
+from eval.analysis.attribution.broken_link import BrokenLink, RunAttribution
 from eval.analysis.summary.summary import Summary
 from eval.reports.summary_table import list_notes
 from eval.runs.record import Record

@@ -5,8 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from eval.analysis.attribution.broken_link import find_broken_link
-from eval.analysis.attribution.run_attribution import RunAttribution
+from eval.analysis.attribution.broken_link import RunAttribution, find_broken_link
 from eval.reports.run_report.page import write_report
 from eval.runs.record import ErrorDetails, PlannedQuestion, Record
 from tests.eval.stored_run import summarise_records
