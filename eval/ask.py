@@ -47,13 +47,13 @@ def task(arguments: list[str]) -> int:
     if given.file and not given.file.is_file():
         raise UserError(f"--file {given.file} is not a file under {Path.cwd()}; give the path of one that exists.")
     config = read_config(compose_config(given.overrides))
-    config.log.terminal = config.log.terminal or given.verbose
     prompts = config.check_system()
     config.check_model()
     from eval.workflows.single_answer import show_answer
 
     file = given.file.absolute() if given.file else None
-    return show_answer(Sample("question", replace_surrogates(given.question), file), config, prompts)
+    sample = Sample("question", replace_surrogates(given.question), file)
+    return show_answer(sample, config, prompts, with_stack=given.verbose)
 
 
 if __name__ == "__main__":

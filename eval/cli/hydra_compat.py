@@ -4,7 +4,6 @@ It uses internals of Hydra 1.3 (`hydra._internal`); another version is refused a
 its errors, `eval.cli.help` is its help.
 """
 
-import functools
 import os
 import re
 import sys
@@ -22,7 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
@@ -33,7 +32,6 @@ if not hydra.__version__.startswith("1.3."):
 
 CONF = PROJECT_ROOT / "conf"
 EXTRA_SCORERS = "extra_scorers"
-VERBOSE = "--verbose"  # our own flag, besides Hydra's
 MISTAKES = (HydraException, OmegaConfBaseException, UserError)
 _COMPOSING = Lock()  # Hydra has one state per process
 
@@ -154,20 +152,10 @@ def run_jobs(job: Callable[[DictConfig], None], config_name: str, edit: Callable
 
     _prepare()
     OmegaConf.register_new_resolver("help", describe, replace=True)
-    is_verbose = VERBOSE in sys.argv  # no override, so that the run's own command line stays as it is
-    sys.argv[1:] = [each for each in sys.argv[1:] if each != VERBOSE]
-
-    @functools.wraps(job)
-    def run_job(composed: DictConfig) -> None:
-        if is_verbose:
-            with open_dict(composed):
-                composed.log.terminal = True
-        job(composed)
-
     check_flags(sys.argv[1:])
     sys.argv[1:] = prepare_arguments(edit(sys.argv[1:]))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints its errors over several lines and exits
-    hydra.main(config_path=str(CONF), config_name=config_name, version_base="1.3")(run_job)()
+    hydra.main(config_path=str(CONF), config_name=config_name, version_base="1.3")(job)()
 
 
 class MultirunJob(NamedTuple):

@@ -65,7 +65,6 @@ class LogSettings:
     """Part `log`: what the lines in a run's `logs/` look like."""
 
     level: str = "info"  # the least level that is written: debug, info, warning (warn), error
-    terminal: bool = False  # true: the lines on standard error, too, as text: --verbose
 
 
 class ExecutorSettings(Protocol):

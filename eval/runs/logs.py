@@ -18,13 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from eval.config.evaluation import LogSettings
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest, name_prompt_file
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.security.redaction import build_redactor, redact_value, sort_secrets
 from mas.runtime.stack_trace import format_stack
-from mas.runtime.terminal import print_line
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Level, Listener
 from mas.system import Program
@@ -74,12 +72,12 @@ class Log:
     """One log: a line for each event, without secrets, its fields cut. Any thread may write."""
 
     def __init__(
-        self, sink: LogSink, component: str, run_id: str, secrets: Collection[str], settings: LogSettings
+        self, sink: LogSink, component: str, run_id: str, secrets: Collection[str], level: str = "info"
     ) -> None:
-        self.sink, self._shows = sink, settings.terminal
+        self.sink = sink
         self._fields = {"component": component, "run_id": run_id, "correlation_id": run_id}
         self._redact = build_redactor(tuple(sort_secrets([*secrets])))
-        self._least = _LEVELS[settings.level.lower()]
+        self._least = _LEVELS[level.lower()]
 
     def info(self, event: str, **fields: object) -> None:
         self.write("info", event, fields)
@@ -100,9 +98,6 @@ class Log:
         line["level"] = "WARN" if level == "warning" else level.upper()
         line["message"] = ": ".join(str(each) for each in (line["component"], event, line.get("error")) if each)
         line = {name: self._shorten(name, value) for name, value in line.items()}
-        if self._shows:
-            shown = " ".join(f"{name}={value!r}" for name, value in line.items() if name not in _OWN_FIELDS[:4])
-            print_line(f"{line['timestamp']} [{line['level']}] {event} {shown}", error=True)
         self.sink.write(f"{json.dumps(line)}\n")
 
     def close(self) -> None:
@@ -130,7 +125,7 @@ def _cut(text: str, max_chars: int) -> str:
 def open_log(folder: Path, name: str, secrets: Collection[str] = ()) -> Log:
     """Return a log for another process that works on the run; it is to be closed."""
     (folder / "logs").mkdir(exist_ok=True)
-    return Log(LogFile(folder / "logs" / f"{name}.log"), name, folder.name, secrets, LogSettings())
+    return Log(LogFile(folder / "logs" / f"{name}.log"), name, folder.name, secrets)
 
 
 class RunLogs:
@@ -140,7 +135,7 @@ class RunLogs:
         self,
         folder: Path,
         secrets: Collection[str] = (),
-        settings: LogSettings | None = None,
+        level: str = "info",
         stop: Callable[[str], None] = lambda reason: None,
         open_sink: Callable[[Path], LogSink] = LogFile,
     ) -> None:
@@ -149,7 +144,7 @@ class RunLogs:
         Args:
             folder: of the run.
             secrets: written as `***` wherever they occur in a line.
-            settings: level, and whether the terminal shows the lines too.
+            level: the least that is written: debug, info, warning or error.
             stop: called with the reason if a line cannot be written: that ends the session, never a sample.
             open_sink: opens each log.
         """
@@ -157,7 +152,7 @@ class RunLogs:
         logs.mkdir(parents=True, exist_ok=True)
         self._stop = stop
         self.entry_point, self._system = (
-            Log(open_sink(logs / f"{name}.log"), name, folder.name, secrets, settings or LogSettings())
+            Log(open_sink(logs / f"{name}.log"), name, folder.name, secrets, level)
             for name in ("entry_point", "multi_agent_system")
         )
 

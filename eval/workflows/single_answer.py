@@ -22,7 +22,7 @@ from mas.simulation import SIMULATED_NOTICE
 MAX_LINE_CHARS = 200  # of a tool's result
 
 
-def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -> int:
+def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None, with_stack: bool = False) -> int:
     """Answer the question and show the steps as they happen; return the exit code."""
     console = Console()
     if config.needs_model and config.model.simulated:
@@ -49,7 +49,7 @@ def show_answer(sample: Sample, config: EvalConfig, prompts: PromptSet | None) -
     if record.error is None:
         return FINISHED
     print_line(f"error: {record.error_component}: {record.error}", error=True)
-    if config.log.terminal and record.error_details:
+    if with_stack and record.error_details:
         print_line(record.error_details.stack, error=True)
     return FAILURES
 

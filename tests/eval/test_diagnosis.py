@@ -76,14 +76,7 @@ def test_a_session_logs_what_it_is_made_of_and_each_answer(sure_command: EvalCom
     assert lines[-1]["peak_memory_mb"] == finished.summary["peak_memory_mb"] > 10
 
 
-def test_verbose_shows_the_log_on_standard_error_and_is_not_part_of_the_run(
-    sure_command: EvalCommand, tmp_path: Path
-) -> None:
-    data = dataset(tmp_path / "data", question("a", SUM, "5"))
-    finished = sure_command("--verbose", *data)
-    assert finished.code == 0
-    assert "question started" in finished.err and "question started" not in finished.out
-    assert not any(each.startswith(("log.", "--")) for each in finished.summary["command"])
-    quiet = sure_command(*data, "log.level=error")
-    assert "question started" not in quiet.err
+def test_a_log_has_the_lines_of_its_level(sure_command: EvalCommand, tmp_path: Path) -> None:
+    quiet = sure_command(*dataset(tmp_path / "data", question("a", SUM, "5")), "log.level=error")
+    assert quiet.code == 0
     assert (quiet.folder / "logs/entry_point.log").read_text() == ""

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from eval.config.evaluation import LogSettings
 from eval.runs.logs import LogFile, RunLogs
 from mas.runtime.sample_context import SampleKey
 
@@ -87,8 +86,7 @@ def test_new_lines_begin_on_a_line_of_their_own(before: str, after: str, tmp_pat
 
 @pytest.mark.parametrize("level", ["WARN", "warn", "warning"])
 def test_warnings_alone_are_written_with_the_level_warn(tmp_path: Path, level: str) -> None:
-    settings = LogSettings(level=level)
-    with RunLogs(tmp_path, settings=settings) as logs:
+    with RunLogs(tmp_path, level=level) as logs:
         logs.begin("t", SampleKey("q1"))("info", "agent started", {})
         logs.begin("t", SampleKey("q1"))("warning", "unusable reply", {})
     assert [line["level"] for line in system_lines(tmp_path)] == ["WARN"]

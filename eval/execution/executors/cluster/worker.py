@@ -119,7 +119,7 @@ class _Worker:
         self._asks_budget = self._is_search or config.run.max_cost_usd is not None
         stack.enter_context(relax_gc())
         self._program = config.system.build(config.model, start.prompts, resources)
-        logs = RunLogs(folder, config.secrets(), config.log, open_sink=lambda path: _SentLog(path.stem, send))
+        logs = RunLogs(folder, config.secrets(), config.log.level, open_sink=lambda path: _SentLog(path.stem, send))
         self._answering = LocalAnswering(create_runner(config, self._program, start.run_info, logs), start.prompts)
         self._programs: dict[str, Program] = {}  # of trials, by digest of the prompts
         self._tasks: set[asyncio.Task[None]] = set()  # a sample each
