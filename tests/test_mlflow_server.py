@@ -17,7 +17,7 @@ from eval.config.tracking import LocalTracking
 from tests.eval.command_line import Finished
 from tests.mlflow_runs import CopyInMlflow, counts_in_store, many_questions, model, records_in_store, sync, texts
 from tests.process import finish, started
-from tests.servers.mlflow_server import ADMIN, PASSWORD, MlflowServer, running_mlflow
+from tests.servers.mlflow_server import MlflowServer, running_mlflow
 from tests.servers.postgres import RunningPostgres, running_postgres, why_not
 from tests.test_secrets_stay_secret import list_in_text, list_leaks, run_with_secrets
 
@@ -168,12 +168,11 @@ def sort_dump(dump: str) -> list[str]:
 
 
 def test_no_secret_of_a_run_is_left_on_the_server_or_in_its_database(
-    server: MlflowServer, postgres: RunningPostgres, tmp_path: Path
+    as_user: MlflowServer, postgres: RunningPostgres, tmp_path: Path
 ) -> None:
-    address = server.url.replace("://", f"://{ADMIN}:{PASSWORD}@")
-    printed = run_with_secrets(tmp_path, "tracking=server", f"tracking.uri={address}")
+    printed = run_with_secrets(tmp_path, "tracking=server")
     dumps = postgres.dump("mlflow") + postgres.dump("accounts")
     assert not list_in_text(printed)
     assert "***" in dumps, "the run has arrived, and what its model repeated was taken out"
     assert not list_in_text(dumps)
-    assert list_leaks(tmp_path) + list_leaks(server.folder) == []
+    assert list_leaks(tmp_path) + list_leaks(as_user.folder) == []

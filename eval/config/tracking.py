@@ -1,7 +1,6 @@
 """Settings of MLflow tracking, made from the files of `conf/tracking/`. MLflow itself is not imported here.
 
-tracking = ServerTracking(uri="https://ann:secret@mlflow.example.org")
-tracking.address()         # "https://mlflow.example.org": what MLflow's client is given, and all that is ever shown
+tracking = ServerTracking(uri="https://mlflow.example.org")
 tracking.environment()     # {"MLFLOW_TRACKING_USERNAME": "ann", …}: to be set before MLflow is imported
 """
 
@@ -10,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.runtime.errors import UserError
@@ -23,7 +22,6 @@ CREDENTIALS = USER_VARIABLE, PASSWORD_VARIABLE, TOKEN_VARIABLE = (
     "MLFLOW_TRACKING_TOKEN",
 )
 WAIT_SECONDS = 120.0  # at the end of a run, for what MLflow does not have yet
-_NO_ADDRESS = SplitResult("", "", "", "", "")
 
 _ADDRESS = re.compile(r"(https?://)(?:([^\s/?#]*)@|([^\s/?#@:\[]*:(?!\d*[/?#])\S*)@)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,}")  # given as a user's name
@@ -68,7 +66,7 @@ class LocalTracking:
 
 @dataclass
 class ServerTracking:
-    """An MLflow server. User, password and token are in the address, or in MLflow's own environment variables."""
+    """An MLflow server. User, password and token are in MLflow's own environment variables."""
 
     uri: str | None = None  # http(s)://…; null: the environment variable MLFLOW_TRACKING_URI
     experiment: str = "mas-harness"
@@ -77,55 +75,31 @@ class ServerTracking:
     def check(self) -> None:
         _check_experiment(self.experiment)
         source = "tracking.uri" if self.uri else URI_VARIABLE  # as typed the address may hold a password
-        if not self._given():
+        if not (address := self.address()):
             raise UserError(
                 f"tracking=server needs the server's address; give tracking.uri=https://…, or set {URI_VARIABLE}."
             )
-        parts = self._split()
-        # An @ behind the host is one of a password with a /, ? or # in it.
-        is_cut = "@" in parts.path + parts.query + parts.fragment
-        if parts.scheme not in ("http", "https") or not parts.hostname or is_cut:
+        if "@" in address:
             raise UserError(
-                f"{source} is not the address of an MLflow server, such as https://mlflow.example.org; in a password "
-                "write /, ? and # as %2F, %3F and %23."
+                f"{source} has a user, a password or a token, which MLflow would repeat in its messages; leave them "
+                f"out, and set {USER_VARIABLE} and {PASSWORD_VARIABLE}, or {TOKEN_VARIABLE}."
             )
+        if not _is_http(address):
+            raise UserError(f"{source} is not the address of an MLflow server, such as https://mlflow.example.org.")
 
     def secrets(self) -> Sequence[str]:
-        """Return password and token, the password as written in the address, and a user's name that is a token."""
-        parts, credentials = self._split(), self._credentials()
-        user = parts.username or ""
-        found = {credentials[PASSWORD_VARIABLE], credentials[TOKEN_VARIABLE], parts.password or ""}
-        found |= {user} if _TOKEN.fullmatch(user) else set()
-        return sorted(secret for secret in found if len(secret) >= MIN_SECRET_CHARS)
+        found = (os.environ.get(name, "") for name in (PASSWORD_VARIABLE, TOKEN_VARIABLE))
+        return [secret for secret in found if len(secret) >= MIN_SECRET_CHARS]
 
     def address(self) -> str:
-        """Return the address without user and password: MLflow repeats it in error messages."""
-        parts = self._split()
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+        return (self.uri or os.environ.get(URI_VARIABLE) or "").strip().rstrip("/")
 
     def artifact_location(self) -> None:
         """Return None: the server has its own."""
 
     def environment(self) -> Mapping[str, str]:
-        credentials = {variable: value for variable, value in self._credentials().items() if value}
+        credentials = {name: os.environ[name] for name in CREDENTIALS if os.environ.get(name)}
         return {**_ENVIRONMENT, URI_VARIABLE: self.address(), **credentials}
-
-    def _given(self) -> str:
-        return (self.uri or os.environ.get(URI_VARIABLE) or "").strip()
-
-    def _split(self) -> SplitResult:
-        try:
-            parts = urlsplit(self._given())
-            _ = parts.port  # raises for an invalid port
-        except ValueError:
-            return _NO_ADDRESS
-        return parts if parts.scheme and "://" in self._given() else _NO_ADDRESS
-
-    def _credentials(self) -> dict[str, str]:
-        """Return user, password and token by MLflow's variables for them; what is in the address takes precedence."""
-        parts = self._split()
-        written = {USER_VARIABLE: unquote(parts.username or ""), PASSWORD_VARIABLE: unquote(parts.password or "")}
-        return {name: written.get(name) or os.environ.get(name, "") for name in CREDENTIALS}
 
 
 @dataclass
@@ -151,6 +125,15 @@ def remove_passwords(text: str) -> str:
 def _without_password(address: re.Match[str]) -> str:
     user = (address[2] if address[2] is not None else address[3]).partition(":")[0]
     return address[1] + (f"{user}@" if user and not _TOKEN.fullmatch(user) else "")
+
+
+def _is_http(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port  # raises for an invalid port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _check_experiment(experiment: str) -> None:

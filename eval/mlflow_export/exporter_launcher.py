@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -60,7 +59,7 @@ class ExportRequest(NamedTuple):
     """What an exporter is to send, and where to; its secrets never appear on a command line."""
 
     kind: ExportKind
-    tracking: Tracking  # without user, password and token: these are in the environment, under MLflow's names
+    tracking: Tracking
     secrets: tuple[str, ...]  # of the tracking, longest first: what the run stores has none
 
 
@@ -94,8 +93,6 @@ class ExporterLauncher:
             env=build_child_environment(*_OWN, *of_server, **tracking.environment()),
         )
         secrets = tuple(sort_secrets(tracking.secrets()))
-        if isinstance(tracking, ServerTracking):
-            tracking = replace(tracking, uri=tracking.address())
         if source := self._process.stdin:
             with suppress(OSError):  # it has died already; `finish` will report that
                 pickle.dump(ExportRequest(kind, tracking, secrets), source)

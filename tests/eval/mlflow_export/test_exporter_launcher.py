@@ -151,7 +151,7 @@ def test_where_to_look() -> None:
     page = "#/experiments/1/runs/0f3a"
     assert format_view_line(LocalTracking(), link) == f"see it: make ui, then http://127.0.0.1:5000/{page}"
     assert format_view_line(LocalTracking(folder=str(OUTPUTS)), link) == format_view_line(LocalTracking(), link)
-    server = ServerTracking(uri="https://ann:secret@mlflow.example.org/")
+    server = ServerTracking(uri="https://mlflow.example.org/")
     assert format_view_line(server, link) == f"see it: https://mlflow.example.org/{page}"
     assert format_view_line(server, None) is None
 
