@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -16,7 +16,6 @@ from eval.benchmarks.dataset import Dataset
 from eval.benchmarks.selection import Selection
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.measured import MAX_EPOCHS
-from eval.config.tracking import remove_passwords
 from eval.scorers.score import Scorer
 from mas.llm import Traffic
 from mas.llm.profiles.model import Model, check_agents
@@ -28,9 +27,14 @@ from mas.system import System, agent_names, can_derive_prompts
 from mas.tools.catalogue import load_function
 from mas.tools.settings import ToolSettings
 
+if TYPE_CHECKING:
+    from eval.config.executor import RaySettings
+
 # `${project:FOLDER}` in `conf/`: the data that come with the project, wherever a command is started.
 OmegaConf.register_new_resolver("project", lambda path: str(PROJECT_ROOT / path), replace=True)
 
+_ADDRESS = re.compile(r"(https?://)(?:([^\s/?#]*)@|([^\s/?#@:\[]*:(?!\d*[/?#])\S*)@)", re.IGNORECASE)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,}")  # given as a user's name
 _OWN_PRICES = "model.prices"  # the key that has those of the models under test
 LOG_LEVELS = ("debug", "info", "warning", "error", "warn")  # in any case
 
@@ -67,19 +71,23 @@ class LogSettings:
     level: str = "info"  # the least level that is written: debug, info, warning (warn), error
 
 
-class ExecutorSettings(Protocol):
-    """Where the samples of a run are answered; the fields are the keys of a file in `conf/executor/`."""
-
-    def check(self, resolved: Mapping[str, object]) -> None:
-        """Raise UserError if the run, whose configuration is given, cannot be made there."""
-
-
 @dataclass
 class LocalSettings:
-    """`executor=local`: in the command's own process."""
+    """`executor=local`: samples are answered in the command's own process."""
 
     def check(self, resolved: Mapping[str, object]) -> None:
         pass
+
+
+@dataclass
+class NoTracking:
+    """`tracking=off`: nothing is sent to MLflow."""
+
+    def check(self) -> None:
+        pass
+
+    def secrets(self) -> Sequence[str]:
+        return ()
 
 
 @dataclass
@@ -98,7 +106,7 @@ class EvalConfig:
     prompts: str | None  # prompt set: a folder under prompts/, or a path; null: none
     split: str  # of the dataset
     extra_scorers: dict[str, Scorer] = field(default_factory=dict)  # by name; reported, they decide nothing
-    executor: ExecutorSettings = field(default_factory=LocalSettings)
+    executor: "LocalSettings | RaySettings" = field(default_factory=LocalSettings)
     resolved: dict[str, Any] = field(default_factory=dict)  # the same as plain values, from which workers build it
 
     def check(self) -> PromptSet | None:
@@ -210,6 +218,19 @@ class EvalConfig:
     def redact_tree(self, tree: Mapping[str, object]) -> dict[str, Any]:
         # Addresses first: with `***` for a password the address would be used with that password.
         return cast(dict[str, Any], redact_value(dict(tree), lambda text: self.redact(remove_passwords(text))))
+
+
+def remove_passwords(text: str) -> str:
+    """Remove passwords and tokens from http addresses in a text; users' names stay.
+
+    Nothing replaces them: whoever reads the address again takes the password from the environment.
+    """
+    return _ADDRESS.sub(_without_password, text)
+
+
+def _without_password(address: re.Match[str]) -> str:
+    user = (address[2] if address[2] is not None else address[3]).partition(":")[0]
+    return address[1] + (f"{user}@" if user and not _TOKEN.fullmatch(user) else "")
 
 
 def _price_override(key: str, names: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ tracking.environment()     # {"MLFLOW_TRACKING_USERNAME": "ann", …}: to be set
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,6 @@ CREDENTIALS = USER_VARIABLE, PASSWORD_VARIABLE, TOKEN_VARIABLE = (
     "MLFLOW_TRACKING_TOKEN",
 )
 WAIT_SECONDS = 120.0  # at the end of a run, for what MLflow does not have yet
-
-_ADDRESS = re.compile(r"(https?://)(?:([^\s/?#]*)@|([^\s/?#@:\[]*:(?!\d*[/?#])\S*)@)", re.IGNORECASE)
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,}")  # given as a user's name
-
 # MLflow reads these while it is imported and with every request.
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -102,29 +97,7 @@ class ServerTracking:
         return {**_ENVIRONMENT, URI_VARIABLE: self.address(), **credentials}
 
 
-@dataclass
-class NoTracking:
-    def check(self) -> None:
-        pass
-
-    def secrets(self) -> Sequence[str]:
-        return ()
-
-
 Tracking = LocalTracking | ServerTracking
-
-
-def remove_passwords(text: str) -> str:
-    """Remove passwords and tokens from http addresses in a text; users' names stay.
-
-    Nothing replaces them: whoever reads the address again takes the password from the environment.
-    """
-    return _ADDRESS.sub(_without_password, text)
-
-
-def _without_password(address: re.Match[str]) -> str:
-    user = (address[2] if address[2] is not None else address[3]).partition(":")[0]
-    return address[1] + (f"{user}@" if user and not _TOKEN.fullmatch(user) else "")
 
 
 def _is_http(address: str) -> bool:

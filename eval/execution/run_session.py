@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
-from eval.config.evaluation import EvalConfig, LocalSettings
-from eval.config.tracking import remove_passwords
+from eval.config.evaluation import EvalConfig, LocalSettings, remove_passwords
 from eval.execution.console import Output, RunProgress, open_resources, print_notes
 from eval.execution.executors.contract import Answering, PendingSample
 from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc, run_side_by_side

@@ -15,7 +15,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from eval.cli.paths import OUTPUTS
-from eval.config.tracking import LocalTracking, NoTracking, ServerTracking, Tracking
+from eval.config.evaluation import NoTracking
+from eval.config.tracking import LocalTracking, ServerTracking, Tracking
 from eval.runs.folder import format_path
 from eval.runs.mlflow_state import STATE, read_link, read_state
 from mas.runtime.security.child_environment import NETWORK, build_child_environment

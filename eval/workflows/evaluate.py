@@ -12,7 +12,7 @@ from eval.analysis.summary.summary import Summary
 from eval.benchmarks.dataset import Sample, read_labels
 from eval.benchmarks.selection import select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.config.tracking import NoTracking
+from eval.config.evaluation import NoTracking
 from eval.execution.console import Output
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
 from eval.execution.scoring import SCORER

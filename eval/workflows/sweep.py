@@ -17,8 +17,7 @@ from eval.cli.command import STOPPED, USER_ERROR, get_signal_name
 from eval.cli.hydra_compat import MISTAKES, MultirunJob
 from eval.cli.mistakes import describe_mistake
 from eval.cli.paths import OUTPUTS
-from eval.config.evaluation import EvalConfig
-from eval.config.tracking import remove_passwords
+from eval.config.evaluation import EvalConfig, remove_passwords
 from eval.execution.console import Output
 from eval.reports.formats import Table, format_floor, format_interval, format_usd
 from eval.runs.folder import DATABASE, format_path, format_resume_hint

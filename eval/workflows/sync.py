@@ -13,8 +13,8 @@ from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name, read_option_name
 from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
-from eval.config.evaluation import build_part
-from eval.config.tracking import NoTracking, Tracking
+from eval.config.evaluation import NoTracking, build_part
+from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_launcher import ExportKind, format_view_line
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side

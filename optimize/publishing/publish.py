@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from eval.config.tracking import remove_passwords
+from eval.config.evaluation import remove_passwords
 from eval.reports.formats import format_interval, format_points
 from eval.runs.run_info import RunInfo
 from eval.scorers.score import ACCURACY

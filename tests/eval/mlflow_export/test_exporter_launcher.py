@@ -11,7 +11,8 @@ import pytest
 
 from eval.cli.command import run_cli as told_code
 from eval.cli.paths import OUTPUTS
-from eval.config.tracking import LocalTracking, NoTracking, ServerTracking
+from eval.config.evaluation import NoTracking
+from eval.config.tracking import LocalTracking, ServerTracking
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome, format_view_line
 from eval.runs.mlflow_state import ExportState, read_state, write_state
 from eval.sync import sync

@@ -14,7 +14,7 @@ from eval.sync import sync as run_command
 from tests.eval.mlflow_export.exporting import a_run, everything, in_mlflow, own_records
 from tests.eval.stored_run import CONFIG
 
-OFF = {**CONFIG, "tracking": {"_target_": "eval.config.tracking.NoTracking"}}
+OFF = {**CONFIG, "tracking": {"_target_": "eval.config.evaluation.NoTracking"}}
 
 
 def synced(*arguments: object) -> int:

@@ -38,7 +38,7 @@ _TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # workers see the GPUs
 _HARNESS = ("mas", "eval")
 _NOT_OF_HARNESS = ("__pycache__", "sample")
-_NO_TRACKING = {"_target_": "eval.config.tracking.NoTracking"}
+_NO_TRACKING = {"_target_": "eval.config.evaluation.NoTracking"}
 
 
 @dataclass(frozen=True)
