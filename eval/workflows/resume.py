@@ -22,10 +22,10 @@ from eval.runs.store import list_pending, open_run, read_run_info
 from mas.agents.targets import list_in_memory
 from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
-from mas.runtime.terminal import print_line, shorten_line
+from mas.runtime.terminal import shorten_line
 
 _SHOWN = 10  # differences in one sentence
-_MAX_OPTIONS, _MAX_CHARS = 100, 300  # of a command line from elsewhere, and of one of its options
+_MAX_CHARS = 2_000  # of a command line from elsewhere
 
 
 def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
@@ -63,24 +63,15 @@ def read_stored_command(folder: Path, arguments: Sequence[str], option: str, pro
         raise UserError(f"{option}: that run ended before it began; start a new one.")
     if (own := read_command(info.run_id, folder)) is not None:
         return select_run_overrides(own)
-    _refuse_command(select_run_overrides(info.command or ()), select_run_overrides(arguments), program, folder)
+    command, typed = select_run_overrides(info.command or ()), select_run_overrides(arguments)
+    if not typed or not set(map(read_option_name, command)) <= set(map(read_option_name, typed)):
+        shown = shorten_line(shlex.join(command), _MAX_CHARS) or "(no options)"
+        raise UserError(
+            f"{format_path(folder)} was made elsewhere, or moved since, so nothing was run. It was started with "
+            f"{program} {shown}; to resume it, type {'these options again' if command else 'an option of yours'} next "
+            "to the one that names the run."
+        )
     return []
-
-
-def _refuse_command(command: Sequence[str], given: Sequence[str], program: str, folder: Path) -> None:
-    """Show the command line of a folder from elsewhere, unless the user has typed all of its options again."""
-    typed = set(map(read_option_name, given))
-    if typed and all(read_option_name(each) in typed for each in command):
-        return
-    shown = " ".join(shorten_line(shlex.quote(each), _MAX_CHARS) for each in command[:_MAX_OPTIONS]) or "(no options)"
-    more = f" … and {len(command) - _MAX_OPTIONS} more" if len(command) > _MAX_OPTIONS else ""
-    print_line(f"{format_path(folder)} was made elsewhere, or moved since. It was started with:", error=True)
-    print_line(f"    {program} {shown}{more}", error=True)
-    wanted = "these options, type them again" if command else "that, type an option of yours"
-    raise UserError(
-        f"nothing was run; if you mean {wanted} next to the one that names the run. To look at the run, none are "
-        "needed."
-    )
 
 
 def find_run_to_resume(run: str) -> Path:

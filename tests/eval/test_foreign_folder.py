@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eval.analysis.human_review.labels import append_label, describe_label
 from eval.attribute import task as attribute
 from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.compare import task as compare
@@ -67,9 +68,9 @@ def test_a_command_line_from_elsewhere_is_shown_and_not_run(
     refused = eval_command(f"run.resume={folder}")
     assert refused.code == USER_ERROR
     assert not evil.exists()
-    assert "theirs was made elsewhere, or moved since. It was started with:" in refused.err
+    assert "theirs was made elsewhere, or moved since, so nothing was run. It was started with" in refused.err
     assert "python eval/run.py system=callable system.target=evil:answer" in refused.err
-    assert "type them again" in refused.err
+    assert "type these options again" in refused.err
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", refused.err)
     assert eval_command(f"run.resume={folder}", "system=callable", *data).err == refused.err
     assert not evil.exists()
@@ -77,13 +78,12 @@ def test_a_command_line_from_elsewhere_is_shown_and_not_run(
 
 @pytest.mark.parametrize("stored", [[], ["run.name=a"]])
 def test_a_run_from_elsewhere_without_options_is_not_resumed_by_its_name_alone(
-    stored: list[str], theirs: Attacked, capsys: pytest.CaptureFixture[str]
+    stored: list[str], theirs: Attacked
 ) -> None:
     folder = theirs(command=stored)
     for more in ((), ("run.name=mine",)):
-        with pytest.raises(UserError, match="if you mean that, type an option of yours next to the one that names"):
+        with pytest.raises(UserError, match=r"\(no options\); to resume it, type an option of yours"):
             read_original_arguments(str(folder), [f"run.resume={folder}", *more])
-        assert "python eval/run.py (no options)" in capsys.readouterr().err
     assert read_original_arguments(str(folder), [f"run.resume={folder}", "limit=1"]) == []
 
 
@@ -102,8 +102,10 @@ def test_a_scorer_from_elsewhere_is_not_loaded(
 ) -> None:
     scorer = {"_target_": "eval.scorers.function.FunctionScorer", "target": "evil:judge"}
     folder = theirs(config={**CONFIG, "scorer": scorer})
-    gold = tmp_path / "gold.jsonl"
-    gold.write_text('{"task_id": "q1", "Final answer": "18"}\n')
+    gold = tmp_path / "gold"
+    append_label(
+        gold, "d" * 64, describe_label(answered("q1", "17"), "wrong", file_sha256=None, who="ada", run="theirs")
+    )
     new = f"run.dir={tmp_path / 'new'}"
     assert run(rescore, folder, f"gold={gold}", new) == USER_ERROR
     assert "its scorer is not used; name one: scorer=" in capsys.readouterr().err

@@ -52,7 +52,7 @@ def test_a_tuning_run_from_elsewhere_is_not_resumed_by_its_name_alone(
 ) -> None:
     folder = str(a_tuning(tmp_path / "tuning", PROPOSALS, command=command))
     forget_run(Path(folder))
-    with pytest.raises(UserError, match="nothing was run; if you mean th"):
+    with pytest.raises(UserError, match="so nothing was run"):
         read_original_arguments(folder, [f"resume={folder}", "yes=true"])
     assert read_original_arguments(folder, [f"resume={folder}", "limit=3"]) == []
 
