@@ -6,7 +6,6 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summary import Summary
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter import Counts, Export, Redact
@@ -50,10 +49,7 @@ class RunExport(Export):
 
         row, records = self._read_batch()
         experiment_id, tracing = self.run.experiment_id, self.run.tracing
-        labelled = [each for each in records if any(not verdict.is_applied for verdict in each.human)]  # sent again
-        self._send(
-            [each for each in records if each in labelled or derive_trace_id(each, experiment_id) not in self._there]
-        )
+        self._send([each for each in records if derive_trace_id(each, experiment_id) not in self._there])
         for record in records:  # also those that were there: the process that sent them may have died before this
             for attempt in range(1, record.attempt):
                 replaced = replace(record, attempt=attempt)
@@ -89,8 +85,7 @@ class RunExport(Export):
             chars += len(line)
             if len(records) >= BATCH_TRACES or chars >= BATCH_CHARS:
                 break
-        gold = find_gold_folder(self.folder.resolve())
-        return row, list(attach_labels(records, self.store.read_info(), gold, with_withdrawn=True))
+        return row, records
 
     def count(self) -> Counts:
         found = self.run.count()

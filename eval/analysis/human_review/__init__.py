@@ -15,9 +15,7 @@ def find_gold_folder(run_folder: Path) -> Path:
     return run_folder.parent.with_name(GOLD) if run_folder.parent.name == "eval" else OUTPUTS / GOLD
 
 
-def attach_labels(
-    records: Iterable[Record], info: RunInfo, gold: Path, with_withdrawn: bool = False
-) -> Iterator[Record]:
+def attach_labels(records: Iterable[Record], info: RunInfo, gold: Path) -> Iterator[Record]:
     """Yield the records of a run with the labels on them, which change no score: `eval/rescore.py` applies them.
 
     Those of a run that was scored again keep what they have. `gold`: folder of the labels.
@@ -29,6 +27,6 @@ def attach_labels(
 
     book = read_labels(gold)
     for record in records:
-        found = book.find(record, info.task.file_sha256.get(record.sample_id), with_withdrawn)
+        found = book.find(record, info.task.file_sha256.get(record.sample_id))
         record.human = list_verdicts(record, found, is_applied=False) or record.human
         yield record

@@ -97,25 +97,18 @@ class LabelBook:
     """Everything that people have said, the oldest first."""
 
     labels: list[HumanLabel] = field(default_factory=list)  # that hold
-    withdrawn: list[HumanLabel] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)  # file and line of what is no label
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, ...], HumanLabel]:
-        gone = {each.key: replace(each, label=WITHDRAWN) for each in self.withdrawn}
-        return gone | {each.key: each for each in self.labels}
+        return {each.key: each for each in self.labels}
 
     @cached_property
     def _ids(self) -> set[str]:
         return {key[0] for key in self._by_key}
 
-    def find(
-        self, record: Record | PlannedQuestion, file_sha256: str | None, with_withdrawn: bool = False
-    ) -> FoundLabels:
-        """Return the labels on a record with the target of the run's data, or on a planned question.
-
-        `with_withdrawn`: where a label was taken back and none has followed, return one that says so.
-        """
+    def find(self, record: Record | PlannedQuestion, file_sha256: str | None) -> FoundLabels:
+        """Return the labels on a record with the target of the run's data, or on a planned question."""
         sample_id = record.sample_id if isinstance(record, Record) else record.id
         if sample_id not in self._ids or record.target is None:  # the digests below cost some microseconds
             return FoundLabels()
@@ -123,7 +116,7 @@ class LabelBook:
         found = [self._by_key.get(key)]
         if isinstance(record, Record) and record.error is None:
             found.append(self._by_key.get((*key, _digest_answer(record.answer))))
-        return FoundLabels(*(each if each and (with_withdrawn or each.label != WITHDRAWN) else None for each in found))
+        return FoundLabels(*found)
 
 
 def describe_label(
@@ -226,11 +219,7 @@ def read_labels(place: Path) -> LabelBook:
                 found.append(label)
     found.sort(key=lambda each: each.when)
     gone = {each.withdraws for each in found if each.label == WITHDRAWN}
-    book = LabelBook(unreadable=unreadable)
-    for each in found:
-        if each.label != WITHDRAWN:
-            (book.withdrawn if each.id in gone else book.labels).append(each)
-    return book
+    return LabelBook([each for each in found if each.label != WITHDRAWN and each.id not in gone], unreadable)
 
 
 def _read_label(line: str) -> HumanLabel | None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from eval.analysis.human_review.labels import append_label, describe_label, withdraw
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
 from eval.runs.mlflow_state import read_state
@@ -105,30 +104,3 @@ def test_each_mistake_is_one_sentence(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert words in err
-
-
-def test_labels_of_people_and_their_withdrawal_reach_mlflow_at_the_next_sync(
-    tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
-) -> None:
-    records = own_records("q1", "q2")
-    folder = a_run(tmp_path / "eval" / "run", local, records)
-    assert synced(folder) == FINISHED
-    label = describe_label(records[0], "wrong", file_sha256=None, who="ada", run="run", note="no unit")
-
-    def read_feedback() -> list[tuple[str, str, str | None]]:
-        state = read_state(folder)
-        assert state is not None
-        run = in_mlflow(local, state)
-        return [
-            (each.feedback.value, each.source.source_id, each.rationale)
-            for trace in run.tracing.search_traces(locations=[run.experiment_id], run_id=run.run_id)
-            for each in trace.info.assessments
-            if each.name == "human_review"
-        ]
-
-    append_label(tmp_path / "gold", "d" * 64, label)
-    assert synced(folder) == FINISHED
-    assert read_feedback() == [("wrong", "ada", "no unit")]
-    append_label(tmp_path / "gold", "d" * 64, withdraw(label, "ada"))
-    assert synced(folder) == FINISHED
-    assert [value for value, _, _ in read_feedback()] == ["withdrawn"]

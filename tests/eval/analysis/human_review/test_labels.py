@@ -30,7 +30,7 @@ def test_a_label_is_read_as_it_was_written_and_a_withdrawn_one_no_longer_holds(t
     assert path.name == f"{DATA}.jsonl"
     assert path.stat().st_mode & 0o777 == 0o600
     found = read_labels(tmp_path / "gold")
-    assert found == LabelBook([first], [second], [])
+    assert found == LabelBook([first], [])
     assert (found.labels[0].target, found.labels[0].note, found.labels[0].who) == ("18", "see table 2", "ada")
 
 
