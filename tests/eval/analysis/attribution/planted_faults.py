@@ -128,12 +128,13 @@ def _corrupt_field(name: str, text: str) -> str:
 class Bench:
     """A system over the simulated model, its questions, and the ids of those that it answers right."""
 
-    def __init__(self, system: str, data: str, *splits: str) -> None:
+    def __init__(self, system: str, data: str, *splits: str, limit: int | None = None) -> None:
+        """`limit`: of the questions that are asked first."""
         self.name = system
         with initialize_config_dir(str(PROJECT_ROOT / "conf"), version_base="1.3"):
             overrides = [f"system={system}", f"data={data}", "model=offline", "tracking=off"]
             self.config: EvalConfig = read_config(compose("eval", overrides))
-        self.samples = [each for split in splits for each in self.config.data.load(split).samples]
+        self.samples = [each for split in splits for each in self.config.data.load(split).samples][:limit]
         self.agents = agent_names(self.config.system)
         right = {each.sample_id for each in self.run() if each.correct}
         self.samples = [each for each in self.samples if each.id in right]
