@@ -18,6 +18,7 @@ from tests.command import Command, Finished, run_command, surroundings, without_
 from tests.composed import compose_once
 from tests.eval.command_line import EvalCommand
 from tests.needs import count_missing
+from tests.process import PRIORITY
 from tests.servers.running import RunningServer, running_llm
 
 _experiments = count()
@@ -38,6 +39,14 @@ def state_folder_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Keep the tests, and the commands that they start, away from the user's own list of runs and sealed tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobody_comes_last() -> Iterator[None]:
+    """Commands give some of their processes the lowest priority; tests would wait minutes for those."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(PRIORITY), prepend=os.pathsep)
         yield
 
 
@@ -125,10 +134,10 @@ def local(mlflow_folder: Path, monkeypatch: pytest.MonkeyPatch) -> LocalTracking
 
 SKIPPED = "skipped/for-want-of-a-package"  # key in pytest's cache
 LONGEST = (  # files of slow tests, the longest first: begun last, one of them kept a core waiting for minutes
-    *("test_mlflow_pages", "test_ray", "test_planted_faults", "test_bos_sample", "test_your_program"),
-    *("test_mlflow_server", "test_kill_and_resume", "test_exporter_launcher", "test_tutorial", "test_whole_run"),
-    *("test_extend", "test_tuning_page", "test_comparison", "test_budgets", "test_report", "test_leaky_world"),
-    *("test_kill_loop", "test_data", "test_report_size"),
+    *("test_ray", "test_mlflow_server", "test_planted_faults", "test_tutorial", "test_bos_sample"),
+    *("test_kill_loop", "test_kill_and_resume", "test_your_program", "test_exporter_launcher", "test_stopping_early"),
+    *("test_tuning_in_workers", "test_budgets", "test_extend", "test_worlds", "test_whole_run", "test_over_http"),
+    *("test_report", "test_comparison", "test_report_size", "test_mlflow_pages", "test_leaky_world"),
 )
 
 

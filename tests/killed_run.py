@@ -20,7 +20,8 @@ from pathlib import Path
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError
 from tests.command import RunFolder
-from tests.process import SCRIPT, SECONDS, Running, started
+from tests.patience import PATIENCE_SECONDS
+from tests.process import SCRIPT, Running, started
 from tests.servers.faults import FaultServer
 
 ALL_DONE = re.compile(r"\b(\d+)/\1 done")
@@ -67,7 +68,7 @@ class KilledRun(RunFolder):
         before = self.rows()
         with started(self.folder, *self.arguments(dies), *more, wrapper=self.wrapper, **self.how(dies)) as running:
             yield running
-            running.process.wait(SECONDS)
+            running.process.wait(PATIENCE_SECONDS)
             self.printed.append(running.out + running.err)
         for name in (f"faketime_shm_{running.process.pid}", f"sem.faketime_sem_{running.process.pid}"):
             Path("/dev/shm", name).unlink(missing_ok=True)  # else the wrapper fails where this number returns

@@ -20,9 +20,10 @@ from typing import Any
 
 from eval.cli.paths import PROJECT_ROOT
 from tests.command import Finished, without_notes, without_secrets
+from tests.patience import PATIENCE_SECONDS
 
 SCRIPT = PROJECT_ROOT / "eval" / "run.py"
-SECONDS = 240.0  # a command that takes longer hangs
+PRIORITY = PROJECT_ROOT / "tests" / "priority"  # on the path of each Python that tests start
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Running:
 
     def wait_until(self, condition: Callable[[], object]) -> bool:
         """Return False if the command ends before the condition holds."""
-        over = time.monotonic() + SECONDS
+        over = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             if self.process.poll() is not None:
                 return False
@@ -61,7 +62,7 @@ class Running:
         """Wait for its end, once it has got that signal."""
         if number is not None:
             self.process.send_signal(number)
-        self.process.wait(SECONDS)
+        self.process.wait(PATIENCE_SECONDS)
         return Finished(self.process.returncode, self.out, self.err, self.folder)
 
 
@@ -85,12 +86,13 @@ def started(
     """
     where = [f"run.dir={folder}"] if script == SCRIPT and "run.resume=" not in "".join(map(str, arguments)) else []
     command = [*wrapper, sys.executable, *([PROJECT_ROOT / script] if script else []), *arguments, *where]
+    own = {"PYTHONPATH": f"{PROJECT_ROOT}{os.pathsep}{PRIORITY}", **(environment or {})}
     until_it_ends, held = os.pipe()  # by the command, which may be the wrapper's child: nobody else waits for it
     with tempfile.TemporaryDirectory() as printed, os.fdopen(until_it_ends, "rb") as end:
         with Path(printed, "out").open("w") as out, Path(printed, "err").open("w") as err:
             process = subprocess.Popen(
                 [*map(str, command)],
-                env={**without_secrets(os.environ), "PYTHONPATH": str(PROJECT_ROOT), **(environment or {})},
+                env={**without_secrets(os.environ), **own},
                 text=True,
                 start_new_session=True,
                 pass_fds=[held],

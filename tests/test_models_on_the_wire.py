@@ -183,7 +183,6 @@ def test_litellm_sends_what_the_profile_says(clean_environment: dict[str, str]) 
             cwd=PROJECT_ROOT,
             capture_output=True,
             text=True,
-            timeout=120,
         )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(8417 * 36 - 129), str(len(server.requests))], "a span for each request"

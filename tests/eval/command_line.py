@@ -11,6 +11,7 @@ from typing import Any
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.tracking import LocalTracking
 from tests.command import CONTACT, NO_BROWSER, NO_SEARCH, Finished, without_notes, without_secrets
+from tests.patience import PATIENCE_SECONDS
 
 __all__ = ["CONTACT", "NO_BROWSER", "NO_SEARCH", "EvalCommand", "Finished", "without_notes", "without_secrets"]
 
@@ -21,10 +22,10 @@ SUM = "What is 2 + 3? Give only the number."
 EvalCommand = Callable[..., Finished]
 
 
-def tracked_in(settings: LocalTracking, wait_seconds: float = 60) -> list[str]:
+def tracked_in(settings: LocalTracking) -> list[str]:
     """The options for a run that is sent there; `settings`: of the fixture `local`."""
     where = [f"tracking.folder={settings.folder}", f"tracking.experiment='{settings.experiment}'"]
-    return ["tracking=local", *where, f"++tracking.wait_seconds={wait_seconds}"]
+    return ["tracking=local", *where, f"++tracking.wait_seconds={PATIENCE_SECONDS}"]
 
 
 def write_questions(folder: Path, *rows: Mapping[str, Any] | str) -> Path:

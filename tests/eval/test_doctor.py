@@ -128,6 +128,6 @@ def test_without_any_package_the_doctor_still_says_what_to_do(encoding: str, arr
     """`-S`: no site-packages, as with the system's Python before `make setup`."""
     command = [sys.executable, "-S", str(PROJECT_ROOT / "eval" / "doctor.py"), "experiment=offline"]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (ended.returncode, ended.stderr) == (1, "")
     assert "missing  packages" in ended.stdout and f"{arrow} make setup" in ended.stdout

@@ -103,7 +103,7 @@ def test_what_interrupted_questions_were_charged_is_told_and_counts_in_the_budge
 def test_a_call_that_is_cut_off_may_have_cost_something(eval_command: EvalCommand, tmp_path: Path) -> None:
     with fault_server(["ok", "503", "reset", "hang"]) as server:
         retries = ["model.num_retries=2", "model.retry_base_seconds=0.01"]
-        finished = eval_command(*model(server), PRICE, *questions(tmp_path, 1), *retries, "run.deadline_seconds=1.5")
+        finished = eval_command(*model(server), PRICE, *questions(tmp_path, 1), *retries, "run.deadline_seconds=8")
     usage = finished.records["q0"]["usage"]
     assert (usage["lm_calls"], usage["cost_usd"], usage["unknown_cost_calls"]) == (4, None, 2)
     assert usage["known_cost_usd"] == pytest.approx(COST_USD)

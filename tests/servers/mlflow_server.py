@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -21,9 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.servers.postgres import free_port
 
-START_SECONDS = 120.0
 ADMIN, PASSWORD = "admin", "a-long-password-for-tests"
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -67,18 +66,16 @@ class MlflowServer:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, cwd=self.folder, start_new_session=True
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise RuntimeError(f"the MLflow server did not start: {self.log[-2000:]}")
-            time.sleep(0.2)
+        process = self._process
+        wait_for(lambda: process.poll() is not None or self._answers())
+        if process.poll() is not None:
+            raise RuntimeError(f"the MLflow server did not start: {self.log[-2000:]}")
 
     def kill(self) -> None:
         """Its workers with it; whatever was under way stays as it is."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)  # of a session of its own
-            self._process.wait(30)
+            self._process.wait(PATIENCE_SECONDS)
             self._process = None
 
     def _arguments(self) -> list[str]:
@@ -109,7 +106,7 @@ class MlflowServer:
             request.add_header("Authorization", f"Basic {base64.b64encode(f'{ADMIN}:{PASSWORD}'.encode()).decode()}")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback, whatever the proxy settings
         try:
-            with opener.open(request, timeout=10.0) as response:
+            with opener.open(request, timeout=PATIENCE_SECONDS) as response:
                 return int(response.status)
         except urllib.error.HTTPError as error:
             with error:

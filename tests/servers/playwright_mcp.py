@@ -2,7 +2,8 @@
 
 with running_browser("--allow-private-hosts", "127.0.0.1:8000") as server:
     BrowserSettings(url=server.url)
-    server.restart()
+    server.kill()
+    server.start()
 """
 
 import shutil
@@ -52,10 +53,6 @@ class BrowserServer:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
 
 
 @contextmanager

@@ -18,7 +18,7 @@ COMMANDS = sorted(
 @pytest.mark.parametrize("command", COMMANDS)
 def test_missing_packages_are_one_sentence(command: str) -> None:
     done = subprocess.run(  # -S: without site-packages, as a Python in which nothing was installed
-        [sys.executable, "-S", command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-S", command, "--help"], cwd=ROOT, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
@@ -40,7 +40,6 @@ def test_what_ends_a_command_while_it_loads(error: str, code: int, words: str) -
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert done.returncode == code
     assert words in done.stderr

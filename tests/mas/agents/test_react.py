@@ -27,6 +27,7 @@ from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
 from mas.tools.read_file import read_file
 from mas.tools.settings import Resources, ToolSettings, get_settings
+from tests.patience import PATIENCE_SECONDS
 from tests.scripted_model import (
     UNREADABLE,
     Answer,
@@ -40,7 +41,7 @@ from tests.scripted_model import (
 )
 
 DONE: Answer = {"result": "done"}
-MEETING_SECONDS = 20.0  # how long a tool waits for the other one before the test fails
+MEETING_SECONDS = PATIENCE_SECONDS  # how long a tool waits for the other one before the test fails
 
 
 def add(a: int, b: int) -> int:

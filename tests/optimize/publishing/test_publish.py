@@ -184,9 +184,7 @@ def test_a_kill_before_the_move_leaves_no_set(tmp_path: Path) -> None:
         "told = publish.build_provenance(RunInfo(tuning=TASK), {}, None, **facts)\n"
         "publish.publish(prompts, pathlib.Path(sys.argv[1]), told)\n"
     )
-    killed = subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "prompts" / "tuned"], cwd=PROJECT_ROOT, timeout=60
-    )
+    killed = subprocess.run([sys.executable, "-c", script, tmp_path / "prompts" / "tuned"], cwd=PROJECT_ROOT)
     assert killed.returncode == 9
     with pytest.raises(UserError, match="available: none"):
         read_prompt_set("tuned", AGENTS, "toy", tmp_path)

@@ -18,6 +18,7 @@ from eval.runs.logs import RunLogs
 from eval.runs.record import Record, build_blank_record
 from eval.runs.run_info import RunInfo
 from mas.runtime.sample_context import SampleContext, SampleKey
+from tests.patience import PATIENCE_SECONDS
 
 
 class ScriptedWorker:
@@ -103,7 +104,7 @@ def run(folder: Path, stop: StopController, number: int, script: Callable[[], An
         try:
             await settle()
             await script()
-            await asyncio.wait_for(answered, 5)
+            await asyncio.wait_for(answered, PATIENCE_SECONDS)
         finally:
             await answering.close()
 

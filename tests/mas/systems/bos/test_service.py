@@ -11,6 +11,7 @@ from mas.systems.bos import service
 from mas.systems.bos.contracts import AgentExecutionStatus, AgentRequest, OrchestratorResponse, OrchestratorState
 from mas.systems.bos.service import arun, astream, run
 from tests.mas.systems.bos.building import WrittenAgent, build, choose, succeed, use_agents
+from tests.patience import PATIENCE_SECONDS
 from tests.scripted_model import ScriptedModel, all_text, answering
 
 
@@ -81,9 +82,9 @@ def test_a_stream_that_is_left_ends_its_agents(monkeypatch: pytest.MonkeyPatch) 
         stream = astream({"question": "q"}, made)
         assert list(await anext(stream)) == ["plan"]
         waiting = asyncio.ensure_future(anext(stream))
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
         waiting.cancel()
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), PATIENCE_SECONDS)
 
     run_blocking(leave())
 

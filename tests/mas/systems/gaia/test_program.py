@@ -15,6 +15,7 @@ from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import Trace, record_trace
 from mas.systems.gaia.agents import AGENTS, initial_state
 from tests.mas.systems.gaia.building import build, csv_file, without_times
+from tests.patience import PATIENCE_SECONDS
 from tests.scripted_model import (
     APPROVE,
     STRAIGHT,
@@ -30,7 +31,6 @@ from tests.scripted_model import (
 )
 
 THREADS = 16
-PATIENCE_SECONDS = 20.0
 
 
 def eventful() -> dict[str, Any]:

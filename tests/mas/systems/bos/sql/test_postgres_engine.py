@@ -54,7 +54,7 @@ def test_q22_q23_hostile_queries_read_and_change_nothing(
             continue  # one huge value: the guard refuses it, and the session replaces a server that takes too long
         started = time.perf_counter()
         result = (database.query if defence == "both" else database.run)(hostile.query)
-        assert time.perf_counter() - started < 10, hostile
+        assert time.perf_counter() - started < 100, hostile
         assert len(json.dumps(result)) < 200_000
         if result["success"]:
             run.append(hostile)
