@@ -43,7 +43,6 @@ class LabelSet:
     """The labels of a dataset, in their usual spelling; empty: its targets are answers."""
 
     names: tuple[str, ...] = ()
-    n_rare: int = 0  # questions whose target is none of them, where there are labels
 
     def find(self, text: str | None) -> str | None:
         """Return the label that a text is; None if it is none."""
@@ -68,13 +67,12 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
         others: counted as well; for tuning the validation questions. Sealed questions are never passed.
         given: the labels as the user names them, which are then the labels; empty: they are found.
     """
+    if given:
+        return LabelSet(tuple({normalise_question(name): " ".join(name.split()) for name in given}.values()))
     shown, asked = _group_by_target(samples), _group_by_target(others)
     for key, questions in shown.items():
         asked[key] |= questions
     counts = Counter({key: len(questions) for key, questions in asked.items()})
-    if given:
-        names = {normalise_question(name): " ".join(name.split()) for name in given}
-        return LabelSet(tuple(names.values()), counts.total() - sum(counts[key] for key in names))
     found = _find_shared(counts)
     n_covered = sum(counts[key] for key in found)
     known = sorted(key for key in found if len(shown[key]) >= MIN_SHOWN)
@@ -82,7 +80,7 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
         return LabelSet()
     spelt = [Counter(" ".join(each.split()) for each in shown[key].values()) for key in known]
     usual = (min(spellings, key=lambda each: (-spellings[each], each)) for spellings in spelt)
-    return LabelSet(tuple(usual), counts.total() - sum(counts[key] for key in known))
+    return LabelSet(tuple(usual))
 
 
 def _group_by_target(samples: Iterable[Question]) -> defaultdict[str, dict[str, str]]:

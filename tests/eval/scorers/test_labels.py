@@ -22,7 +22,7 @@ def names(*parts: Sequence[Sample]) -> tuple[str, ...]:
 
 def test_the_classes_of_a_classifier_are_labels_and_its_rare_targets_are_not() -> None:
     labels = find_labels(samples([*CLASSES * 20, "Paveldel", "chargeback"]), samples(CLASSES * 20, "other"))
-    assert labels == LabelSet(CLASSES, n_rare=2) and labels
+    assert labels == LabelSet(CLASSES) and labels
     assert [labels.find(each) for each in ("Billing ", "re fund", "Paveldel", "", None)] == [
         "billing", None, None, None, None,
     ]  # fmt: skip
@@ -61,9 +61,8 @@ def test_facts_that_are_each_asked_in_many_wordings_are_no_labels(facts: int, wo
 def test_what_the_validation_questions_alone_answer_is_no_label() -> None:
     train, val = samples(["yes", "no"] * 20), samples(["yes", "no", "maybe", "maybe"] * 20, "other")
     assert "maybe" in names(val) and names(train, val) == ("no", "yes")
-    assert find_labels(train, val).n_rare == 40
 
 
 def test_labels_that_are_given_are_the_labels() -> None:
     labels = find_labels(samples(["refund", "Refund", "x"]), given=("refund", " Billing  issue", "REFUND"))
-    assert labels == LabelSet(("REFUND", "Billing issue"), n_rare=1)
+    assert labels == LabelSet(("REFUND", "Billing issue"))

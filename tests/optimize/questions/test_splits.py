@@ -75,7 +75,7 @@ def test_labels_are_those_of_training_and_validation_never_of_sealed_questions()
         "c": labelled("sealed", "billing", "chargeback"),
     }
     splits = make_splits(Presplit((), parts=parts), SplitSettings())
-    assert splits.labels.names == ("billing", "refund") and splits.labels.n_rare == 0
+    assert splits.labels.names == ("billing", "refund")
     assert splits.to_dict()["labels"] == ["billing", "refund"]
     sealed_alone = parts | {"a": questions(40), "b": [replace(each, id=f"v{each.id}", question=f"v{each.question}")
                                                      for each in questions(40)]}  # fmt: skip
