@@ -49,16 +49,12 @@ def find_web_leaks(
     A question without a distinctive passage (two words, or common words alone) has no finding, nor has one whose target
     many samples have (`is_label`).
     """
-    shown = [step for step in steps if step["kind"] == "tool" and _is_from_web(step)]
+    shown = [step for step in steps if step["kind"] == "tool" and _read_kind(step) in WEB_KINDS]
     if not shown or target is None or is_label:
         return []
     sample = _Secret(question, target)
     found = [(tool, seen[0].source) for seen in _group_by_source(shown) for tool in sample.find_tools(seen)]
     return [{"tool": tool, "source": source} for tool, source in dict.fromkeys(found)]
-
-
-def _is_from_web(step: Step) -> bool:
-    return (step.get("attributes") or {}).get("result_kind") in WEB_KINDS
 
 
 def _group_by_source(steps: Iterable[Step]) -> Iterable[list[_Result]]:
@@ -120,23 +116,21 @@ def _is_outside(start: int, end: int, passages: Iterable[Stretch]) -> bool:
 
 def _read_results(step: Step) -> Iterator[_Result]:
     """Yield each excerpt that the agent saw; a tool that names no sources has shown one, all of its text."""
-    attributes, tool = step.get("attributes") or {}, str(step["name"])
-    kind, seen = attributes["result_kind"], str((step.get("outputs") or {}).get("observation", ""))
-    excerpts = [Excerpt(**each) for each in attributes.get("excerpts") or ()]
+    kind, tool = _read_kind(step), str(step["name"])
+    given = (str(value) for value in (step.get("inputs") or {}).values())
+    asked = next((each for each in given if _ADDRESS.match(each)), "unknown")
+    seen = str((step.get("outputs") or {}).get("observation", ""))
+    excerpts = [Excerpt(**each) for each in step["attributes"].get("excerpts") or ()]
     for each in excerpts:
-        source = (each.source or _find_given_address(step))[:MAX_SOURCE_CHARS]
-        text = seen[each.start : each.end]
+        source, text = (each.source or asked)[:MAX_SOURCE_CHARS], seen[each.start : each.end]
         if kind == "web_search":  # the title is part of what was found
             yield _Result(tool, source, f"{each.title}\n{text}")
-        elif kind == "browser_page":
-            yield _Result(tool, source, remove_controls(text), each.title)
         else:
-            yield _Result(tool, source, remove_line_marks(text), each.title)
+            clean = remove_controls if kind == "browser_page" else remove_line_marks
+            yield _Result(tool, source, clean(text), each.title)
     if seen and not excerpts and kind == "web_page":
-        yield _Result(tool, _find_given_address(step)[:MAX_SOURCE_CHARS], seen)
+        yield _Result(tool, asked[:MAX_SOURCE_CHARS], seen)
 
 
-def _find_given_address(step: Step) -> str:
-    """Return the address that was asked for."""
-    given = (str(value) for value in (step.get("inputs") or {}).values())
-    return next((each for each in given if _ADDRESS.match(each)), "unknown")
+def _read_kind(step: Step) -> str | None:
+    return (step.get("attributes") or {}).get("result_kind")

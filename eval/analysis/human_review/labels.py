@@ -175,10 +175,8 @@ def is_dataset_digest(text: str) -> bool:
 def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
     """Append a label to the file of its dataset, and return the file; the line is on the disk when this returns.
 
-    A line that a crash has cut off is ended first; of one that the disk has no room for, nothing is left.
-
-    Raises:
-        UserError: the digest is none, or the file cannot be written.
+    A line that a crash has cut off is ended first; of one that the disk has no room for, nothing is left. UserError:
+    the digest is none, or the file cannot be written.
     """
     if not is_dataset_digest(dataset_sha256):
         raise UserError("the run does not say which data it was made with, so labels on it could not be used.")
@@ -195,7 +193,7 @@ def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
             try:
                 if file.write(line) != len(line):
                     raise OSError("the disk is full")
-                os.fsync(file.fileno())
+                os.fsync(descriptor)
             except OSError:
                 file.truncate(end)
                 raise
@@ -242,13 +240,11 @@ def overrule_score(record: Record, found: FoundLabels) -> None:
 
 
 def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> list[HumanVerdict]:
-    """Return what a record, as it was scored before them, keeps of the labels on it.
-
-    `is_applied`: its score and target are those that the labels ask for.
-    """
+    """Return what a record, as it was scored before them, keeps of the labels on it."""
+    same = ("id", "label", "who", "when", "run", "note", "target")
     return [
         HumanVerdict(
-            **{name: getattr(each, name) for name in ("id", "label", "who", "when", "run", "note", "target")},
+            **{name: getattr(each, name) for name in same},
             target_before=record.target,
             score_before=record.score,
             is_of_question=each is found.on_question,

@@ -107,23 +107,18 @@ def find_run_folders(root: Path) -> Iterator[Path]:
 def _read_evaluation(entry: RunEntry) -> RunEntry:
     summary = _read_summary(entry.folder)
     state, reason = _read_state(entry.folder, summary.stopped) if summary.incomplete else (COMPLETE, "")
-    usage, measures = summary.usage, not summary.no_measurement
+    usage, score = summary.usage, () if summary.no_measurement else ("score", "score_ci95")
+    same = ("run_id", "simulated", "no_measurement", "metric", "n", *score)
     return replace(
         entry,
+        **{name: getattr(summary, name) for name in same},
         state=state,
         reason=reason,
-        run_id=summary.run_id,
         system=summary.system or "",
         model=summary.model or "",
-        simulated=summary.simulated,
-        no_measurement=summary.no_measurement,
         data="/".join(filter(None, (summary.data, summary.split))),
         prompts=summary.prompts or "",
-        metric=summary.metric,
-        score=summary.score if measures else None,
-        score_ci95=summary.score_ci95 if measures else None,
         is_floor=summary.incomplete,
-        n=summary.n,
         cost_usd=None if usage.cost_usd is None else usage.cost_usd + summary.scorer_usage.known_cost_usd,
         started_at=summary.sessions[0].started_at if summary.sessions else entry.started_at,
         seconds=summary.wall_seconds,
@@ -168,17 +163,12 @@ def _read_tuning(entry: RunEntry) -> RunEntry:
         known = {
             "state": run_state,
             "reason": reason,
-            "run_id": info.run_id,
-            "system": info.system,
-            "model": info.model,
-            "simulated": info.simulated,
+            **{name: getattr(info, name) for name in ("run_id", "system", "model", "simulated")},
             "data": str(info.part("data").get("name") or ""),
             "prompts": info.tuning.name,
             "metric": verdict.get("metric") or ACCURACY,
-            "score": winner.get("score"),
-            "score_ci95": winner.get("score_ci95"),
-            "gain": verdict.get("gain"),
-            "gain_ci95": verdict.get("gain_ci95"),
+            **{name: winner.get(name) for name in ("score", "score_ci95")},
+            **{name: verdict.get(name) for name in ("gain", "gain_ci95")},
             "n": (verdict.get("sealed") or {}).get("n_questions"),
             "cost_usd": None if spend.get("unknown_cost_calls") else spend.get("cost_usd"),
             "started_at": info.started_at or entry.started_at,
