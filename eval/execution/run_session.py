@@ -8,8 +8,6 @@ with open_session(SessionRequest(kind="eval", name="gaia", config=config, …), 
 
 import asyncio
 import functools
-import os
-import socket
 import threading
 import time
 import uuid
@@ -195,7 +193,7 @@ class Session:
             tuning_use=find_tuning_use(sets, planned, info.task.file_sha256, before),
             tools=list_offered_tools(self.program),
         )
-        session = SessionInfo(now, pid=os.getpid(), host=socket.gethostname(), changes=dict(changes or {}))
+        session = SessionInfo(now, changes=dict(changes or {}))
         self.state = replace(state, sessions=[*state.sessions, session], finished=False, unfinished=None)
         self._began, self._seconds_before = time.monotonic(), state.wall_seconds
         note_run(self.info.run_id, self.folder, info.command or ())

@@ -30,9 +30,9 @@ _PLACE = re.compile(rf"{FIRST}(_\d+)?")
 _PROBE = ".probe"  # file by which it is seen that the folder can be written
 
 
-def make_run_folder(kind: str, name: str, given: str | None, parent: Path | None = None) -> Path:
-    """Make the folder of a new run: `given`, or a new one with `name` in `parent`, which is else outputs/<kind>."""
-    wanted = Path(given).absolute() if given else parent or OUTPUTS / kind
+def make_run_folder(kind: str, name: str, given: str | None) -> Path:
+    """Make the folder of a new run: `given`, or a new one with `name` in outputs/<kind>."""
+    wanted = Path(given).absolute() if given else OUTPUTS / kind
     try:
         wanted.mkdir(parents=True, exist_ok=True)
         folder = wanted if given else _new(wanted, name)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SILENT = "its process ended without notice"
 
-VERSION = 7  # of RunInfo and RunState
+VERSION = 8  # of RunInfo and RunState
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
@@ -151,8 +151,6 @@ class SessionInfo:
     started_at: str  # UTC, ISO 8601, as is `ended_at`
     ended_at: str | None = None  # None: it is still running, or was killed
     stopped: str | None = None  # why it ended early
-    pid: int = 0
-    host: str = ""
     changes: dict[str, str] = field(default_factory=dict)  # option → "old → new", with run.allow_config_change
     peak_memory_mb: float | None = None  # of the process; None: it was killed
 

@@ -1,7 +1,6 @@
 """`run.resume`: exactly what is missing, under the same configuration, and nothing heavy for a run that is complete."""
 
 import json
-import os
 import signal
 import sqlite3
 import time
@@ -155,7 +154,7 @@ def test_the_time_of_sessions_adds_up_also_of_one_that_was_killed(tmp_path: Path
     assert after_first >= 0.05
     assert after_first + 0.05 <= state.wall_seconds < after_first + 5
     assert [each.stopped for each in sessions] == ["interrupted", "its process ended without notice", None]
-    assert all(each.ended_at and each.pid == os.getpid() for each in sessions)
+    assert all(each.ended_at for each in sessions)
     assert sessions[2].changes == {"limit": "1 → 2"}
     assert info.started_at == sessions[0].started_at
     assert state.finished
