@@ -45,13 +45,9 @@ class InterruptedRunError(KeyboardInterrupt):
 def run_command(
     task: Task, config_name: str, resume_key: str = "", read_original: ReadOriginal = lambda run, arguments: ()
 ) -> int:
-    """Compose the configuration from `conf/` and the command line, and return the exit code of `task`, once a job.
+    """Compose `conf/<config_name>.yaml` with the command line, and return the exit code of `task`, once a job.
 
-    Args:
-        task: does one job and returns its exit code.
-        config_name: of the file in `conf/`.
-        resume_key: option that names a run to resume, whose command line is then added first.
-        read_original: see `add_original_arguments`.
+    `resume_key`: option that names a run to resume, whose command line `read_original` returns and is added first.
     """
     codes: list[int] = []
 

@@ -102,8 +102,7 @@ _TEXTS = ("name", "split", "revision", "sheet", "prompts", "dir", "resume")  # o
 def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:
     """Return the configuration as `eval/run.py`, or another command with a file in `conf/`, would compose it.
 
-    Raises:
-        HydraException, OmegaConfBaseException, UserError: a mistake; see `eval.cli.mistakes.describe_mistake`.
+    MISTAKES: the command line is wrong; see `eval.cli.mistakes.describe_mistake`.
     """
     _prepare()
     with _COMPOSING:
@@ -138,11 +137,8 @@ def _prepare() -> None:
 def run_jobs(job: Callable[[DictConfig], None], config_name: str, edit: Callable[[Sequence[str]], list[str]]) -> None:
     """Let Hydra compose the configuration of `conf/<config_name>.yaml` and run a job, or several for a multirun.
 
-    `edit` changes the command line before Hydra reads it.
-
-    Raises:
-        UserError, HydraException, OmegaConfBaseException: a mistake in the command line or in the configuration.
-        SystemExit: --help and its like.
+    `edit` changes the command line before Hydra reads it. MISTAKES: command line or configuration are wrong.
+    SystemExit: --help and its like.
     """
 
     def describe() -> str:

@@ -265,11 +265,8 @@ _NO_PLAIN = ("executor", "experiment", "debug", "extra_scorers")  # options that
 def read_config(composed: DictConfig) -> EvalConfig:
     """Check what Hydra made of `conf/` and the command line, and build its parts.
 
-    The prompts, the split and the name of the data are put into it.
-
-    Raises:
-        UserError: a value of the wrong kind, out of range, or missing.
-        OmegaConfBaseException: the same, found by OmegaConf; `eval.cli.command` turns it into a sentence.
+    The prompts, the split and the name of the data are put into it. UserError, OmegaConfBaseException: a value of the
+    wrong kind, out of range, or missing.
     """
     if missing := [name for name in PARTS if name not in composed]:
         raise UserError(f"{missing[0]} cannot be taken away; choose one with {missing[0]}=NAME, or leave it out.")

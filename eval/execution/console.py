@@ -94,14 +94,7 @@ class RunProgress:
         list_traffic: Callable[[], Sequence[Traffic]] = list,
         describe: Callable[[], str] | None = None,
     ) -> None:
-        """
-        Args:
-            total: answers to come; None: it is not known, as in a search.
-            console: where to.
-            at_once: answers that are under way at the same time.
-            list_traffic: of the model's servers; called from another thread.
-            describe: returns the line of a search, in place of the counts; it is shown more rarely.
-        """
+        """`total` None: not known, as in a search, whose line `describe` returns. `list_traffic`: see `_watch`."""
         self._total, self._console, self._at_once, self._list_traffic = total, console, at_once, list_traffic
         self._describe_search, self._line_seconds = describe, SEARCH_LINE_SECONDS if describe else LINE_INTERVAL_SECONDS
         self._done = self._correct = self._errors = self._scored = 0
@@ -139,6 +132,7 @@ class RunProgress:
             self._print(self._describe(f", {self._last_line - self._started:.1f} s"))
 
     def _watch(self) -> None:
+        """Tell after each minute without an answer what happens to the requests. Runs in a thread of its own."""
         done, begin = 0, time.monotonic()
         while not self._exited.wait(min(1.0, SILENCE_SECONDS)):
             if self._done != done:
@@ -168,14 +162,8 @@ def project(
 ) -> tuple[float | None, float | None]:
     """Return the seconds that are left, and the cost of all answers, if the rest is like the answers so far.
 
-    None: not known yet. The answers that finish first are the short ones, and `at_once` are under way.
-
-    Args:
-        done: finished answers.
-        total: planned ones.
-        at_once: answers that are under way at the same time.
-        seconds: since the beginning.
-        cost_usd: of the finished ones; None: the price of a call is not known.
+    None: not known yet. The answers that finish first are the short ones, and `at_once` are under way. `cost_usd` is
+    that of the finished ones; None: the price of a call is not known.
     """
     if done >= total:
         return 0.0, cost_usd

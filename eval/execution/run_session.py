@@ -158,15 +158,10 @@ class Session:
     ) -> None:
         """Write everything that a run's folder keeps before the first sample, and open logs and budget.
 
-        Args:
-            info: of the run as of now; id, beginning and sweep are those that the store has.
-            questions: that the run is to answer; none in tuning, whose phases choose them.
-            changes: in which its configuration differs from the one before, on purpose: option → "old → new".
-            budget: of a tuning run.
-
-        Raises:
-            UserError: the budget of an evaluation is used up, or the run was made elsewhere and cannot be read.
-            StoreError, OSError: the folder cannot be written.
+        Of `info`, id, beginning and sweep are those that the store has. `questions`: none in tuning, whose phases
+        choose them. `changes` of its configuration, on purpose: option → "old → new". `budget`: of a tuning run.
+        UserError: the budget of an evaluation is used up, or the run was made elsewhere and cannot be read.
+        StoreError, OSError: the folder cannot be written.
         """
         store, config, prompts = self.store, self.config, self.prompts
         with refuse_unreadable(self.folder):

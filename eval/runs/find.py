@@ -20,16 +20,11 @@ Kind = Literal["eval", "optimize"]
 
 
 def find_run(run: str | Path, runs_folder: Path | None = None, kind: Kind = "eval") -> Path:
-    """Return the folder of a run.
+    """Return the folder of a run in `runs_folder`, or in outputs/<kind>.
 
-    Args:
-        run: `latest`, a folder's name, the run's own name, or a path to its folder or to its run.db; RUN:ID for a side
-            of a tuning run's sealed test (`eval.runs.candidates`).
-        runs_folder: where runs lie; None: outputs/<kind>.
-        kind: "optimize" for a tuning run.
-
-    Raises:
-        UserError: there is no such run, or more than one; the sentence lists the newest. Or its folder has a link.
+    `run`: `latest`, a folder's name, the run's own name, or a path to its folder or to its run.db; RUN:ID for a side of
+    a tuning run's sealed test (`eval.runs.candidates`). UserError: there is no such run, or more than one; the sentence
+    lists the newest. Or its folder has a link.
     """
     path = Path(run).absolute()
     folder = path.parent if path.name == DATABASE else path

@@ -48,17 +48,10 @@ def make_run_folder(kind: str, name: str, given: str | None) -> Path:
     return folder
 
 
-_LEFTOVERS = (f"{Path(DATABASE).stem}.", "config.yaml", FIRST, "logs", MLFLOW_STATE)
-
-
-def check_empty(folder: Path, leftovers: bool = False) -> None:
-    """Check that a folder chosen for a new run has nothing in it, for a run writes files with common names.
-
-    With `leftovers`, what a process has left that died before its run began may be there.
-    """
+def check_empty(folder: Path) -> None:
+    """Check that a folder chosen for a new run has nothing in it, for a run writes files with common names."""
     try:
         names = sorted(each.name for each in folder.iterdir() if each.suffix != ".lock" and each.name != _PROBE)
-        names = [each for each in names if not (leftovers and each.startswith(_LEFTOVERS))]
     except OSError:  # there is no such folder yet; or it cannot be used, which `make_run_folder` reports
         return
     if names:
@@ -184,9 +177,7 @@ class RunLock:
     def take(self, wait_seconds: float | None = None) -> None:
         """Take the lock; `wait_seconds`: for another holder to release it, None: WAIT_SECONDS.
 
-        Raises:
-            RunInUseError: it is taken.
-            OSError: the file cannot be made, or the disk knows no locks.
+        RunInUseError: it is taken. OSError: the file cannot be made, or the disk knows no locks.
         """
         from filelock import Timeout
 

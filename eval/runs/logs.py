@@ -139,14 +139,9 @@ class RunLogs:
         stop: Callable[[str], None] = lambda reason: None,
         open_sink: Callable[[Path], LogSink] = LogFile,
     ) -> None:
-        """Open the files of the run's folder.
+        """Open the files of the run's folder. `secrets` are written as `***`.
 
-        Args:
-            folder: of the run.
-            secrets: written as `***` wherever they occur in a line.
-            level: the least that is written: debug, info, warning or error.
-            stop: called with the reason if a line cannot be written: that ends the session, never a sample.
-            open_sink: opens each log.
+        `stop` is called with the reason if a line cannot be written: that ends the session, never a sample.
         """
         logs = folder / "logs"
         logs.mkdir(parents=True, exist_ok=True)

@@ -64,14 +64,8 @@ class RunDatabase:
     def __init__(self, path: Path, read_only: bool = False, warn: Callable[[str], None] = print_warning) -> None:
         """Open the database; unless it is only to be read, lock it, and make it with its folder if it is missing.
 
-        Args:
-            path: of the file.
-            read_only: also while another process writes.
-            warn: called with what was damaged and what could be restored.
-
-        Raises:
-            StoreError: another process writes to it, it cannot be opened, it was made by another version of this
-                program, or it is to be read and is not there.
+        `warn` is called with what was damaged and what could be restored. StoreError: another process writes to it (a
+        reader does not mind), it cannot be opened, another version of this program made it, or it is not there.
         """
         self.path = path
         self.read_only = read_only

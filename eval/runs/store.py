@@ -252,17 +252,16 @@ def list_pending(ids: Sequence[str], epochs: int, done: LastAttempts, retry_erro
 
 
 def check_free(folder: Path) -> None:
-    """Check that nothing is in the folder. A process that died before its run began may have left a store with a plan.
+    """Check that nothing is in the folder but what a process has left that died before its run began.
 
-    Raises:
-        UserError: there is a run, which cannot be mixed with another, or something else, which may be overwritten.
+    UserError: there is a run, which cannot be mixed with another, or something else, which may be overwritten.
     """
-    is_there = (folder / DATABASE).exists() or (folder / FACTS).exists()
-    if is_there and _has_begun(folder):
+    if not ((folder / DATABASE).exists() or (folder / FACTS).exists()):
+        check_empty(folder)
+    elif _has_begun(folder):
         raise UserError(
             f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder."
         )
-    check_empty(folder, leftovers=is_there)
 
 
 def _has_begun(folder: Path) -> bool:

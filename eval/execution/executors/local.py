@@ -102,13 +102,8 @@ async def run_side_by_side(
 ) -> None:
     """Answer the samples once each, in this order; fewer if `stop`, which is shown each record, says so.
 
-    Args:
-        answer: answers and scores one of them; None: the budget of the work is used up.
-        pending: samples without a final record.
-        on_record: called with each finished record before another sample takes its place; not for one that was
-            cancelled or met a used-up quota. What it raises ends the work.
-        stop: ends the work early.
-        concurrency: samples at once.
+    `answer` returns None if the budget of the work is used up. `on_record` is called with each finished record before
+    another sample takes its place; not for one that was cancelled or met a used-up quota. What it raises ends the work.
     """
     waiting = iter(pending)
 

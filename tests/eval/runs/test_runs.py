@@ -81,12 +81,12 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
 
 def test_only_a_folder_where_a_run_died_before_it_began_is_free(tmp_path: Path) -> None:
     database = tmp_path / "run.db"
-    database.touch()
-    check_free(tmp_path)
     (tmp_path / "answers.jsonl").touch()
     with pytest.raises(UserError, match=r"files that are no run \(answers\.jsonl\)"):
         check_free(tmp_path)
     (tmp_path / "answers.jsonl").unlink()
+    database.touch()
+    check_free(tmp_path)
     with RunStore(database) as store:
         store.write_plan([question("q1", None)])
     check_free(tmp_path)

@@ -60,12 +60,7 @@ class RunCluster:
 def open_cluster(config: EvalConfig, samples: Sequence[Sample]) -> Iterator[RunCluster]:
     """Connect to the cluster of a run, once its program has been built in this process.
 
-    Args:
-        config: of the run, with `executor=ray`.
-        samples: all that the run may answer, with their attachments.
-
-    Raises:
-        UserError: the cluster cannot be used, or an option must not be sent to it.
+    `samples`: all that the run may answer. UserError: the cluster cannot be used, or an option must not be sent to it.
     """
     settings = config.executor
     assert isinstance(settings, RaySettings)
@@ -132,11 +127,8 @@ def _connect(
     """Connect this process to a cluster with these options of `ray.init`; yield the cluster's CPUs.
 
     Ray reads variables of the environment, and workers on this machine inherit them. Signals of the terminal reach no
-    process that is started here, and this process keeps its own handlers.
-
-    Raises:
-        UserError: it cannot be used; `refusal` is the sentence, with `{}` for the reason.
-        KeyboardInterrupt: SIGTERM came meanwhile.
+    process that is started here, and this process keeps its own handlers. UserError: the cluster cannot be used;
+    `refusal` is the sentence, with `{}` for the reason. KeyboardInterrupt: SIGTERM came meanwhile.
     """
     changed = {**_QUIET, **(environment or {})}
     before = {name: os.environ.get(name) for name in changed}
@@ -169,8 +161,7 @@ def _connect(
 def _copy_files(folder: Path, config: EvalConfig, samples: Sequence[Sample]) -> dict[Path, Path]:
     """Copy the files of a run into the folder, and return the place of each attachment within it.
 
-    Raises:
-        UserError: something must not leave this machine.
+    UserError: something must not leave this machine.
     """
     for name, part in config.resolved.items():  # workers have their secrets from the environment of their machine
         as_text = json.dumps({name: part}, default=str)
