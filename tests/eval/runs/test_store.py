@@ -9,7 +9,7 @@ import pytest
 
 from eval.runs.folder import is_in_use
 from eval.runs.record import PlannedQuestion, Record, Usage, build_missing_record
-from eval.runs.run_info import RunInfo
+from eval.runs.run_info import VERSION, RunInfo
 from eval.runs.store import RunStore, StoreError
 
 FILES = {"run.db", "run.lock", "records.jsonl"}
@@ -72,7 +72,8 @@ def test_every_acknowledged_row_outlives_a_killed_writer(tmp_path: Path) -> None
 def test_a_run_of_another_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
         store.write_info(RunInfo(version=0))
-        with pytest.raises(StoreError, match="RunInfo of version 0, this program reads version 7: start a new run"):
+        words = f"RunInfo of version 0, this program reads version {VERSION}: start a new run"
+        with pytest.raises(StoreError, match=words):
             store.read_info()
 
 
