@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest, name_prompt_file
@@ -28,12 +28,6 @@ from mas.runtime.trace import Level, Listener
 from mas.system import Program
 
 DIGEST_CHARS = 12  # of the prompts of a trial, in its lines
-
-
-class LogSink(Protocol):
-    def write(self, text: str) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class LogFile:
@@ -72,9 +66,9 @@ class Log:
     """One log: a line for each event, without secrets, its fields cut. Any thread may write."""
 
     def __init__(
-        self, sink: LogSink, component: str, run_id: str, secrets: Collection[str], level: str = "info"
+        self, file: LogFile, component: str, run_id: str, secrets: Collection[str], level: str = "info"
     ) -> None:
-        self.sink = sink
+        self._file = file
         self._fields = {"component": component, "run_id": run_id, "correlation_id": run_id}
         self._redact = build_redactor(tuple(sort_secrets([*secrets])))
         self._least = _LEVELS[level.lower()]
@@ -98,10 +92,10 @@ class Log:
         line["level"] = "WARN" if level == "warning" else level.upper()
         line["message"] = ": ".join(str(each) for each in (line["component"], event, line.get("error")) if each)
         line = {name: self._shorten(name, value) for name, value in line.items()}
-        self.sink.write(f"{json.dumps(line)}\n")
+        self._file.write(f"{json.dumps(line)}\n")
 
     def close(self) -> None:
-        self.sink.close()
+        self._file.close()
 
     def _shorten(self, name: str, value: object) -> object:
         """Replace secrets, then cut: half a secret would no longer be found."""
@@ -137,7 +131,6 @@ class RunLogs:
         secrets: Collection[str] = (),
         level: str = "info",
         stop: Callable[[str], None] = lambda reason: None,
-        open_sink: Callable[[Path], LogSink] = LogFile,
     ) -> None:
         """Open the files of the run's folder. `secrets` are written as `***`.
 
@@ -147,7 +140,7 @@ class RunLogs:
         logs.mkdir(parents=True, exist_ok=True)
         self._stop = stop
         self.entry_point, self._system = (
-            Log(open_sink(logs / f"{name}.log"), name, folder.name, secrets, level)
+            Log(LogFile(logs / f"{name}.log"), name, folder.name, secrets, level)
             for name in ("entry_point", "multi_agent_system")
         )
 
@@ -176,16 +169,9 @@ class RunLogs:
             fields |= {"error_class": record.error_class, "error_component": record.error_component}
         self._write(self.entry_point, "info" if record.error is None else "error", "question finished", fields)
 
-    def add_lines(self, name: str, text: str) -> None:
-        log = self.entry_point if name == "entry_point" else self._system
-        self._guard(lambda: log.sink.write(text))
-
     def _write(self, log: Log, level: str, event: str, fields: Mapping[str, object]) -> None:
-        self._guard(lambda: log.write(level, event, fields))
-
-    def _guard(self, write: Callable[[], None]) -> None:
         try:
-            write()
+            log.write(level, event, fields)
         except OSError as error:
             self._stop(f"the run's logs cannot be written ({error}): check that the disk has room")
 

@@ -79,7 +79,7 @@ class _TracedProgram:
         ]
 
 
-def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, logs: RunLogs) -> SampleRunner:
+def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, logs: RunLogs | None) -> SampleRunner:
     return SampleRunner(
         run_id=run_info.run_id,
         program=program,
@@ -87,7 +87,7 @@ def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, logs:
         extra_scorers=config.extra_scorers,
         deadline_seconds=config.run.deadline_seconds,
         redact=config.redact,
-        open_listener=logs.begin,
+        open_listener=logs.begin if logs else None,
         cost_without_calls=0.0 if config.needs_model else None,
         labels=LabelSet(tuple(run_info.task.labels)),
     )

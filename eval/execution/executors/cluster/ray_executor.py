@@ -1,12 +1,11 @@
 """Answers samples in workers, which are actors of a Ray cluster (`executor=ray`).
 
 The run's process gives samples to workers one at a time, so that no worker has a queue of its own, and is the only one
-that writes the run's files, counts the budget and stops the run. Each worker keeps to its share of what servers allow.
+that writes the store, counts the budget and stops the run. Each worker keeps to its share of what servers allow.
 A worker that dies loses its samples: others answer them, one at a time, with the replies that were already paid for.
 """
 
 import asyncio
-import pickle
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,7 +20,7 @@ from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.executors.cluster.connection import RunCluster
 from eval.execution.executors.cluster.worker import Message, Start, WorkerActor
-from eval.execution.executors.contract import AnsweredTrial, OpenContext
+from eval.execution.executors.contract import AnsweredTrial, NamedCall, OpenContext
 from eval.execution.termination import StopController
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record, build_blank_record
@@ -214,7 +213,7 @@ class RemoteWorker:
                 await self._actor.__ray_ready__.remote()
             built = await self._actor.build.remote(start)
             if isinstance(built, str):
-                return self.fail(built)
+                return self._stop.stop_now(built)
             self._hooks.logs.note("worker ready", worker=self.name, pid=built[0], host=built[1])
             self.is_ready = True
             note_change()
@@ -262,10 +261,6 @@ class RemoteWorker:
 
     # Messages of the worker, whose `number` is that of a sample
 
-    def fail(self, reason: str) -> None:
-        """Stop the run: this worker cannot answer, and no other could."""
-        self._stop.stop_now(reason)
-
     def reserve(self, number: int, request: int) -> None:
         """Reserve a request in the run's budget; none is granted once what is in flight is broken off."""
         if self._stop.is_cancelled or (lease := self.leases.get(number)) is None:
@@ -287,12 +282,8 @@ class RemoteWorker:
         if (lease := self.leases.get(number)) is not None and lease.context.call_log is not None:
             lease.context.call_log.put(request, reply)
 
-    def finish(self, number: int, record: Record, calls: bytes) -> None:
-        """Take the record of a sample, and its `NamedCall`s, pickled where their classes are known."""
+    def finish(self, number: int, record: Record, calls: list[NamedCall]) -> None:
         self.is_reserved, lease = False, self.leases.pop(number)
         lease.end()
         if not lease.answered.done():
-            lease.answered.set_result(AnsweredTrial(record, pickle.loads(calls)))
-
-    def log(self, name: str, text: str) -> None:
-        self._hooks.logs.add_lines(name, text)
+            lease.answered.set_result(AnsweredTrial(record, calls))

@@ -1,13 +1,13 @@
 """Actor of a Ray cluster that builds the program of a run and answers the samples that it is given.
 
-Records, replies, payments and lines of the logs go to the run's process, which alone writes the run's files and keeps
-the budget. They are messages that `collect` returns: the name of a method of `RemoteWorker`, and its arguments.
+Records, replies and payments go to the run's process, which alone writes the store and keeps the budget. They are
+messages that `collect` returns: the name of a method of `RemoteWorker`, and its arguments. A worker of this machine
+adds its lines to the run's logs itself; others have none.
 """
 
 import asyncio
 import functools
 import os
-import pickle
 import queue
 import signal
 import socket
@@ -19,7 +19,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import dspy
@@ -38,7 +37,6 @@ from mas.runtime.sample_context import LimitReachedError, Payment, SampleContext
 from mas.system import Program
 
 _GATHER_SECONDS = 0.02  # in which messages are gathered: a call of Ray takes a millisecond of CPU time
-_MAX_PROGRAMS = 32  # kept, of trials
 
 Message = tuple[str, tuple[Any, ...]]
 Refusal = tuple[str, str]  # of a request by the run's budget: the limit, and a sentence
@@ -107,10 +105,11 @@ class _Worker:
     def __init__(self, start: Start, send: Callable[..., None], stack: ExitStack) -> None:
         if start.path:
             sys.path[:] = start.path
-        self._send, folder = send, Path(start.folder)
+        self._send, logs = send, None
         self._config = config = read_config(OmegaConf.create(dict(start.config)))
-        if not start.path:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="mas-worker-")), folder.name)
+        if start.path:
+            logs = stack.enter_context(RunLogs(Path(start.folder), config.secrets(), config.log.level))
+        else:
             config.check_model()  # its key is in the environment of that machine, or is not
         for name, model in {"": config.model, **config.judges}.items():
             vars(model).update(start.limits[name])
@@ -119,7 +118,6 @@ class _Worker:
         self._asks_budget = self._is_search or config.run.max_cost_usd is not None
         stack.enter_context(relax_gc())
         self._program = config.system.build(config.model, start.prompts, resources)
-        logs = RunLogs(folder, config.secrets(), config.log.level, open_sink=lambda path: _SentLog(path.stem, send))
         self._answering = LocalAnswering(create_runner(config, self._program, start.run_info, logs), start.prompts)
         self._programs: dict[str, Program] = {}  # of trials, by digest of the prompts
         self._tasks: set[asyncio.Task[None]] = set()  # a sample each
@@ -159,12 +157,7 @@ class _Worker:
         calls = [
             (name, dict(inputs), dspy.Prediction(**dict(outputs.items()))) for name, inputs, outputs in trial.calls
         ]
-        try:
-            packed = pickle.dumps(calls)
-        except Exception as error:  # noqa: BLE001  values of the user's own classes
-            self._send("fail", f"the values of a predictor cannot be sent by a worker ({error}): use executor=local")
-        else:
-            self._send("finish", number, trial.record, packed)
+        self._send("finish", number, trial.record, calls)
 
     def _open_context(self, link: "_SampleLink", key: SampleKey) -> SampleContext:
         results = KeptResults(link) if self._is_search or self._config.cache.tools == "run" else None
@@ -184,22 +177,9 @@ class _Worker:
 
     def _build_program(self, prompts: PromptSet) -> Program:
         if (label := digest(prompts)) not in self._programs:
-            if len(self._programs) == _MAX_PROGRAMS:
-                self._programs.clear()
             self._programs[label] = self._program.deepcopy()
             apply_prompt_set(self._programs[label], prompts)
         return self._programs[label]
-
-
-@dataclass(frozen=True)
-class _SentLog:
-    name: str
-    send: Callable[..., None]
-
-    def write(self, text: str) -> None:
-        self.send("log", self.name, text)
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
