@@ -19,7 +19,6 @@ from eval.runs.run_info import RunInfo
 MAX_PARAM_CHARS = 500  # MLflow itself takes 6000
 MAX_TAG_CHARS = 5000  # MLflow itself takes 8000
 PER_CALL = 100  # MLflow's limit for params and tags; metrics have a higher one
-CHANGED_TAG = "harness.config_changed"
 _MAY_VANISH = ("errors_by_class/", "limits/", "attribution/")  # when a run is resumed
 
 
@@ -69,20 +68,12 @@ def read_start_ms(info: RunInfo) -> int:
 
 
 def write_page(run: TrackedRun, page: RunPage) -> None:
-    """Send what differs from what MLflow has.
-
-    A param cannot be changed there: a run that was resumed with another configuration keeps its first values, and the
-    tag `harness.config_changed` lists the others.
-    """
+    """Send what differs from what MLflow has; a param keeps its first value there."""
     from mlflow.entities import Metric, Param, RunTag
 
     known = run.client.get_run(run.run_id).data
     params = [Param(name, text) for name, text in page.params.items() if name not in known.params]
     tags = [RunTag(name, text) for name, text in page.tags.items() if known.tags.get(name) != text]
-    if other := {name: text for name, text in page.params.items() if known.params.get(name, text) != text}:
-        tags.append(RunTag(CHANGED_TAG, truncate(json.dumps(other, ensure_ascii=False), MAX_TAG_CHARS)))
-    elif CHANGED_TAG in known.tags:  # it has returned to its first configuration
-        run.client.delete_tag(run.run_id, CHANGED_TAG)
     now = round(time.time() * 1000)  # of two values MLflow shows the later one, or the greater one of the same moment
     gone = [name for name in known.metrics if name.startswith(_MAY_VANISH)] if page.metrics else []
     wanted = {**dict.fromkeys(gone, math.nan), **page.metrics}  # MLflow cannot delete a metric

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval.mlflow_export.run_page import CHANGED_TAG, RunPage, write_page
+from eval.mlflow_export.run_page import RunPage, write_page
 from eval.mlflow_export.traces import build_trace, derive_trace_id
 from eval.mlflow_export.tracked_run import TrackedRun
 from eval.runs.record import Record
@@ -60,14 +60,3 @@ def test_a_number_that_a_resumed_run_does_not_have_any_more_is_replaced(opened: 
     shown = run.client.get_run(run.run_id).data.metrics
     assert (shown["accuracy"], str(shown["errors_by_class/infrastructure"])) == (0.75, "nan")
     assert (shown["rouge"], shown["review/agreement"]) == (0.25, 0.25)
-
-
-def test_a_param_that_a_resumed_run_has_otherwise_is_named(opened: Opened) -> None:
-    run = opened()
-    write_page(run, RunPage(params={"epochs": "1", "split": "test"}))
-    assert CHANGED_TAG not in run.client.get_run(run.run_id).data.tags
-    write_page(run, RunPage(params={"epochs": "3", "split": "test"}))
-    shown = run.client.get_run(run.run_id).data
-    assert (shown.params, shown.tags[CHANGED_TAG]) == ({"epochs": "1", "split": "test"}, '{"epochs": "3"}')
-    write_page(run, RunPage(params={"epochs": "1", "split": "test"}))  # back to its first configuration
-    assert CHANGED_TAG not in run.client.get_run(run.run_id).data.tags
