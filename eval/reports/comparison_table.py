@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.text import Text
 
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
-from eval.analysis.comparison.comparison import Side
 from eval.analysis.comparison.regression_gate import FAIL, INCONCLUSIVE, PASS, GateResult
 from eval.analysis.statistics.paired_tests import MeanDifference
 from eval.execution.console import Console
@@ -52,12 +51,9 @@ def print_comparison(result: ComparisonResult, console: Console) -> None:
 def _list_flips(pair: RunComparison) -> Iterator[str]:
     for name, sign in {"better": 1, "worse": -1}.items():
         if ids := [flip.id for flip in pair.comparison.flips if sign * flip.difference > 0]:
-            yield f"{name} in {pair.run}: {_join_ids(ids)} (--html FILE shows the answers)"
-
-
-def _join_ids(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - MAX_IDS} more" if len(ids) > MAX_IDS else ""
-    return ", ".join(shorten_line(each, MAX_ID_CHARS) for each in ids[:MAX_IDS]) + more
+            more = f" and {len(ids) - MAX_IDS} more" if len(ids) > MAX_IDS else ""
+            listed = ", ".join(shorten_line(each, MAX_ID_CHARS) for each in ids[:MAX_IDS])
+            yield f"{name} in {pair.run}: {listed}{more} (--html FILE shows the answers)"
 
 
 def describe_run(run: ReadRun) -> str:
@@ -71,29 +67,25 @@ def describe_run(run: ReadRun) -> str:
 def build_numbers(pair: RunComparison) -> Table:
     """Return a pair's numbers: of the first, of the second, difference with its interval."""
     comparison, rows = pair.comparison, list[Sequence[str]]()
-    first, second = comparison.first, comparison.second
+    first, second, score, cost = comparison.first, comparison.second, comparison.score, comparison.cost_usd
 
-    def add_means(name: str, means: MeanDifference | None, form: Format, form_change: Format, unit: str = "") -> None:
+    def add(name: str, means: MeanDifference | None, form: Format, form_change: Format, unit: str = "") -> None:
         if means is None:
             rows.append((name, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, ""))
         else:
             change, bounds = form_change(means.difference) + unit, format_interval(means.ci95, form_change)
             rows.append((name, form(means.first), form(means.second), change, bounds))
 
-    def add_sides(name: str, read: Callable[[Side], str]) -> None:
-        rows.append((name, read(first), read(second), "", ""))
-
-    score = comparison.score
     scores = MeanDifference(score.n_questions, first.score, second.score, score.difference, score.ci95)
-    add_means(comparison.metric, scores, format_percent, format_points, " points")
+    add(comparison.metric, scores, format_percent, format_points, " points")
     if comparison.metric != ACCURACY:
-        add_sides("fully right", lambda side: format_percent(side.accuracy))
-    cost = comparison.cost_usd
+        rows.append(("fully right", format_percent(first.accuracy), format_percent(second.accuracy), "", ""))
     if cost is None or cost.first or cost.second:  # a simulated model costs nothing
-        add_means("cost/answer", cost, "${:,.5f}".format, "{:+,.5f}".format)
-    add_means("time/answer", comparison.seconds, "{:,.2f} s".format, "{:+,.2f}".format, " s")
-    add_means("tokens/answer", comparison.tokens, "{:,.0f}".format, "{:+,.0f}".format)
-    add_sides("errors", lambda side: ", ".join(f"{name} {n}" for name, n in side.errors_by_class.items()) or "none")
+        add("cost/answer", cost, "${:,.5f}".format, "{:+,.5f}".format)
+    add("time/answer", comparison.seconds, "{:,.2f} s".format, "{:+,.2f}".format, " s")
+    add("tokens/answer", comparison.tokens, "{:,.0f}".format, "{:+,.0f}".format)
+    errors = (", ".join(f"{name} {n}" for name, n in each.errors_by_class.items()) for each in (first, second))
+    rows.append(("errors", *(each or "none" for each in errors), "", ""))
     return Table(("", pair.against, pair.run, f"{pair.run} - {pair.against}", "95% interval"), rows)
 
 

@@ -6,7 +6,7 @@ writer = BlockWriter(max_bytes=8_000_000)
 writer.add("prompts", 17, {"messages": […]}, rank=1)     # on the page: await Blocks.get("prompts", 17)
 rows = Rows("question", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
 values = {"charts": [lost], "rows": rows, "blocks": writer.close()}
-write_page(path, Path("report.html.jinja"), Path("report.js"), values)      # which draws them with `parts.html.jinja`
+write_page(path, Path("report.html.jinja"), (*CHARTS, *ROWS, Path("report.js")), values)      # which draws them
 """
 
 import base64
@@ -67,14 +67,13 @@ def load_template(path: Path) -> Template:
     return environment.get_template(path.name)
 
 
-def write_page(path: Path, template: Path, script: Path | None, values: Mapping[str, object]) -> None:
-    """Write a page with charts, rows and steps; `script` is its own. None: a page without any script.
+def write_page(path: Path, template: Path, scripts: Sequence[Path], values: Mapping[str, object]) -> None:
+    """Write a page with its scripts.
 
     Raises:
         OSError: it cannot be written; one that is already there stays as it was.
     """
-    scripts = load_scripts(*CHARTS, *ROWS, *STEPS, script) if script else load_scripts()
-    stream = load_template(template).stream(values, scripts=scripts)
+    stream = load_template(template).stream(values, scripts=load_scripts(*scripts))
     stream.enable_buffering(64)  # events of the template that are written at once
     with write_atomically(path) as file:
         file.writelines(map(escape_controls, stream))

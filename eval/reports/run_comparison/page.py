@@ -3,7 +3,6 @@
 Two runs are shown side by side, three and more as a matrix of questions and runs.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, pvariance
@@ -12,18 +11,17 @@ from eval.analysis.attribution.broken_link import read_with_steps
 from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.formats import format_interval, format_p_value, format_points
-from eval.reports.html.page import Blocks, BlockWriter, Chart, Column, Point, Rows, link, write_page
+from eval.reports.html.page import ROWS, STEPS, Blocks, BlockWriter, Column, Rows, write_page
 from eval.reports.run_report.answers import MAX_BLOCK_BYTES, Row, gather_answers, list_values
 from eval.runs.store import open_run
 from mas.runtime.text import format_count
 
-MAX_CAUSES = 14  # of lost points
 MAX_WITH_TEXTS = 3  # runs whose answers are written into the table; of more, their signs
 RIGHT, WRONG, EQUAL = "all right", "all wrong", "equal in part"
 DISAGREE = "runs disagree"  # of three runs or more
 FLIPS = "flips"  # all questions on which runs differ
 _HERE = Path(__file__).parent
-_TEMPLATE, _SCRIPT = _HERE / "comparison.html.jinja", _HERE / "comparison.js"
+_TEMPLATE, _SCRIPTS = _HERE / "comparison.html.jinja", (*ROWS, *STEPS, _HERE / "comparison.js")
 
 
 def write_comparison(path: Path, result: ComparisonResult) -> None:
@@ -41,14 +39,11 @@ def write_comparison(path: Path, result: ComparisonResult) -> None:
         "notice": result.notice,
         "title": " and ".join(each.name for each in runs) if n == 1 else f"{len(runs)} runs compared",
         "runs": list(map(describe_run, runs)),
-        "verdicts": [describe_result(each, n) for each in result.comparisons],
         "comparisons": [_build_section(each, n) for each in result.comparisons],
-        "charts": [chart_losses(rows, labels)],
         "rows": Rows("question", _list_columns(labels), rows),
-        "n_shown": len(rows),
         "blocks": blocks,
     }
-    write_page(path, _TEMPLATE, _SCRIPT, page)
+    write_page(path, _TEMPLATE, _SCRIPTS, page)
 
 
 def describe_result(pair: RunComparison, n_comparisons: int) -> str:
@@ -67,6 +62,7 @@ def describe_result(pair: RunComparison, n_comparisons: int) -> str:
 def _build_section(pair: RunComparison, n_comparisons: int) -> dict[str, object]:
     return {
         "pair": pair,
+        "verdict": describe_result(pair, n_comparisons),
         "numbers": build_numbers(pair),
         "lines": [*describe_verdict(pair, n_comparisons), *pair.notes],
         "differing": list(list_differences(pair)),
@@ -88,33 +84,13 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
     ]
 
 
-def chart_losses(rows: Sequence[Row], labels: Sequence[str]) -> Chart:
-    """Chart the points that each run lost by the first cause, as shares of its questions."""
-    n = max(len(rows), 1)
-    lost: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(labels, 0.0))
-    for row in rows:
-        for label, answers in zip(labels, row["answers"], strict=True):
-            for each in answers:
-                if each["lost"]:
-                    lost[each["lost"]][label] += (1 - each["value"]) / len(answers)
-    order = sorted(lost, key=lambda name: -max(lost[name].values()))[:MAX_CAUSES]
-    points = []
-    for name in order:
-        for label in labels:
-            href = link(**{f"lost {label}": name}) if lost[name][label] else ""
-            points.append(Point(name, lost[name][label] / n, group=label, href=href))
-    title = "Points lost, by the first cause"
-    return Chart("bars", title, points, x_label="share of the questions", x_format="percent")
-
-
 def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str]) -> tuple[list[Row], Blocks]:
     """Return the rows of questions, those on which the runs disagree most first, and what opens in them.
 
     Raises:
         UserError: a store cannot be read.
     """
-    scores = {each: [run.answers.list_scores(each) for run in runs] for each in ids}
-    means = {id: [fmean(each) if each else 0.0 for each in sides] for id, sides in scores.items()}
+    means = {each: [fmean(run.answers.list_scores(each)) for run in runs] for each in ids}
     # stable: else in the dataset's order; losses before gains
     ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))
     disagree = frozenset(each for each in ids if pvariance(means[each]))

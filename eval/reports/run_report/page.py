@@ -17,7 +17,20 @@ from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.console import format_duration
 from eval.reports.files import write_files
 from eval.reports.formats import Table, format_floor, format_interval, format_usd
-from eval.reports.html.page import Blocks, BlockWriter, Chart, Column, Point, Rows, Tone, link, write_page
+from eval.reports.html.page import (
+    CHARTS,
+    ROWS,
+    STEPS,
+    Blocks,
+    BlockWriter,
+    Chart,
+    Column,
+    Point,
+    Rows,
+    Tone,
+    link,
+    write_page,
+)
 from eval.reports.rare_notes import (
     LABEL_LEGEND,
     PASS_LEGEND,
@@ -44,7 +57,7 @@ CAVEATS = (  # what a reader must know before the number is believed
     *("unscored", "left out", "skipped", "answers"),
 )
 _HERE = Path(__file__).parent
-_TEMPLATE, _SCRIPT = _HERE / "report.html.jinja", _HERE / "report.js"
+_TEMPLATE, _SCRIPTS = _HERE / "report.html.jinja", (*CHARTS, *ROWS, *STEPS, _HERE / "report.js")
 
 
 def write_reports(folder: Path, store: RunStore) -> Summary:
@@ -79,7 +92,7 @@ def write_report(
     """
     writer = BlockWriter(MAX_BLOCK_BYTES)
     questions = gather_answers(writer, records, plan, links)
-    write_page(path, _TEMPLATE, _SCRIPT, _build_page(summary, questions, writer.close(), facts or {}))
+    write_page(path, _TEMPLATE, _SCRIPTS, _build_page(summary, questions, writer.close(), facts or {}))
 
 
 def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:

@@ -7,7 +7,6 @@ import pytest
 
 from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
 from eval.reports.run_comparison.page import (
-    chart_losses,
     describe_result,
     gather_runs,
     write_comparison,
@@ -88,14 +87,3 @@ def test_losses_come_before_gains(tmp_path: Path) -> None:
     second = [answered(*each) for each in (("a", "17"), ("b", "17"), ("c", "3"))]
     write_page(tmp_path, first, second)
     assert [each["id"] for each in read_rows(tmp_path)] == ["c", "b", "a"]
-
-
-def test_a_bar_of_lost_points_filters_the_questions_that_were_lost_there(tmp_path: Path) -> None:
-    folders = [stored_run(tmp_path / each, [answered("a", text)]) for each, text in zip("xy", ("17", "3"), strict=True)]
-    rows, _ = gather_runs(read_runs(folders), ["a"])
-    (cause,) = rows[0]["lost B"]
-    points = chart_losses(rows, ["A", "B"]).points
-    assert [(each.label, each.group, each.x, each.href) for each in points] == [
-        (cause, "A", 0.0, ""),
-        (cause, "B", 1.0, f"#?lost+B={cause}"),
-    ]
