@@ -1,9 +1,5 @@
 """Results of a tuning run for people: its outcome in words, for the terminal and MLflow, and `report.html`.
 
-show_verdict(read_tuning(folder), Console())
-describe_outcome(tuning).sentence       # "As prompts/tuned. Sealed test: accuracy 40.0% → 61.2% with c014: …"
-write_tuning_page(folder)               # at the end of a run, and when it was stopped
-
 The page is made from the run's files alone, loads nothing and is read by no command. It holds no question and target.
 """
 
@@ -83,15 +79,15 @@ def describe_outcome(tuning: TuningSnapshot) -> Outcome:
         return Outcome("no verdict", "error", f"{how} Its last phase is {state.phase}.{opened} {far}")
     verdict = cast(Verdict, tuning.verdict)
     notes = [*_list_test_notes(verdict), *_list_notes(verdict)]
-    if "winner" in verdict:
-        notes, test = [*_list_checks(verdict), *notes], f"Sealed test: {_describe_test(verdict)}."
-        if tuning.published:
-            return Outcome("published", "right", f"As {verdict['set']}. {test}", notes)
-        return Outcome("not published", "wrong", test, notes)
-    reasons = f"{'; '.join(verdict['reasons'])}.{opened}"
-    if verdict["resumable"]:
-        return Outcome("no verdict", "error", f"{reasons} With a larger budget the run can go on.", notes)
-    return Outcome("not published", "wrong", reasons, notes)
+    if "winner" not in verdict:
+        reasons = f"{'; '.join(verdict['reasons'])}.{opened}"
+        if verdict["resumable"]:
+            return Outcome("no verdict", "error", f"{reasons} With a larger budget the run can go on.", notes)
+        return Outcome("not published", "wrong", reasons, notes)
+    notes, test = [*_list_checks(verdict), *notes], f"Sealed test: {_describe_test(verdict)}."
+    if tuning.published:
+        return Outcome("published", "right", f"As {verdict['set']}. {test}", notes)
+    return Outcome("not published", "wrong", test, notes)
 
 
 # The sentences
@@ -117,29 +113,21 @@ def _list_test_notes(verdict: Verdict) -> Iterator[str]:
     """Yield what else is to be known about the sealed test; nothing if it was not begun."""
     sealed = verdict.get("sealed") or {}
     if "winner" in verdict:
+        winner, failed = verdict["winner"]["candidate_id"], sealed.get("failed_answers") or {}
         yield f"{format_count(sealed['wins'], 'question')} better, {sealed['losses']} worse, {sealed['ties']} the same"
         if sealed["looks"] > 1:
-            yield _describe_stop(sealed)
-        yield from _describe_errors(verdict)
+            yield f"{_describe_stop(sealed)}; the intervals are adjusted for the looks"
+        n_before, n_after = (sum(verdict[side]["errors"].values()) for side in ("baseline", "winner"))
+        if n_before or n_after:
+            yield f"answers in error, which count as wrong: {n_before} before, {n_after} with {winner}"
+        if any(failed.values()):
+            counted = f"{failed['parent']} before, which count as right, and {failed['winner']} with {winner}"
+            yield f"answers that the server failed each time: {counted}, which count as wrong"
     if n_earlier := sealed.get("opened_before"):
         yield Allowance(sealed["level"], n_earlier, sealed["level_left"]).describe(sealed["looks"])
     if known := sealed.get("known_to_parent"):
-        yield (
-            f"{known} of the sealed questions were used to tune the prompts that the run began with: both scores are "
-            "biased upwards"
-        )
-
-
-def _describe_errors(verdict: Verdict) -> Iterator[str]:
-    winner, failed = verdict["winner"]["candidate_id"], verdict["sealed"].get("failed_answers")
-    n_before, n_after = (sum(verdict[side]["errors"].values()) for side in ("baseline", "winner"))
-    if n_before or n_after:
-        yield f"answers in error, which count as wrong: {n_before} before, {n_after} with {winner}"
-    if failed and any(failed.values()):
-        yield (
-            f"answers that the server failed each time: {failed['parent']} before, which count as right, and "
-            f"{failed['winner']} with {winner}, which count as wrong"
-        )
+        used = f"{known} of the sealed questions were used to tune the prompts that the run began with"
+        yield f"{used}: both scores are biased upwards"
 
 
 def _list_notes(verdict: Verdict) -> Iterator[str]:
@@ -148,23 +136,20 @@ def _list_notes(verdict: Verdict) -> Iterator[str]:
         gain = format_points(best["val_gain"])
         yield f"picking on validation alone would have shipped {best['candidate_id']} ({gain} points there)"
     if (null_gain := verdict["null_gain"]) is not None:
-        yield (
-            f"null control: an unchanged copy of the starting prompts gained {format_points(null_gain)} points when "
-            "the validation questions were answered again, by chance alone"
-        )
+        gained = f"an unchanged copy of the starting prompts gained {format_points(null_gain)} points"
+        yield f"null control: {gained} when the validation questions were answered again, by chance alone"
 
 
 def _describe_stop(sealed: JsonObject) -> str:
-    """Return a sentence about where a test with looks stopped, and what that saved."""
+    """Return where a test with looks stopped, and what that saved."""
+    if sealed["look"] == sealed["looks"]:
+        return f"all {sealed['looks']} looks were taken"
     why = "a gain at the end had become improbable" if sealed["stopped"] == HOPELESS else "a gain was shown"
     saved, n_all = sealed["n_answers_saved"], sealed["n_answers_saved"] + sealed["n_answers"]
-    stopped = (
-        f"stopped at look {sealed['look']} of {sealed['looks']}, after {sealed['n_questions']} of {sealed['n_sealed']} "
-        f"questions: {why}; {saved:,} of {n_all:,} answers were saved"
+    place = (
+        f"look {sealed['look']} of {sealed['looks']}, after {sealed['n_questions']} of {sealed['n_sealed']} questions"
     )
-    if sealed["look"] == sealed["looks"]:
-        stopped = f"all {sealed['looks']} looks were taken"
-    return f"{stopped}; the intervals are adjusted for the looks"
+    return f"stopped at {place}: {why}; {saved:,} of {n_all:,} answers were saved"
 
 
 def format_cost(spend: Mapping[str, float]) -> str:
@@ -179,7 +164,7 @@ def format_cost(spend: Mapping[str, float]) -> str:
 
 
 def write_tuning_page(folder: Path) -> Path:
-    """Write the page of a run, also while it is going on; a reader sees the old one or the whole new one.
+    """Write the page of a run, also while it is going on.
 
     UserError: the folder holds no tuning run, or one of its files cannot be read. OSError: the page cannot be written;
     one that is already there stays as it was.
@@ -292,14 +277,8 @@ def _list_facts(tuning: TuningSnapshot) -> Iterator[tuple[str, str]]:
         ("questions", ", ".join(sizes)),
         ("optimizer", f"{task.optimizer}, seed {task.seed}"),
         ("starting prompts", info.prompts_name or ""),
-        ("began", _format_time(info.started_at)),
-        ("ended", _format_time(tuning.state.last_session.ended_at or "")),
+        ("began", info.started_at and f"{datetime.fromisoformat(info.started_at):%Y-%m-%d %H:%M} UTC"),
         ("command", " ".join(["python optimize/run.py", *(info.command or ())])),
-        ("folder", tuning.folder.name),
-        ("run", info.run_id),
+        ("run", f"{tuning.folder.name} (id {info.run_id})"),
     )
     return ((name, value) for name, value in facts if value)
-
-
-def _format_time(moment: str) -> str:
-    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M} UTC" if moment else ""

@@ -140,10 +140,8 @@ def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
         ("optimizer", "gepa, seed 7"),
         ("starting prompts", "toy_baseline"),
         ("began", "2026-11-21 10:00 UTC"),
-        ("ended", "2026-11-21 11:00 UTC"),
         ("command", "python optimize/run.py a=1 b=2"),
-        ("folder", "run"),
-        ("run", "r1"),
+        ("run", "run (id r1)"),
     ]
     assert (page["title"], page["parent_set"]) == ("Tuning of toy: mine (simulated)", "toy_baseline")
 
