@@ -32,13 +32,9 @@ _COLUMNS = (  # `index.js` shows a text in place of a number that is sorted
 
 def render_index(runs: Sequence[RunEntry], folder: Path, link_run: Callable[[RunEntry], str]) -> tuple[str, Scripts]:
     """Return the page of runs below a folder, and its scripts; `link_run` returns the address of a run's page."""
-    states, scripts = {run.state for run in runs}, load_scripts(*ROWS, _SCRIPT)
+    scripts = load_scripts(*ROWS, _SCRIPT)
     page = load_template(_TEMPLATE).render(
         table=Rows("run", _COLUMNS, [_build_row(run, folder, link_run(run)) for run in runs]),
-        tiles=[
-            (f"{len(runs):,}", "runs", ""),
-            *((f"{sum(run.state == each for run in runs):,}", each, "") for each in sorted(states)),
-        ],
         n_unmeasured=sum(bool(run.no_measurement) for run in runs),
         n_simulated=sum(run.simulated for run in runs),
         scripts=scripts,
