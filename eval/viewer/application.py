@@ -10,7 +10,6 @@ import secrets
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, StrictInt
@@ -64,7 +63,6 @@ _SANDBOX = (
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _REFUSALS = (HTTPException, UserError, StoreError)  # are answered with their sentence
-Body = TypeVar("Body", bound=BaseModel)
 
 
 class Guard:
@@ -103,14 +101,13 @@ class Guard:
 
 
 class NewLabel(BaseModel):
+    """What a person says of an answer, or takes back."""
+
     row: StrictInt
     label: str = ""
     target: str | None = None
     note: str = ""
-
-
-class Withdrawal(BaseModel):
-    id: str  # of the label
+    withdraws: str = ""  # id of a label that is taken back
 
 
 class Desk:
@@ -137,8 +134,7 @@ class Desk:
     def _find_run(self, request: Request) -> Path:
         return self.find(request.path_params["run_id"])
 
-    def _open_queue(self, request: Request) -> ReviewQueue:
-        folder = self._find_run(request)
+    def _open_queue(self, folder: Path) -> ReviewQueue:
         return self.queues.setdefault(folder, ReviewQueue(folder, find_gold_folder(folder)))
 
     def show_start(self, request: Request) -> Response:
@@ -183,7 +179,8 @@ class Desk:
         return FileResponse(folder / REPORT, media_type="text/html; charset=utf-8", headers=headers)
 
     def show_review(self, request: Request) -> Response:
-        folder, queue = self._find_run(request), self._open_queue(request)
+        folder = self._find_run(request)
+        queue = self._open_queue(folder)
         refusal = queue.explain_refusal()
         items = [] if refusal else queue.list_items()
         return _render(
@@ -196,18 +193,22 @@ class Desk:
         )
 
     def show_answer(self, request: Request) -> Response:
-        answer = self._open_queue(request).read_answer(request.path_params["row"])
+        answer = self._open_queue(self._find_run(request)).read_answer(request.path_params["row"])
         return Response(write_json(answer), media_type="application/json")
 
     async def save_label(self, request: Request) -> Response:
-        new = await _read_body(request, NewLabel)
-        save = lambda: self._open_queue(request).save(new.row, new.label, self.user, new.target, new.note)  # noqa: E731
-        return JSONResponse(await run_in_threadpool(save))
+        try:
+            new = NewLabel.model_validate_json(await request.body())
+        except ValueError as error:
+            raise HTTPException(400, "The request is not one of this version's pages; reload the page.") from error
+        return JSONResponse(await run_in_threadpool(self._save, self._find_run(request), new))
 
-    async def withdraw_label(self, request: Request) -> Response:
-        label_id = (await _read_body(request, Withdrawal)).id
-        await run_in_threadpool(lambda: self._open_queue(request).withdraw(label_id, self.user))
-        return JSONResponse({})
+    def _save(self, folder: Path, new: NewLabel) -> dict[str, object]:
+        queue = self._open_queue(folder)
+        if not new.withdraws:
+            return queue.save(new.row, new.label, self.user, new.target, new.note)
+        queue.withdraw(new.withdraws, self.user)
+        return {}
 
 
 def is_evaluation(folder: Path) -> bool:
@@ -234,7 +235,6 @@ def make_application(desk: Desk, guard: Guard) -> Starlette:
         Route("/runs/{run_id}/review", desk.show_review),
         Route("/runs/{run_id}/answers/{row:int}", desk.show_answer),
         Route("/runs/{run_id}/labels", desk.save_label, methods=["POST"]),
-        Route("/runs/{run_id}/withdrawals", desk.withdraw_label, methods=["POST"]),
     ]
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]),  # not names of others for this machine
@@ -260,13 +260,6 @@ def _answer_page(text: str, scripts: Scripts) -> HTMLResponse:
 def _list_own_scripts() -> str:
     """Return the digests of all scripts that pages of this program have."""
     return load_scripts(*sorted(FOLDER.parent.rglob("*.js"))).policy
-
-
-async def _read_body(request: Request, kind: type[Body]) -> Body:
-    try:
-        return kind.model_validate_json(await request.body())
-    except ValueError as error:
-        raise HTTPException(400, "The request is not one of this version's pages; reload the page.") from error
 
 
 def serve_viewer(desk: Desk, port: int) -> int:

@@ -137,7 +137,7 @@
   const undo = () => during(async () => {
     const last = undone.at(-1);
     if (!last) { say("nothing of this visit is left to take back"); return; }
-    await ask(at(data.id, "withdrawals"), { id: last.id });
+    await ask(at(data.id, "labels"), { row: last.item.row, withdraws: last.id });
     undone.pop();
     for (const [each, labels] of last.before) each.labels = labels;
     say("taken back");

@@ -106,7 +106,7 @@ def test_a_write_needs_the_origin_of_our_pages_and_json(
     assert saved.status_code == 200
     (label,) = read_labels(outputs / "gold").labels
     assert (label.label, label.note, label.who, label.run) == ("ambiguous", "which year?", "ada", "night")
-    assert client.post("/runs/eval~night/withdrawals", json={"id": label.id}, headers=writing).status_code == 200
+    assert client.post(path, json={"row": 1, "withdraws": label.id}, headers=writing).status_code == 200
     assert read_labels(outputs / "gold").labels == []
 
 
