@@ -5,7 +5,7 @@ finished.code, finished.err, finished.summary["accuracy"]       # 0, "", 1.0
 command("compare", first.folder, second.folder, "--json", "c.json").out
 
 tuned = tuning_command(folder, "system=toy", "data=toy", "model=offline")       # outside the fixture
-tuned.verdict["finish_reason"], tuned.kept.texts["plan"]        # "improved", of the set that was published or rejected
+tuned.verdict["finish_reason"], tuned.kept.texts["plan"]        # "improved", of the set that was tested
 """
 
 import importlib
@@ -32,6 +32,7 @@ from eval.reports.run_report.page import write_reports
 from eval.runs.record import Record
 from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
 from mas.prompt_sets.prompt_set import PromptSet, read_set_folder
+from optimize.export import task as export
 from optimize.session.config import TuneConfig, read_config
 
 SECRETS = ("OPENAI_API_KEY", "HF_TOKEN", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TAVILY_API_KEY")
@@ -147,10 +148,14 @@ class RunFolder:
 
     @property
     def kept_folder(self) -> Path:
-        """The folder of the prompt set that was tested, published or rejected."""
-        published, rejected = self.shelf / TUNED_SET, sorted(self.folder.glob("rejected/*"))
-        (folder,) = [published] if published.exists() else rejected
-        return folder
+        """The folder of the prompt set that was tested: as it was published, or exported if it was not."""
+        if (published := self.shelf / TUNED_SET).exists():
+            return published
+        exported = self.folder.parent / "exported" / TUNED_SET
+        if not exported.exists():
+            winner = self.verdict["winner"]["candidate_id"]
+            export([str(self.folder), "--candidate", winner, "--name", TUNED_SET], exported.parent)
+        return exported
 
     @property
     def kept(self) -> PromptSet:

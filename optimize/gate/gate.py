@@ -98,7 +98,7 @@ class Verdict(TypedDict, total=False):
     failed_questions: list[str]  # that the server failed each time
     cost: dict[str, dict[str, float] | None]  # differences per answer
     gate: JsonObject  # `settings` and `checks`
-    set: str  # folder of the published or rejected set
+    set: str  # folder of the published set
     sealed: JsonObject  # the sealed test (docs/reference/tuning.md); of one that was not judged only some of it
 
 

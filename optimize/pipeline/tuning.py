@@ -40,7 +40,7 @@ from optimize.pipeline.preflight import (
     prepare_splits,
 )
 from optimize.pipeline.sealed_test import SealedTest, write_early_verdict
-from optimize.publishing.publish import REJECTED, build_provenance, publish, reject
+from optimize.publishing.publish import build_provenance, publish
 from optimize.reports.tuning_page import show_verdict, write_tuning_page
 from optimize.search.optimizer import PARENT, Proposal, SearchContext
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY
@@ -336,9 +336,14 @@ def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float, measure
 
 
 def publish_winner(run: TuningRun, winner: PromptSet, verdict: Verdict) -> None:
-    """Write the set as published or rejected, then the verdict; RunStoppedError: the set cannot be written."""
-    is_published = verdict["published"]
-    run.show(f"8/8 publish{'' if is_published else f': not this one, see {REJECTED}/{winner.name}'}")
+    """Write the set if it passed the gate, then the verdict; RunStoppedError: the set cannot be written."""
+    run.show(f"8/8 publish{'' if verdict['published'] else ': not this one'}")
+    if verdict["published"]:
+        verdict["set"] = _publish(run, winner, verdict)
+    write_verdict(run.store, verdict)
+
+
+def _publish(run: TuningRun, winner: PromptSet, verdict: Verdict) -> str:
     provenance = build_provenance(
         run.session.info,
         verdict,
@@ -346,17 +351,14 @@ def publish_winner(run: TuningRun, winner: PromptSet, verdict: Verdict) -> None:
         run=run.folder.name,
         parent=run.parent,
         candidate_id=winner.name,
-        gated=is_published,
+        gated=True,
         labels=run.splits.labels.names,
         redact=run.config.base.redact,
     )
     try:
-        if is_published:
-            folder = publish(winner, run.config.shelf / run.config.name, provenance).folder
-        else:
-            folder = reject(winner, run.folder / REJECTED / winner.name, provenance).folder
+        folder = publish(winner, run.config.shelf / run.config.name, provenance).folder
     except UserError as error:
         options = ["name=ANOTHER_NAME"] if isinstance(error, NameTakenError) else []
         done = "The sealed test is done and kept: none of it is asked again"
         raise RunStoppedError(f"{error} {done}", *options) from error
-    write_verdict(run.store, {**verdict, "set": f"{folder.parent.name}/{folder.name}"})
+    return f"{folder.parent.name}/{folder.name}"

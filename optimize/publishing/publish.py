@@ -12,7 +12,6 @@ import hashlib
 import platform
 import re
 import shlex
-import shutil
 import stat
 import tempfile
 from collections import Counter
@@ -39,7 +38,6 @@ from mas.runtime.text import to_jsonable
 _PACKAGES = ("mas-harness", "dspy", "gepa", "langgraph", "openai")
 _SCORES = ("baseline", "winner", "metric", "gain", "gain_ci95", "p", "sealed")
 _PATH = re.compile(r"(?<![\w:/\\.])(?:~|[A-Za-z]:)?[\\/](?:[^\s/\\'\"]+[\\/])+([^\s/\\'\"]*)")
-REJECTED = "rejected"  # folder of a run, of the sets that were tested and not published
 
 Redact = Callable[[str], str]  # removes secrets from a text
 Provenance = dict[str, Any]  # of provenance.yaml, without what is known when the set is written
@@ -74,7 +72,7 @@ def build_provenance(
         versions["commit"] = commit + (" with changes" if info.origin.get("mlflow.source.git.dirty") == "true" else "")
     provenance: Provenance = {
         "system": parent.system,
-        "gated": gated,  # False: exported by hand, or rejected
+        "gated": gated,  # False: exported by hand
         "simulated": info.simulated,
         "parent": {"name": info.prompts_name or parent.name, "digest": digest(parent)},
         "candidate_id": candidate_id,
@@ -141,16 +139,6 @@ def publish(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptS
             if same and not there.edited and digest(there) == digest(prompts):
                 return there
     check_name_is_free(folder.name, folder.parent)
-    return _write_atomically(prompts, folder, provenance)
-
-
-def reject(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
-    """Write a set that was tested and not published, in place of one of an earlier session, as `publish` does."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return _write_atomically(prompts, folder, provenance)
-
-
-def _write_atomically(prompts: PromptSet, folder: Path, provenance: Provenance) -> PromptSet:
     described = replace(prompts, description=build_headline(provenance))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ def verdict(published: bool = True, winner: str | None = "c001", **changes: Any)
         "labels": [],
         "resumable": False,
         "reasons": ["the gain is too small"],
-        "set": "prompts/tuned" if published else "rejected/c001",
+        **({"set": "prompts/tuned"} if published else {}),
         "spend": Spend(metric_calls=60, lm_calls=180, cost_usd=1.5).to_dict(),
         **(_tested(winner) if winner else {}),
         **changes,

@@ -143,7 +143,6 @@ def test_a_verdict_that_is_deleted_is_written_again_from_the_same_answers(reject
     first, place = copy_run(rejected, tmp_path / "copy"), tmp_path / "copy"
     verdict = first.verdict
     forget_results(first.folder, "verdict")
-    shutil.rmtree(first.folder / "rejected")
     model = Obedient()
     again = planted_run(place, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
     assert (again.verdict["p"], again.verdict["sealed"]) == (verdict["p"], verdict["sealed"])
@@ -249,7 +248,6 @@ def test_a_test_without_hope_ends_early_and_a_stopped_one_goes_on_to_the_same_ve
     assert second.read("looks") == lines
 
     forget_results(second.folder, "verdict", "looks")
-    shutil.rmtree(second.folder / "rejected")
     model = Failing()
     third = planted_run(place, *LOOKS, "resume=run", texts={"finalize": SLIGHTLY}, model=model)
     assert (third.verdict["p"], third.verdict["sealed"]) == (alone.verdict["p"], alone.verdict["sealed"])
