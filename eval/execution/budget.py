@@ -57,7 +57,7 @@ class Spend:
 class BudgetSettings:
     """The `budget` section of the configuration; null means no limit."""
 
-    metric_calls: int | None = 600  # answers scored in baseline and search
+    metric_calls: int = 600  # answers scored in baseline and search
     lm_calls: int | None = None  # requests of system and reflection together, sealed test included
     tokens: int | None = None  # input and output together
     usd: float | None = None  # requires models with a known price

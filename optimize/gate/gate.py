@@ -194,30 +194,13 @@ def _compute_statistic(result: PairedResult, min_gain: float) -> float:
     return math.copysign(-NormalDist().inv_cdf(result.p / 2), result.difference) if 0 < result.p < 1 else 0.0
 
 
-# Answers that the model's server fails each time count against the new prompts, so that no gain can come from failures
+def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+    """Return both sides' answers, of which those that the server failed are right for the parent, wrong for the winner.
 
-
-@dataclass(frozen=True)
-class ImputedAnswers:
-    """Answers of both sides with imputed scores, one per question and epoch, and counts of the failures."""
-
-    parent: list[Record]
-    winner: list[Record]
-    n_failed: dict[str, int]  # "parent", whose failures count as right, and "winner", whose count as wrong
-    questions: list[str]  # ids of questions with a failed answer
-
-
-def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> ImputedAnswers:
-    """Return both sides' answers with imputed scores; the store keeps the failures."""
-    failed = [each for each in (*parent, *winner) if is_server_failure(each)]
-    n_of_parent = sum(map(is_server_failure, parent))
+    So no gain can come from failures. The store keeps them.
+    """
     as_right = {"score": 1.0, "error": None, "error_class": None, "answer": COUNTED_AS_RIGHT}
-    return ImputedAnswers(
-        parent=[_impute(each, **as_right) for each in parent],
-        winner=[_impute(each) for each in winner],
-        n_failed={"parent": n_of_parent, "winner": len(failed) - n_of_parent},
-        questions=list(dict.fromkeys(each.sample_id for each in failed)),
-    )
+    return [_impute(each, **as_right) for each in parent], [_impute(each) for each in winner]
 
 
 def _impute(record: Record, **changes: object) -> Record:
@@ -230,8 +213,3 @@ def _impute(record: Record, **changes: object) -> Record:
 def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:
     """Return whether too many of both sides' answers failed for a verdict."""
     return n_failed > MAX_FAILED_SHARE * n_answers
-
-
-def max_failing_questions(n_questions: int) -> int:
-    """Return the number of questions that the server may fail each time, for one side only, below the limit."""
-    return int(2 * MAX_FAILED_SHARE * n_questions)

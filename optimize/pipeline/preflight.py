@@ -6,18 +6,17 @@ today's, and tuned ones are mostly longer.
 
 import sys
 
-from eval.execution.budget import Spend, format_amount
+from eval.execution.budget import format_amount
 from eval.execution.console import Console
 from eval.workflows.estimate import AnswerMeans, find_price, find_typical_answer, format_usage
 from mas.runtime.errors import UserError
 from optimize.gate.looks import describe_power, plan_looks
 from optimize.gate.sealed_log import find_allowance, list_fingerprints
-from optimize.questions.splits import Splits, describe_labels, make_splits
+from optimize.questions.splits import Splits, make_splits
 from optimize.search.optimizer import SearchCost
 from optimize.search.student import check_scorer
 from optimize.session.config import TuneConfig
 
-UNLIMITED = sys.maxsize  # metric calls of a search without a budget of them
 # A reflection has a few examples, each about as long as a request of the system, and a text as long as a prompt.
 _EXAMPLES_A_REFLECTION = 3
 _TOKENS_BRIEF, _TOKENS_OUT = 800, 600
@@ -30,7 +29,7 @@ def prepare_splits(config: TuneConfig, console: Console) -> Splits:
     n_sealed = len(splits.sealed)
     _show(console, f"questions: {len(splits.train)} training, {len(splits.val)} validation, {n_sealed} sealed test")
     if splits.labels:
-        _show(console, describe_labels(splits.labels.names))
+        _show(console, f"Labels known to the search: {', '.join(splits.labels.names)}")
     for warning in splits.warnings:
         _show(console, f"warning: {warning}")
     if known := splits.count_known_to(config.parent.tuned_on):
@@ -56,8 +55,7 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
         return
     answer, source = find_typical_answer(config.base)
     if answer:
-        n_test = count_test_answers(config, splits)
-        _check_test(config, n_test, answer.estimate_spend(n_test), source)
+        _check_test_fits(config, count_test_answers(config, splits), answer, source)
     allowance = find_allowance(list_fingerprints(splits.sealed), config.base.simulated)
     allowance.check()
     gate = config.gate
@@ -106,21 +104,19 @@ def count_test_answers(config: TuneConfig, splits: Splits) -> int:
 
 def estimate_search(config: TuneConfig, splits: Splits) -> SearchCost:
     """Return the upper limits of baseline and search together; UserError: the budget makes no sense."""
-    n_val, given = len(splits.val), config.budget.metric_calls
-    allowed = UNLIMITED if given is None else given
+    n_val, allowed = len(splits.val), config.budget.metric_calls
     if allowed <= 2 * n_val:
         raise UserError(
             f"budget.metric_calls={allowed} is too small: the baseline and the scoring of a single candidate take "
             f"{n_val} answers each; give it several times as many."
         )
     cost = config.optimizer.estimate_cost(len(splits.train), n_val, len(config.agents), allowed)
-    if cost.metric_calls >= UNLIMITED and not config.budget.list_limits():
-        raise UserError("nothing would end the search: give budget.metric_calls, or another budget.")
     return cost._replace(metric_calls=max(n_val, cost.metric_calls))
 
 
-def _check_test(config: TuneConfig, n_answers: int, usage: Spend, source: str) -> None:
+def _check_test_fits(config: TuneConfig, n_answers: int, answer: AnswerMeans, source: str) -> None:
     """Check that the sealed test alone fits into each budget, or raise a UserError."""
+    usage = answer.estimate_spend(n_answers)
     for option, allowed in config.budget.list_limits():
         if (needed := usage.amount(option)) > allowed:
             raise UserError(
@@ -137,8 +133,6 @@ def _format_estimate(
     test = f"sealed test: {n_test:,} answers at most{half}"
     if config.is_free:
         test += "; nothing is paid: the model is simulated"
-    if search.metric_calls >= UNLIMITED:
-        return f"estimate: answers until a budget ends the search; {test}"
     n_answers = search.metric_calls + count_shortlist_answers(config, splits) + n_test
     counted = f"at most {n_answers:,} answers"
     if search.reflection_calls:

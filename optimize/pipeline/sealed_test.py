@@ -36,7 +36,6 @@ from mas.runtime.sample_context import SampleKey
 from optimize.gate.gate import (
     CONTINUE,
     EarlyVerdictError,
-    ImputedAnswers,
     JsonObject,
     LookLine,
     Verdict,
@@ -44,7 +43,6 @@ from optimize.gate.gate import (
     exceeds_failure_limit,
     impute_failures,
     judge,
-    max_failing_questions,
 )
 from optimize.gate.looks import Look, plan_looks
 from optimize.gate.sealed_log import Allowance, begin_test, list_fingerprints, record_judgement
@@ -183,11 +181,9 @@ class SealedTest:
     def answer_missing(self, asked: Part) -> None:
         """Answer what is missing, or was failed by the model's server; the sides take turns."""
         run, concurrency = self._run, self._run.config.base.run.concurrency
-        samples = {sample.id: sample for sample in asked}
+        samples, failures = {sample.id: sample for sample in asked}, FailuresInARow(concurrency)
         missing = [self._list_missing(sha256, asked) for sha256 in self._programs]
         in_turn = [(samples[key.sample_id], key) for keys in zip_longest(*missing) for key in keys if key is not None]
-        most = 2 * self._gate.epochs * max_failing_questions(len(run.splits.sealed))
-        failures = FailuresInARow(concurrency, min(most, sum(key.attempt > 1 for _, key in in_turn)))
 
         async def answer(sample: Sample, key: SampleKey) -> Record | None:
             answered = await run.trials.answer(self._programs[key.variant], sample, key, key.variant)
@@ -198,7 +194,7 @@ class SealedTest:
             run.call_log.forget_replies(SampleKey(record.sample_id, record.epoch, record.attempt, record.variant))
             run.trials.n_completed += 1
             run.trials.show(record)
-            if reason := failures.observe(record):
+            if record.attempt == 1 and (reason := failures.observe(record)):  # some questions fail each time
                 run.stop.start_nothing(reason)
 
         with run.watch():
@@ -224,8 +220,8 @@ class SealedTest:
                 f"{len(unscored)} of the sealed test's {self._n_answers} answers could not be scored: "
                 f"{unscored[0].error}",
             )
-        _, comparison = self._compare(parent, winner)
-        n_failed = max(len(unscored), sum(map(is_server_failure, records)))
+        comparison = self._compare(parent, winner)
+        n_failed = max(len(unscored), _count_failed(records))
         decision = decide_look(self._gate, comparison, look)
         return {
             "look": look.number,
@@ -236,19 +232,19 @@ class SealedTest:
             "decision": CONTINUE if exceeds_failure_limit(n_failed, len(records)) and not look.is_last else decision,
         }
 
-    def _compare(self, parent: Sequence[Record], winner: Sequence[Record]) -> tuple[ImputedAnswers, Comparison]:
+    def _compare(self, parent: Sequence[Record], winner: Sequence[Record]) -> Comparison:
         """Compare both sides' answers, as the gate judges them; those that the server failed are imputed."""
-        imputed, scorer = impute_failures(parent, winner), self._run.config.stored_config.get("scorer")
-        comparison = compare_answers(build_answers(imputed.parent, scorer), build_answers(imputed.winner, scorer))
+        scorer = self._run.config.stored_config.get("scorer")
+        first, second = (build_answers(each, scorer) for each in impute_failures(parent, winner))
+        comparison = compare_answers(first, second)
         if comparison.metric == ACCURACY:  # the search may have met partly right answers
             comparison = replace(comparison, metric=self._run.metric)
-        return imputed, comparison
+        return comparison
 
     def judge(self) -> Verdict:
         """Record the result, and return the gate's verdict. To repeat any answer now would be a second draw."""
         run, last, (parent, winner) = self._run, self._lines[-1], self._read_final()
-        imputed, comparison = self._compare(parent, winner)
-        records = (*parent, *winner)
+        comparison, records = self._compare(parent, winner), (*parent, *winner)
         record_judgement(run.session.info.run_id, comparison.score.p, last["n_questions"])
         if not self._is_judged:
             run.store.write_results({JUDGED: datetime.now(UTC).isoformat()})
@@ -267,9 +263,9 @@ class SealedTest:
                 "epochs": self._gate.epochs,
                 **_describe_allowance(run, self._allowance),
                 "known_to_parent": run.splits.count_known_to(run.parent.tuned_on),
-                "failed_answers": imputed.n_failed,
+                "failed_answers": {"parent": _count_failed(parent), "winner": _count_failed(winner)},
             },
-            "failed_questions": imputed.questions,
+            "failed_questions": list(dict.fromkeys(each.sample_id for each in records if is_server_failure(each))),
             "cost": {name: each.to_dict() if (each := getattr(comparison, name)) else None for name in COSTS},
         }
 
@@ -307,6 +303,10 @@ def _describe_allowance(run: TuningRun, allowance: Allowance) -> JsonObject:
         "level_left": allowance.left,
         "opened_before": allowance.n_earlier,
     }
+
+
+def _count_failed(records: Sequence[Record]) -> int:
+    return sum(map(is_server_failure, records))
 
 
 def _build_side(side: Side) -> JsonObject:

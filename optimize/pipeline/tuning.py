@@ -32,13 +32,7 @@ from mas.runtime.sample_context import LimitReachedError
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.gate import EarlyVerdictError, Verdict, compute_exit_code
 from optimize.mlflow_export import TUNING
-from optimize.pipeline.preflight import (
-    UNLIMITED,
-    confirm_start,
-    count_shortlist_answers,
-    count_test_answers,
-    prepare_splits,
-)
+from optimize.pipeline.preflight import confirm_start, count_shortlist_answers, count_test_answers, prepare_splits
 from optimize.pipeline.sealed_test import SealedTest, write_early_verdict
 from optimize.publishing.publish import build_provenance, publish
 from optimize.reports.tuning_page import show_verdict, write_tuning_page
@@ -220,7 +214,7 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
 
     EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended it in vain.
     """
-    config, limit = run.config, run.config.budget.metric_calls or UNLIMITED
+    config, limit = run.config, run.config.budget.metric_calls
 
     def report(proposal: Proposal) -> None:
         add_proposal(run.store, proposal)

@@ -286,8 +286,3 @@ def _group(samples: Sequence[Sample], seed: int, pairs: Iterable[tuple[str, str]
 def _hash(seed: int, name: str) -> float:
     """From 0 to below 1, evenly."""
     return int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:6], "big") / 2**48
-
-
-def describe_labels(labels: Sequence[str]) -> str:
-    """Return `Labels known to the search: billing, refund`."""
-    return f"Labels known to the search: {', '.join(map(str, labels))}"

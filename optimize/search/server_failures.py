@@ -14,9 +14,9 @@ def is_server_failure(record: Record) -> bool:
 class FailuresInARow:
     """Detects a server that is down from the answers it failed in a row. Not thread-safe."""
 
-    def __init__(self, concurrency: int, always_failing: int = 0) -> None:
-        """`concurrency`: answers that fail together. `always_failing`: answers that a server may fail each time."""
-        self._most = max(MIN_FAILURES, 2 * concurrency, always_failing + 1)
+    def __init__(self, concurrency: int) -> None:
+        """`concurrency`: answers that fail together."""
+        self._most = max(MIN_FAILURES, 2 * concurrency)
         self._number, self._error = 0, ""  # of the last ones
 
     def observe(self, record: Record) -> str | None:

@@ -21,7 +21,7 @@ from eval.runs.folder import TUNING_FILE
 from eval.runs.store import check_free
 from mas.llm.profiles.model import REFLECTION
 from mas.prompt_sets.prompt_set import PromptSet
-from mas.prompt_sets.shelf import check_name_is_free, check_set_name
+from mas.prompt_sets.shelf import check_name_is_free
 from mas.runtime.errors import UserError
 from mas.system import agent_names
 from optimize.gate.gate import GateSettings
@@ -109,17 +109,16 @@ class TuneConfig(TuningOptions):
                 f"budget.usd={self.budget.usd:g} cannot be kept, because no price is known for {', '.join(unpriced)}; "
                 "give it in model.prices, or leave the budget out."
             )
-        check_set_name(self.name)
         if self.resume:  # with another name than before, or one that is taken meanwhile
-            check_name_is_free(self.name, SHELF, find_tuning_run(self.resume).name)
+            check_name_is_free(self.name, self.shelf, find_tuning_run(self.resume).name)
             return
-        check_name_is_free(self.name, SHELF)
-        folder = None if base.run.dir is None else Path(base.run.dir)
-        if folder and (folder / TUNING_FILE).exists():
-            raise UserError(
-                f"run.dir={folder} already holds a tuning run; resume={folder} resumes it; name a new folder."
-            )
-        if folder:
+        check_name_is_free(self.name, self.shelf)
+        if base.run.dir is not None:
+            folder = Path(base.run.dir)
+            if (folder / TUNING_FILE).exists():
+                raise UserError(
+                    f"run.dir={folder} already holds a tuning run; resume={folder} resumes it; name a new folder."
+                )
             check_free(folder)
 
     @property

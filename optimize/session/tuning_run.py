@@ -106,10 +106,10 @@ class TuningRun:
     def _format_progress(self) -> str:
         """Return a line with the answers of this session, replayed ones included, and the spend of all sessions."""
         spend, planned = self.budget.spend(), self.config.budget.metric_calls
-        scored = f"{spend.metric_calls:,}" + (f" of {planned:,}" if planned else "")
         usd = f", ${spend.cost_usd:,.4f}" if spend.cost_usd else ""
+        scored = f"{spend.metric_calls:,} of {planned:,} metric calls"
         spent = f"{spend.lm_calls:,} requests{usd}, {spend.seconds:,.0f} s"
-        return f"so far: {self.trials.n_completed:,} answers ({scored} metric calls), {spent}"
+        return f"so far: {self.trials.n_completed:,} answers ({scored}), {spent}"
 
     def _close_reflection(self) -> None:
         background_loop().call_soon_threadsafe(self._reflection.close)

@@ -100,7 +100,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 
 async def ask(sample):
     replies = log.for_sample(sample)
-    account = Budget(BudgetSettings(metric_calls=None)).open_account(functools.partial(log.pay, sample))
+    account = Budget(BudgetSettings()).open_account(functools.partial(log.pay, sample))
     with use_context(SampleContext(sample, call_log=replies, budget=account)):
         for n in range(100_000):
             await lm.acall(f"question {n}")

@@ -11,11 +11,7 @@ import pytest
 from eval.analysis.comparison.comparison import Comparison, build_answers, compare_answers
 from eval.benchmarks.toy_set import ToyDataset
 from eval.runs.record import Record, Usage
-from optimize.gate.gate import (
-    COUNTED_AS_RIGHT,
-    ImputedAnswers,
-    impute_failures,
-)
+from optimize.gate.gate import COUNTED_AS_RIGHT, impute_failures
 from tests.command import read_side, tuning_command
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, over_http, simulated_server
 
@@ -36,8 +32,8 @@ def side(*rows: Sequence[bool | None], cost_usd: float = 0.02) -> list[Record]:
     ]  # fmt: skip
 
 
-def made(counted: ImputedAnswers) -> Comparison:
-    return compare_answers(build_answers(counted.parent), build_answers(counted.winner))
+def made(counted: Sequence[Sequence[Record]]) -> Comparison:
+    return compare_answers(*map(build_answers, counted))
 
 
 def gain(parent: Sequence[bool | None], winner: Sequence[bool | None]) -> float:
@@ -56,14 +52,12 @@ def test_whatever_an_answer_failed_on_one_side_would_have_been_the_gain_is_no_la
 
 
 def test_what_the_parent_failed_counts_as_right_and_is_told() -> None:
-    counted = impute_failures(
+    counted = parent, winner = impute_failures(
         side((FAILED, FAILED, False), (False, False, False), (FAILED, False, False)),
         side((True, FAILED, True), (True, FAILED, True), (False, False, False)),
     )
-    assert counted.n_failed == {"parent": 3, "winner": 2}
-    assert counted.questions == ["q0", "q2", "q1"]
-    assert [each.answer for each in counted.parent if each.correct] == [COUNTED_AS_RIGHT] * 3
-    costs = [each.usage.cost_usd for each in (*counted.parent, *counted.winner) if each.answer != "17"]
+    assert [each.answer for each in parent if each.correct] == [COUNTED_AS_RIGHT] * 3
+    costs = [each.usage.cost_usd for each in (*parent, *winner) if each.answer != "17"]
     assert costs == [None] * 5, "a failure makes no prompts look cheaper"
     found = made(counted)
     assert (found.first.accuracy, found.second.accuracy) == (pytest.approx(3 / 9), pytest.approx(4 / 9))

@@ -26,11 +26,11 @@ from mas.simulation import SimulatedModel
 from tests.eval.execution.sample_run import SampleRun
 
 FREE = Payment(cost_usd=0.0)
-NO_LIMIT = BudgetSettings(metric_calls=None)
+NO_LIMIT = BudgetSettings()
 
 
 def ledger(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> Budget:
-    return Budget(BudgetSettings(**{"metric_calls": None, **budget}), spent or Spend(), clock=clock)
+    return Budget(BudgetSettings(**budget), spent or Spend(), clock=clock)
 
 
 def cost(usd: float | None = 0.0, tokens: int = 0) -> Payment:
