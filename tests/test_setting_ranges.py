@@ -104,8 +104,8 @@ RANGES: list[Row] = [
     *list_rows(partial(SplitSettings, val=0.25), "train", ((0.75,), (0.75 + SMALL,)), "splits."),
     *list_rows(BudgetSettings, "metric_calls lm_calls tokens usd seconds", MORE_THAN_0, "budget."),
     *list_rows(BootstrapOptimizer, "max_demos candidates", WHOLE_FROM_1, "optimizer."),
-    *list_rows(GepaOptimizer, "minibatch_size max_instruction_chars", WHOLE_FROM_1, "optimizer."),
-    *list_rows(MiproOptimizer, "trials max_instruction_chars", WHOLE_FROM_1, "optimizer."),
+    *list_rows(GepaOptimizer, "minibatch_size", WHOLE_FROM_1, "optimizer."),
+    *list_rows(MiproOptimizer, "trials", WHOLE_FROM_1, "optimizer."),
     *list_rows(MiproOptimizer, "max_demos", WHOLE_FROM_0, "optimizer."),
     *list_rows(MiproOptimizer, "candidates", ((2,), (1,)), "optimizer."),
 ]

@@ -46,7 +46,7 @@ class Dataset(Protocol):
     """A source of samples; the fields of an implementation are its keys in `conf/data/`.
 
     An implementation may also have `revision` (of published data), `tuning_splits` (names of the training, validation
-    and sealed test splits), `sealed_level` and `sealed_name` (the level that tuning keeps for its sealed test) or
+    and sealed test splits), `sealed_level` (that tuning keeps for its sealed test) or
     `labels` (a list of the targets that there are).
     """
 

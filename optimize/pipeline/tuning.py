@@ -36,7 +36,7 @@ from optimize.pipeline.preflight import confirm_start, count_shortlist_answers, 
 from optimize.pipeline.sealed_test import SealedTest, write_early_verdict
 from optimize.publishing.publish import build_provenance, publish
 from optimize.reports.tuning_page import show_verdict, write_tuning_page
-from optimize.search.optimizer import PARENT, Proposal, SearchContext
+from optimize.search.optimizer import PARENT, Proposal, SearchTask
 from optimize.search.optimizers.prompt_rewriter import USELESS_REPLY
 from optimize.session.config import TuneConfig
 from optimize.session.tuning_run import TuningRun, open_tuning_run
@@ -214,7 +214,7 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
 
     EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended it in vain.
     """
-    config, limit = run.config, run.config.budget.metric_calls
+    config = run.config
 
     def report(proposal: Proposal) -> None:
         add_proposal(run.store, proposal)
@@ -223,8 +223,17 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
         run.show(f"  {proposal.candidate_id} ({proposal.describe()}): {decision}{score}; {proposal.reason}")
 
     with run.use_reflection():
-        context = SearchContext(limit, config.base.run.concurrency, config.seed, run.reflection_lm, run.get_stop_reason)
-        outcome = config.optimizer.search(run.build_student(run.parent), run.objective, context, report)
+        task = SearchTask(
+            student=run.build_student(run.parent),
+            objective=run.objective,
+            metric_calls=config.budget.metric_calls,
+            concurrency=config.base.run.concurrency,
+            seed=config.seed,
+            reflection_lm=run.reflection_lm,
+            get_stop_reason=run.get_stop_reason,
+            report=report,
+        )
+        outcome = config.optimizer.search(task)
     run.check_stopped()
     run.check_metric()
     if outcome.reflections and outcome.unparsable == outcome.reflections:

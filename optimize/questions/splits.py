@@ -7,10 +7,10 @@
 Data may have splits of their own, or a level that is sealed (docs/reference/tuning.md); the rest is split by hash, the
 questions of each stratum (a level and a kind of attachment) alike:
 
-- Nothing but a question's own id and the seed decides its place in the queue of its stratum: the order of the rows
-  does not matter, and a question that is added or removed shifts at most its neighbours at the cuts of its own stratum.
-- The cuts are the stratum's exact shares, rounded up or down by a number drawn from the stratum's name. Rounding by
-  largest remainder would give every question of the small strata to the largest part; drawn, these average out.
+- A question's id and the seed decide its place in the queue of its stratum: the order of the rows does not matter, and
+  a question that is added or removed shifts at most its neighbours at the cuts of its own stratum.
+- The cuts are the stratum's exact shares, rounded up or down by a number drawn from the stratum's name: over many small
+  strata this averages out.
 - The same question asked twice (same text, same attachment) stays in one part, and so do near-duplicates.
 """
 
@@ -25,12 +25,7 @@ from typing import Any
 
 from eval.benchmarks.dataset import Dataset, Sample, classify_attachment, read_labels
 from eval.benchmarks.fingerprint import compute_dataset_digest, compute_file_digest, compute_fingerprint
-from eval.benchmarks.near_duplicates import (
-    IdentityKey,
-    build_identity_keys,
-    find_near_duplicates,
-    format_pairs,
-)
+from eval.benchmarks.near_duplicates import IdentityKey, build_identity_keys, find_near_duplicates, format_pairs
 from eval.config.evaluation import require
 from eval.contamination.forms import COMMON_WORDS
 from eval.scorers.labels import LabelSet, find_labels
@@ -62,8 +57,6 @@ class SplitSettings:
             raise UserError(
                 f"splits.train={self.train:g} and splits.val={self.val:g} are more than all; make them smaller."
             )
-        if self.sealed_level is not None and not self.sealed_level.strip():
-            raise UserError("splits.sealed_level is empty; name a level of the data, or leave it out.")
 
 
 @dataclass
@@ -168,13 +161,6 @@ def _share_out(data: Dataset, settings: SplitSettings, split: str) -> Splits:
     level, sealed, option = _find_sealed_level(samples, data, settings), list[Part](), None
     pairs = find_near_duplicates(samples, COMMON_WORDS)
     if level is None:
-        usual = getattr(data, "sealed_level", None)
-        if usual is not None and {each.level for each in samples} == {usual}:
-            name = getattr(data, "sealed_name", f"level {usual}")
-            warnings.append(
-                f"data={data.name} has {name} alone: {sum(shares):.0%} of it is learnt from, and what the rest scores "
-                f"must not be reported as {name}; with data that have other levels too it is sealed whole"
-            )
         shares.append(1 - sum(shares))
         if shares[-1] < 1e-9:
             raise UserError(
@@ -207,15 +193,10 @@ def _find_sealed_level(samples: Part, data: Dataset, settings: SplitSettings) ->
     asked, usual = settings.sealed_level, getattr(data, "sealed_level", None)
     if asked is None:
         return usual if usual in levels and len(levels) > 1 else None
-    if asked not in levels:
+    if asked not in levels or len(levels) == 1:
         raise UserError(
-            f"splits.sealed_level={asked}: no question with a gold answer has that level; there are: "
-            f"{', '.join(levels) or 'none'}."
-        )
-    if len(levels) == 1:
-        raise UserError(
-            f"splits.sealed_level={asked}: all questions have that level, so that none would be left to learn from; "
-            "leave it out, or choose data with other levels too."
+            f"splits.sealed_level={asked} seals no question with a gold answer, or all of them; their levels are: "
+            f"{', '.join(levels) or 'none'}; choose one of several, or leave it out."
         )
     return asked
 
@@ -236,9 +217,7 @@ def _check_apart(parts: Mapping[str, Part]) -> list[str]:
             )
     pairs = find_near_duplicates(samples, COMMON_WORDS)
     apart = [(f"{where[one]} {one}", f"{where[other]} {other}") for one, other in pairs if where[one] != where[other]]
-    advice = (
-        "what is learnt from one helps with the other, so the gain will look too large: put each pair into one split"
-    )
+    advice = "the gain will look too large, since learning from one helps with the other: put each pair into one split"
     return [f"near-duplicates in different splits: {format_pairs(apart)}; {advice}"] if apart else []
 
 

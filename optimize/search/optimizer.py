@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from eval.config.evaluation import require
+from eval.execution.budget import Spend
 from eval.runs.candidates import PARENT as PARENT  # id of the prompt set that the search starts from
 from mas.prompt_sets.prompt_set import PromptSet
 
@@ -45,21 +46,30 @@ class Proposal:
         return ", ".join(self.agents)
 
 
-ReportProposal = Callable[[Proposal], None]
-
-
 class SearchOverError(BaseException):
     """No more answers are possible. Not an `Exception`, which DSPy and optuna would log, and DSPy swallow."""
 
 
-class SearchContext(NamedTuple):
-    """Limits and resources of one search."""
+@dataclass(frozen=True)
+class SearchTask:
+    """What a search works on, its limits and resources."""
 
+    student: "Student"  # the program with the prompts to start from
+    objective: "Objective"  # the metric, with training and validation questions
     metric_calls: int  # scored answers, the parent's on validation included
     concurrency: int  # answers at once
     seed: int
     reflection_lm: "dspy.BaseLM"
     get_stop_reason: Callable[[], str | None]  # why no more answers are possible (budget, Ctrl-C); None: go on
+    report: Callable[[Proposal], None]  # called once for each proposal, as soon as it is decided: a kill loses none
+
+    def spend(self) -> Spend:
+        """Return what the run has spent so far."""
+        return self.student.trials.budget.spend()
+
+    def describe_break(self) -> str:
+        """Return why the scoring of a candidate was broken off."""
+        return self.get_stop_reason() or "its scoring was broken off"
 
 
 class SearchCost(NamedTuple):
@@ -91,21 +101,21 @@ class Optimizer(Protocol):
         """Return the upper limits for so many training questions, validation questions and tuned agents."""
         ...
 
-    def search(
-        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
-    ) -> SearchOutcome:
-        """Propose candidates until the budget is used, a stop is requested, or nothing is left to try.
+    def search(self, task: SearchTask) -> SearchOutcome:
+        """Report candidates until the budget is used, a stop is requested, or nothing is left to try.
 
-        Args:
-            student: the program with the prompts to start from.
-            objective: the metric, with training and validation questions.
-            context: limits and resources.
-            report: receives each proposal once, as soon as it is decided, so that a killed search loses none.
-
-        Raises:
-            Exception: what `report` raised, or a defect of the harness.
+        Exception: what `task.report` raised, or a defect of the harness.
         """
         ...
+
+
+def list_changed_agents(prompts: PromptSet, parent: PromptSet) -> tuple[str, ...]:
+    """Return the agents whose text or demos differ."""
+    return tuple(
+        agent
+        for agent, text in prompts.texts.items()
+        if text != parent.texts[agent] or prompts.demos.get(agent) != parent.demos.get(agent)
+    )
 
 
 def check_settings(optimizer: Optimizer, least: Mapping[str, int]) -> None:

@@ -8,7 +8,7 @@ level), `looks`, `judged` (its answers are final), and `verdict`, written last.
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -87,16 +87,8 @@ class TuningSnapshot:
     @cached_property
     def proposals(self) -> list[Proposal]:
         """The proposals in the order of the search."""
-        names = {each.name for each in fields(Proposal)}  # rows of earlier versions have more
-        rows = [row for name, row in self.results.items() if name.startswith(PROPOSAL)]
-        found = [Proposal(**{name: row[name] for name in names & row.keys()}) for row in rows]
+        found = [Proposal(**row) for name, row in self.results.items() if name.startswith(PROPOSAL)]
         return sorted(found, key=lambda each: (len(each.candidate_id), each.candidate_id))
-
-    @property
-    def prompts(self) -> dict[str, Any]:
-        """Candidate → its texts and demos, and their digest."""
-        kept = {each.candidate_id: self.results.get(f"{PROMPTS}{each.candidate_id}") for each in self.proposals}
-        return {candidate_id: each for candidate_id, each in kept.items() if each}
 
     @property
     def verdict(self) -> JsonObject:
@@ -148,16 +140,14 @@ class TuningSnapshot:
         parent = read_parent(self.folder, self.info)
         if candidate_id == PARENT:
             return parent
-        kept = self.prompts.get(candidate_id)
+        kept = self.results.get(f"{PROMPTS}{candidate_id}")
         if kept is None:
-            choice = f"choose one of: {', '.join([*self.prompts, PARENT])}"
-            raise UserError(f"{self.folder.name} has no candidate {candidate_id}; {choice}.")
+            choice = ", ".join([*(each.candidate_id for each in self.proposals), PARENT])
+            raise UserError(f"{self.folder.name} has no candidate {candidate_id}; choose one of: {choice}.")
         marks = self.read_part("splits").get("tuned_on")  # this run's questions
         tuned_on = TunedOn.from_dict(marks) | parent.tuned_on if marks else parent.tuned_on
-        texts, demos = kept["texts"], kept["demos"]
-        prompts = replace(
-            parent, name=candidate_id, texts=texts, demos=demos, edited=(), provenance={}, tuned_on=tuned_on
-        )
+        own = {"texts": kept["texts"], "demos": kept["demos"], "tuned_on": tuned_on}
+        prompts = replace(parent, name=candidate_id, edited=(), provenance={}, **own)
         if digest(prompts) != kept["sha256"]:
             raise UserError(
                 f"the prompts of {candidate_id} were changed since the run wrote them: restore {DATABASE}, or start a "

@@ -25,8 +25,7 @@ from mas.llm.agent_lm import AgentLM
 from mas.llm.engine import CallPolicy
 from mas.llm.prices import Price
 from mas.llm.profiles.model import AgentModel
-from optimize.search.optimizer import Proposal, ReportProposal, SearchContext, SearchCost, SearchOutcome
-from optimize.search.student import Objective, Student
+from optimize.search.optimizer import Proposal, SearchCost, SearchOutcome, SearchTask
 from optimize.session.config import TuneConfig
 from tests.command import Finished, tuning_command
 from tests.scripted_model import Reply, ScriptedModel, _AsyncEngine, _response, all_text, system_text
@@ -59,17 +58,15 @@ class Planted:
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         return SearchCost(2 * n_val, 0)
 
-    def search(
-        self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal
-    ) -> SearchOutcome:
+    def search(self, task: SearchTask) -> SearchOutcome:
         self.during()
-        parent = student.initial_prompts
+        parent = task.student.initial_prompts
         for number, more in enumerate(self.candidates, start=1):
             before = {agent: "" if self.whole else f"{text}\n\n" for agent, text in parent.texts.items()}
             texts = {agent: before[agent] + text for agent, text in more.items()}
             prompts = replace(parent, texts={**parent.texts, **texts}, edited=(), provenance={})
             changed = {"agents": tuple(more), "origin": "planted", "val_score": self.val_score}
-            report(Proposal(f"c{number:03}", prompts, "accepted", "planted", **changed))
+            task.report(Proposal(f"c{number:03}", prompts, "accepted", "planted", **changed))
         return self.outcome
 
 

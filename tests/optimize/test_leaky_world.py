@@ -61,7 +61,7 @@ def test_mipro_tests_and_publishes_no_answer_either(tmp_path: Path) -> None:
 def test_leaks_reach_the_candidates_and_none_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = run_in_leaky_world(tmp_path / "checked")
     tuning = read_tuning(checked.folder)
-    remembered = [each for name in tuning.prompts for each in list_remembered(tuning.get_prompts(name))]
+    remembered = [each for row in tuning.proposals for each in list_remembered(tuning.get_prompts(row.candidate_id))]
     assert len(list_quoted(remembered, "val")) > 20
     blocked = [each["blocked"] for each in checked.read("leaks").values()]
     assert any(blocked)

@@ -107,7 +107,7 @@ RANGES = [
     (["gate.looks=0"], ["gate.looks=0", "expected 1 to 10"]),
     (["shortlist.min_gain=1"], ["shortlist.min_gain=1", "0 to less than 1"]),
     (["splits.train=0.7", "splits.val=0.7"], ["splits.train=0.7", "more than all"]),
-    (["splits.sealed_level=''"], ["splits.sealed_level is empty"]),
+    (["splits.sealed_level=''"], ["splits.sealed_level= seals no question"]),
     (["run.concurrency=0"], ["run.concurrency=0", "at least 1"]),
     (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),
     (["optimizer=bootstrap", "optimizer.max_demos=0"], ["optimizer.max_demos"]),

@@ -37,7 +37,7 @@ from mas.simulation.reflection import propose_prompt
 from mas.simulation.task_model import answer_request
 from mas.system import agent_names
 from mas.tools.settings import Resources
-from optimize.search.optimizer import Optimizer, Proposal, SearchContext, SearchOutcome
+from optimize.search.optimizer import Optimizer, Proposal, SearchOutcome, SearchTask
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trials
 
@@ -134,8 +134,10 @@ class ToySearch:
         return ByScore(samples["train"][: self.n_train], samples["val"][: self.n_val])
 
     @property
-    def context(self) -> SearchContext:
-        return SearchContext(self.max_metric_calls, self.threads, self.seed, self.reflection_lm, self.stopped)
+    def task(self) -> SearchTask:
+        report = self.proposed or self.proposals.append
+        limits = (self.max_metric_calls, self.threads, self.seed, self.reflection_lm)
+        return SearchTask(self.student, self.objective, *limits, self.stopped, report)
 
     def run(self, optimizer: Optimizer) -> SearchOutcome:
         question = SampleContext(
@@ -144,8 +146,7 @@ class ToySearch:
             budget=self.budget.open_account(lambda payment: None, reflection=True),
         )
         with use_context(question):
-            report = self.proposed or self.proposals.append
-            return optimizer.search(self.student, self.objective, self.context, report)
+            return optimizer.search(self.task)
 
     @property
     def told(self) -> list[Any]:

@@ -4,8 +4,8 @@ Bootstrap is DSPy's BootstrapFewShotWithRandomSearch (Khattab et al. 2023, arXiv
 of demos for all tuned agents. MIPROv2 (Opsahl-Ong et al. 2024, arXiv 2406.11695) also proposes several texts for each
 agent, without any answer, target or feedback; optuna's TPE sampler chooses the combinations of texts and demos.
 
-    BootstrapOptimizer(max_demos=3).search(student, objective, context, report)
-    MiproOptimizer(candidates=6).search(student, objective, context, report)      # SearchOutcome(reflections=15, …)
+    BootstrapOptimizer(max_demos=3).search(task)
+    MiproOptimizer(candidates=6).search(task)      # SearchOutcome(reflections=15, …)
 """
 
 import functools
@@ -21,19 +21,18 @@ from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.search.optimizer import (
     Decision,
     Proposal,
-    ReportProposal,
-    SearchContext,
     SearchCost,
     SearchOutcome,
     SearchOverError,
+    SearchTask,
     check_settings,
+    list_changed_agents,
 )
 
 if TYPE_CHECKING:
     import dspy
 
     from optimize.search.dspy_compat import Scored
-    from optimize.search.student import Objective, Student
 
 _NOT_SHUFFLED = -1  # DSPy's "seed" of the first draw; the next ones are 0, 1, …
 
@@ -54,31 +53,28 @@ class BootstrapOptimizer:
         """Add the parent on validation, its answers to the training questions, and each candidate on validation."""
         return SearchCost(min(max_metric_calls, n_val + n_train + self.candidates * n_val), 0)
 
-    def search(
-        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
-    ) -> SearchOutcome:
+    def search(self, task: SearchTask) -> SearchOutcome:
         import dspy
 
         from optimize.search.dspy_compat import to_examples
 
-        train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
-        random.Random(context.seed).shuffle(train)  # DSPy's own draws always have the same seeds
+        train, val = to_examples(task.objective.train_ids), to_examples(task.objective.val_ids)
+        random.Random(task.seed).shuffle(train)  # DSPy's own draws always have the same seeds
         draws = range(_NOT_SHUFFLED, self.candidates - 1)
-        programs = ScoredPrograms(student, objective, context, report, self.name)
 
         def compile_draws() -> None:
             optimizer = dspy.BootstrapFewShotWithRandomSearch(
-                metric=objective,
+                metric=task.objective,
                 metric_threshold=1.0,
                 max_bootstrapped_demos=self.max_demos,
                 max_labeled_demos=0,  # a label would be the target
                 num_candidate_programs=self.candidates - 1,
-                num_threads=context.concurrency,
+                num_threads=task.concurrency,
                 max_errors=10**9,
             )
-            optimizer.compile(student.copy_for_demos(), trainset=train, valset=val, restrict=draws)
+            optimizer.compile(task.student.copy_for_demos(), trainset=train, valset=val, restrict=draws)
 
-        programs.search(compile_draws)
+        ScoredPrograms(task, self.name).search(compile_draws)
         return SearchOutcome()
 
 
@@ -90,53 +86,47 @@ class MiproOptimizer:
     candidates: int = 6
     trials: int = 30
     max_demos: int = 3
-    max_instruction_chars: int | None = 8000
     needs_reflection: bool = True
 
     def check(self) -> None:  # of the candidates one is the agent's own text
-        check_settings(self, {"candidates": 2, "trials": 1, "max_demos": 0, "max_instruction_chars": 1})
+        check_settings(self, {"candidates": 2, "trials": 1, "max_demos": 0})
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Add the parent and each trial on validation, and the answers to training questions that demos come from."""
         answers = n_val + (n_train if self.max_demos else 0) + self.trials * n_val
         return SearchCost(min(max_metric_calls, answers), n_agents * (self.candidates - 1))
 
-    def search(
-        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
-    ) -> SearchOutcome:
+    def search(self, task: SearchTask) -> SearchOutcome:
         import dspy
 
         from optimize.search.dspy_compat import adapt_mipro, to_examples
         from optimize.search.optimizers.prompt_rewriter import InstructionDrafts, ReflectionRequests
 
-        train_ids = list(objective.train_ids)
-        random.Random(context.seed).shuffle(train_ids)
-        requests = ReflectionRequests(context.get_stop_reason)
+        objective, train_ids = task.objective, list(task.objective.train_ids)
+        random.Random(task.seed).shuffle(train_ids)
+        requests = ReflectionRequests(task.get_stop_reason)
         questions = [objective.samples[each] for each in train_ids]
-        create_drafts = functools.partial(
-            InstructionDrafts, requests, questions, objective.labels.names, self.max_instruction_chars
-        )
-        programs = ScoredPrograms(student, objective, context, report, self.name)
+        create_drafts = functools.partial(InstructionDrafts, requests, questions, objective.labels.names)
 
         def compile_student() -> None:
             optimizer = dspy.MIPROv2(
                 metric=objective,
-                prompt_model=context.reflection_lm,
-                task_model=context.reflection_lm,
+                prompt_model=task.reflection_lm,
+                task_model=task.reflection_lm,
                 auto=None,
                 num_candidates=self.candidates,
                 max_bootstrapped_demos=self.max_demos,
                 max_labeled_demos=0,  # a label would be the target
                 metric_threshold=1.0,
-                num_threads=context.concurrency,
+                num_threads=task.concurrency,
                 max_errors=10**9,
                 track_stats=False,
-                seed=context.seed,
+                seed=task.seed,
             )
             optimizer.task_model = dspy.settings.lm  # agents have models of their own, or the user's default
             with adapt_mipro(create_drafts, has_demos=self.max_demos > 0):
                 optimizer.compile(
-                    student.copy_for_demos(),
+                    task.student.copy_for_demos(),
                     trainset=to_examples(train_ids),
                     valset=to_examples(objective.val_ids),
                     num_trials=self.trials,
@@ -146,20 +136,17 @@ class MiproOptimizer:
                     fewshot_aware_proposer=False,  # the agents' right answers are the targets
                 )
 
-        programs.search(compile_student)
-        return requests.finish(student.trials)
+        ScoredPrograms(task, self.name).search(compile_student)
+        return requests.finish(task.student.trials)
 
 
 class ScoredPrograms:
     """The programs that DSPy scores in one search, each reported as a proposal. Used in the thread of the search."""
 
-    def __init__(
-        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal, origin: str
-    ) -> None:
+    def __init__(self, task: SearchTask, origin: str) -> None:
         """Begin with the parent; `origin` is that of the candidates."""
-        self._student, self._objective, self._context, self._report = student, objective, context, report
-        self._origin = origin
-        self._seen = {digest(student.prompts)}
+        self._task, self._student, self._origin = task, task.student, origin
+        self._seen = {digest(task.student.prompts)}
         self._best_score, self._spend_before = 0.0, Spend()
 
     def search(self, compile_student: Callable[[], object]) -> None:
@@ -168,9 +155,9 @@ class ScoredPrograms:
 
         def score_and_compile() -> None:
             with suppress(SearchOverError), observe_programs(self.report_program):
-                trials = self._student.answer_all(self._objective.val_ids)
-                self._best_score = fmean(self._objective.judge(trial).score for trial in trials)
-                self._spend_before = self._student.trials.budget.spend()
+                trials = self._student.answer_all(self._task.objective.val_ids)
+                self._best_score = fmean(self._task.objective.judge(trial).score for trial in trials)
+                self._spend_before = self._task.spend()
                 self._check_over()
                 compile_student()
 
@@ -195,29 +182,24 @@ class ScoredPrograms:
         decision: Decision = "rejected"
         reason = f"no better than the best so far ({self._best_score:.1%})"
         if not is_complete:
-            decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
+            decision, reason = "cut_off", self._task.describe_break()
         elif score > self._best_score:
             decision, reason = "accepted", f"the best so far (before: {self._best_score:.1%})"
             self._best_score = score
-        spend, before = self._student.trials.budget.spend(), self._student.initial_prompts
-        agents = [
-            agent
-            for agent, text in prompts.texts.items()
-            if text != before.texts[agent] or prompts.demos.get(agent) != before.demos.get(agent)
-        ]
+        spend = self._task.spend()
         proposal = Proposal(
             f"c{len(self._seen) - 1:03}",
             prompts,
             decision,
             reason,
-            agents=tuple(agents),
+            agents=list_changed_agents(prompts, self._student.initial_prompts),
             origin=self._origin,
             val_score=score if is_complete else None,
             spend=(spend - self._spend_before).to_dict(),
         )
         self._spend_before = spend
-        self._report(proposal)
+        self._task.report(proposal)
 
     def _check_over(self) -> None:
-        if self._context.get_stop_reason():
+        if self._task.get_stop_reason():
             raise SearchOverError

@@ -3,7 +3,7 @@
 Agrawal et al. 2025 (arXiv 2507.19457), as implemented in DSPy: a candidate that is strictly better on its minibatch is
 scored on all validation questions; parents are drawn from the candidates that are best on at least one of them.
 
-    GepaOptimizer(minibatch_size=6).search(student, objective, context, report)      # SearchOutcome(reflections=52, …)
+    GepaOptimizer(minibatch_size=6).search(task)      # SearchOutcome(reflections=52, …)
 """
 
 import math
@@ -13,21 +13,20 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from eval.config.evaluation import require
+from mas.prompt_sets.prompt_set import PromptSet
 from optimize.search.optimizer import (
     PARENT,
     Decision,
     Proposal,
-    ReportProposal,
-    SearchContext,
     SearchCost,
     SearchOutcome,
+    SearchTask,
     check_settings,
+    list_changed_agents,
 )
 
 if TYPE_CHECKING:
     import dspy
-
-    from optimize.search.student import Objective, Student
 
 SELECTORS = ("round_robin", "all")
 # Arguments of dspy.GEPA that `more` may set. The others are set by the harness or by DSPy, take an object, or send
@@ -47,12 +46,11 @@ class GepaOptimizer:
     name: str = "gepa"
     minibatch_size: int = 6
     component_selector: str = "all"
-    max_instruction_chars: int | None = 8000
     more: dict[str, Any] = field(default_factory=dict)
     needs_reflection: bool = True
 
     def check(self) -> None:
-        check_settings(self, {"minibatch_size": 1, "max_instruction_chars": 1})
+        check_settings(self, {"minibatch_size": 1})
         selector, more = self.component_selector, self.more or {}
         require(selector in SELECTORS, "optimizer.component_selector", selector, " or ".join(SELECTORS))
         is_allowed = isinstance(more, Mapping) and set(more) <= set(ARGUMENTS)
@@ -63,42 +61,38 @@ class GepaOptimizer:
         proposals = math.ceil(max(0, max_metric_calls - n_val) / (2 * min(self.minibatch_size, n_train)))
         return SearchCost(max_metric_calls, proposals * (n_agents if self.component_selector == "all" else 1))
 
-    def search(
-        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
-    ) -> SearchOutcome:
+    def search(self, task: SearchTask) -> SearchOutcome:
         import dspy
 
         from optimize.search.dspy_compat import run_isolated, to_examples
         from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 
-        events = GepaEvents(student, objective, context, report)
-        rewriter = PromptRewriter(
-            student.initial_prompts, context.get_stop_reason, self.max_instruction_chars, objective.labels.names
-        )
+        objective, events = task.objective, GepaEvents(task)
+        rewriter = PromptRewriter(task)
 
         def is_over(state: object) -> bool:
-            return bool(context.get_stop_reason() or rewriter.failure or events.failure)
+            return bool(task.get_stop_reason() or rewriter.failure or events.failure)
 
         def compile_student() -> None:
             optimizer = dspy.GEPA(
                 metric=objective,
-                max_metric_calls=context.metric_calls,
+                max_metric_calls=task.metric_calls,
                 reflection_minibatch_size=min(self.minibatch_size, len(objective.train_ids)),
-                reflection_lm=context.reflection_lm,
+                reflection_lm=task.reflection_lm,
                 instruction_proposer=rewriter,
                 component_selector=self.component_selector,
-                num_threads=context.concurrency,
-                seed=context.seed,
+                num_threads=task.concurrency,
+                seed=task.seed,
                 gepa_kwargs={"callbacks": [events], "stop_callbacks": [is_over]},
                 **{"warn_on_score_mismatch": False, **(self.more or {})},
             )
             train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
-            optimizer.compile(student, trainset=train, valset=val)
+            optimizer.compile(task.student, trainset=train, valset=val)
 
         run_isolated(compile_student)
         if events.failure is not None:
             raise events.failure
-        return rewriter.finish(student.trials)
+        return rewriter.finish(task.student.trials)
 
 
 class GepaEvents:
@@ -108,19 +102,16 @@ class GepaEvents:
     rejects them. A merge is evaluated on validation questions, where its parents' scores are known.
     """
 
-    def __init__(
-        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
-    ) -> None:
+    def __init__(self, task: SearchTask) -> None:
         self.failure: Exception | None = None  # the first one in a report
-        self._parent, self._context, self._report = student.initial_prompts, context, report
-        self._budget = student.trials.budget
-        self._val_numbers = {sample_id: number for number, sample_id in enumerate(objective.val_ids)}
+        self._task, self._parent = task, task.student.initial_prompts
+        self._val_numbers = {sample_id: number for number, sample_id in enumerate(task.objective.val_ids)}
         self._ids = [PARENT]  # by gepa's number
         self._n_proposed = 0
         self._round: dict[str, Event] = {}  # what happened in this one
 
     def on_iteration_start(self, event: Event) -> None:
-        self._round, self._spend_before = {}, self._budget.spend()
+        self._round, self._spend_before = {}, self._task.spend()
 
     def on_proposal_end(self, event: Event) -> None:
         self._round["texts"] = event
@@ -138,7 +129,7 @@ class GepaEvents:
         """Report the proposal, if there is one."""
         try:
             if "after" in self._round:
-                self._report(self._build_proposal(event["state"], event["proposal_accepted"]))
+                self._task.report(self._build_proposal(event["state"], event["proposal_accepted"]))
         except Exception as error:  # noqa: BLE001  gepa would log it and go on; the search ends, and raises it
             self.failure = self.failure or error
 
@@ -167,20 +158,24 @@ class GepaEvents:
         has_minibatch = all(_are_complete(each["outputs"]) for each in (before, after) if each)
         is_complete = has_minibatch and _are_complete(((val or {}).get("outputs_by_val_id") or {}).values())
         if not is_complete:
-            decision, reason = "cut_off", self._context.get_stop_reason() or "its scoring was broken off"
+            decision, reason = "cut_off", self._task.describe_break()
+        prompts = self._build_prompts(texts)
         return Proposal(
             candidate_id,
-            replace(self._parent, texts={**self._parent.texts, **texts}, edited=(), provenance={}),
+            prompts,
             decision,
             reason,
             parent_ids=parent_ids,
-            agents=tuple(agent for agent, text in texts.items() if text != candidates[parents[0]].get(agent)),
+            agents=list_changed_agents(prompts, self._build_prompts(candidates[parents[0]])),
             origin="merge" if is_merge else "reflection",
             minibatch_before=old if has_minibatch else None,
             minibatch_after=new if has_minibatch else None,
             val_score=val["average_score"] if val and is_complete else None,
-            spend=(self._budget.spend() - self._spend_before).to_dict(),
+            spend=(self._task.spend() - self._spend_before).to_dict(),
         )
+
+    def _build_prompts(self, texts: Mapping[str, str]) -> PromptSet:
+        return replace(self._parent, texts={**self._parent.texts, **texts}, edited=(), provenance={})
 
 
 def _are_complete(outputs: "Iterable[dspy.Prediction | None]") -> bool:

@@ -22,18 +22,18 @@ from optimize.search.optimizer import (
     PARENT,
     Decision,
     Proposal,
-    ReportProposal,
-    SearchContext,
     SearchCost,
     SearchOutcome,
+    SearchTask,
     check_settings,
+    list_changed_agents,
 )
 
 if TYPE_CHECKING:
     import numpy as np
 
     from optimize.search.optimizers.prompt_rewriter import PromptRewriter
-    from optimize.search.student import Objective, Student
+    from optimize.search.student import Student
     from optimize.search.trials import Trial
 
 _LINE = re.compile(r"\s*\S.*")  # with the line break and blank lines before it
@@ -59,12 +59,10 @@ class HalvingOptimizer:
     proposals: int = 3
     mixtures: int = 16
     questions: int = 3
-    max_instruction_chars: int | None = 8000
     needs_reflection: bool = True
 
     def check(self) -> None:
-        least = {"batch": 1, "proposals": 1, "mixtures": 2, "questions": 1}
-        check_settings(self, {**least, "max_instruction_chars": 1})
+        check_settings(self, {"batch": 1, "proposals": 1, "mixtures": 2, "questions": 1})
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that the last round is as short as a round may be."""
@@ -73,17 +71,13 @@ class HalvingOptimizer:
         rounds = math.ceil(max(1, max_metric_calls - n_val) / answers) + 1
         return SearchCost(max_metric_calls, rounds * STAGES * self.proposals * n_agents)
 
-    def search(
-        self, student: "Student", objective: "Objective", context: SearchContext, report: ReportProposal
-    ) -> SearchOutcome:
+    def search(self, task: SearchTask) -> SearchOutcome:
         from optimize.search.dspy_compat import run_isolated
         from optimize.search.optimizers.prompt_rewriter import PromptRewriter
 
-        rewriter = PromptRewriter(
-            student.initial_prompts, context.get_stop_reason, self.max_instruction_chars, objective.labels.names
-        )
-        run_isolated(_Rounds(self, student, objective, context, report, rewriter).run)
-        return rewriter.finish(student.trials)
+        rewriter = PromptRewriter(task)
+        run_isolated(_Rounds(self, task, rewriter).run)
+        return rewriter.finish(task.student.trials)
 
 
 @dataclass(frozen=True, order=True)
@@ -220,14 +214,12 @@ class _Rounds:
     """One search. Used in the thread of the search."""
 
     settings: HalvingOptimizer
-    student: "Student"
-    objective: "Objective"
-    context: SearchContext
-    report: ReportProposal
+    task: SearchTask
     rewriter: "PromptRewriter"
 
     def __post_init__(self) -> None:
-        self.rng, self.effects = Random(self.context.seed), ChangeEffects(self.context.seed)
+        self.student, self.objective = self.task.student, self.task.objective
+        self.rng, self.effects = Random(self.task.seed), ChangeEffects(self.task.seed)
         self.parent = self.best = _Version(frozenset(), self.student.prompts, self.student)
         self.versions = {self.parent.changes: self.parent}
         self.proposed = {PARENT: self.parent}
@@ -242,12 +234,12 @@ class _Rounds:
             n_in_vain = 0 if self.hold_round(*plan) else n_in_vain + 1
 
     def is_over(self) -> bool:
-        return bool(self.context.get_stop_reason() or self.rewriter.failure)
+        return bool(self.task.get_stop_reason() or self.rewriter.failure)
 
     def plan_round(self) -> tuple[int, int]:
         """Return the stages that the budget allows and the questions of each; (0, 0): too few for a round."""
         settings = self.settings
-        left = self.context.metric_calls - self.n_answers - len(self.objective.val_ids)
+        left = self.task.metric_calls - self.n_answers - len(self.objective.val_ids)
         for stages in range(STAGES, 0, -1):
             questions = min(settings.questions, (left // stages - settings.batch) // settings.mixtures)
             if questions >= min(LEAST_QUESTIONS, settings.questions):
@@ -264,7 +256,7 @@ class _Rounds:
 
     def hold_round(self, n_stages: int, n_questions: int) -> bool:
         """Report a version, and return whether it is better than the best so far."""
-        before, val_ids = self.student.trials.budget.spend(), self.objective.val_ids
+        before, val_ids = self.task.spend(), self.objective.val_ids
         for _ in range(n_stages):
             guess = self.get_version(self.effects.choose_best())
             self.answer([guess], self.draw_questions(self.settings.batch))
@@ -276,19 +268,18 @@ class _Rounds:
         guess = self.get_version(self.effects.choose_best())
         if guess is self.best or not guess.changes:
             return False
-        if not self.context.get_stop_reason():  # a failing reflection model is no reason to drop it
+        if not self.task.get_stop_reason():  # a failing reflection model is no reason to drop it
             self.answer([guess], val_ids)
         n_known = len(self.effects.changes)
         reason = f"{len(guess.changes)} of {n_known} changes look helpful after {self.n_answers} answers"
         decision: Decision = "rejected"
-        score, stopped = guess.mean(val_ids), self.context.get_stop_reason()
-        if stopped or score is None:
-            decision, reason = "cut_off", stopped or "its scoring was broken off"
+        score = guess.mean(val_ids)
+        if score is None or self.task.get_stop_reason():
+            decision, reason = "cut_off", self.task.describe_break()
         elif score > (self.best.mean(val_ids) or 0.0):
             decision, self.best = "accepted", guess
         included = {name: each for name, each in self.proposed.items() if each.changes <= guess.changes}
         parent_id = max(included, key=lambda name: len(included[name].changes))  # that most of its changes come from
-        texts, old = guess.prompts.texts, included[parent_id].prompts.texts
         candidate_id = f"c{len(self.proposed):03}"
         self.proposed[candidate_id] = guess
         proposal = Proposal(
@@ -297,12 +288,12 @@ class _Rounds:
             decision,
             reason,
             parent_ids=(parent_id,),
-            agents=tuple(agent for agent in texts if texts[agent] != old[agent]),
+            agents=list_changed_agents(guess.prompts, included[parent_id].prompts),
             origin="reflection",
             val_score=score,
-            spend=(self.student.trials.budget.spend() - before).to_dict(),
+            spend=(self.task.spend() - before).to_dict(),
         )
-        self.report(proposal)
+        self.task.report(proposal)
         return decision == "accepted"
 
     def find_changes(self, guess: _Version) -> list[Change]:
@@ -333,7 +324,7 @@ class _Rounds:
         import dspy
 
         texts = {name: guess.prompts.texts[name] for name in self.student.agents}
-        with dspy.context(lm=self.context.reflection_lm):
+        with dspy.context(lm=self.task.reflection_lm):
             text = self.rewriter(texts, {agent: examples[:EXAMPLES]}, [agent]).get(agent)
         return None if text == texts[agent] else text
 

@@ -3,7 +3,7 @@
 DSPy's brief tells the model to put "all niche and domain specific factual information" of the examples into the prompt,
 which leaks answers. And GEPA goes on silently when no reply can be read.
 
-    rewriter = PromptRewriter(parent, get_stop_reason=lambda: None, max_chars=8000)
+    rewriter = PromptRewriter(task)
     rewriter({"plan": "…"}, {"plan": [{"Inputs": …, "Generated Outputs": …, "Feedback": …}]}, ["plan"])
     rewriter.requests, rewriter.unparsable       # 1, 0
 """
@@ -19,10 +19,9 @@ from dspy.utils.exceptions import AdapterParseError, LMAuthError, LMBillingError
 
 from eval.benchmarks.dataset import Sample
 from mas.agents.chat_adapter import ChatAdapter
-from mas.prompt_sets.prompt_set import PromptSet
 from mas.runtime.lm_errors import EmptyReplyError, RefusedReplyError, TruncatedReplyError
 from optimize.search.dspy_compat import GroundedProposer, InstructionProposer
-from optimize.search.optimizer import SearchOutcome, SearchOverError
+from optimize.search.optimizer import SearchOutcome, SearchOverError, SearchTask
 from optimize.search.trials import Trials
 
 BRIEF = """\
@@ -44,6 +43,7 @@ LABELS_BRIEF = """
 The answer to every question is one of these labels: {labels}. They are no secret: the new instructions may name \
 them, and say in general terms when each of them is right."""
 
+MAX_CHARS = 8000  # of a prompt that is written: prompts would only grow
 QUESTIONS_SHOWN = 20  # in a request for a draft
 _MAX_QUESTION_CHARS = 500
 _GENERAL_RULES = (
@@ -112,23 +112,17 @@ class ReflectionRequests:
 class PromptRewriter(ReflectionRequests, InstructionProposer):
     """DSPy's proposer. An agent without a usable reply keeps its text; if no agent has one, nothing is proposed."""
 
-    def __init__(
-        self,
-        prompts: PromptSet,
-        get_stop_reason: Callable[[], str | None],
-        max_chars: int | None,
-        labels: Sequence[str] = (),
-    ) -> None:
-        """Create a proposer whose texts have at most `max_chars` characters, and may name the `labels`."""
-        ReflectionRequests.__init__(self, get_stop_reason)
+    def __init__(self, task: SearchTask) -> None:
+        """Create a proposer whose texts may name the task's labels."""
+        ReflectionRequests.__init__(self, task.get_stop_reason)
         InstructionProposer.__init__(
             self,
-            base_instructions=BRIEF + build_labels_brief(labels),
-            max_chars=max_chars,
+            base_instructions=BRIEF + build_labels_brief(task.objective.labels.names),
+            max_chars=MAX_CHARS,
             truncate_history_outputs=True,
             adapter=ChatAdapter(),  # falls back to JSON; DSPy's default here reads JSON only
         )
-        self._prompts = prompts
+        self._prompts = task.student.initial_prompts
 
     def __call__(
         self, candidate: dict[str, str], reflective_dataset: Feedback, components_to_update: list[str]
@@ -159,12 +153,11 @@ class InstructionDrafts(GroundedProposer):
         requests: ReflectionRequests,
         questions: Sequence[Sample],
         labels: Sequence[str],
-        max_chars: int | None,
         **settings: object,
     ) -> None:
         """Show some of the training questions, whose targets are not read; `settings` are those of DSPy's class."""
         super().__init__(**settings)
-        self._requests, self._max_chars = requests, max_chars
+        self._requests = requests
         inputs = (dict(sample.inputs) or {"question": sample.question} for sample in questions[:QUESTIONS_SHOWN])
         shown = [f"- {json.dumps(each, ensure_ascii=False)[:_MAX_QUESTION_CHARS]}" for each in inputs]
         self.use_dataset_summary = True  # what DSPy shows as such
@@ -187,8 +180,8 @@ class InstructionDrafts(GroundedProposer):
         def draft() -> str:
             with dspy.context(adapter=ChatAdapter()):
                 text: str = request(predictor=predictor, demo_set_i=demo_set_i, **settings)
-            if not text.strip() or (self._max_chars is not None and len(text) > self._max_chars):
-                raise ValueError(f"the proposed instruction has {len(text)} characters; allowed are {self._max_chars}")
+            if not text.strip() or len(text) > MAX_CHARS:
+                raise ValueError(f"the proposed instruction has {len(text)} characters; allowed are {MAX_CHARS}")
             return text
 
         text = self._requests.attempt(draft)

@@ -3,13 +3,14 @@
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import dspy
 import pytest
 from dspy.lm15 import ImagePart
 
 from eval.scorers.graded import GradedScorer
+from eval.scorers.labels import LabelSet
 from mas.agents import media
 from mas.agents.media import read_media
 from mas.agents.react import Toolbox, react
@@ -144,7 +145,10 @@ def test_the_judge_and_the_rewriter_of_prompts_see_no_picture_that_a_text_brings
     asyncio.run(GradedScorer(judge=model)("q", text, "gold"))
     answer = str([message.parts for message in model.requests[0][1].messages])
     assert "ImagePart" not in answer and "http://x/" in answer
-    rewriter = PromptRewriter(PromptSet("p", "gaia", {"researcher": "Find."}, tmp_path), lambda: None, None)
+    prompts = PromptSet("p", "gaia", {"researcher": "Find."}, tmp_path)
+    student, objective = SimpleNamespace(initial_prompts=prompts), SimpleNamespace(labels=LabelSet())
+    task = SimpleNamespace(student=student, objective=objective, get_stop_reason=lambda: None)
+    rewriter = PromptRewriter(cast(Any, task))
     given = {"current_instruction": "Find.", "examples_with_feedback": [{"Inputs": text}]}
     (*_, told) = rewriter.adapter.format(rewriter.propose.signature, [], given)
     assert isinstance(told["content"], str) and "http://x/" in told["content"]

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from eval.runs.store import open_run
-from optimize.search.optimizer import Proposal, ReportProposal, SearchContext, SearchOutcome
-from optimize.search.student import Objective, Student
+from optimize.search.optimizer import Proposal, SearchOutcome, SearchTask
 from tests.optimize.planted_runs import ALWAYS, SLIGHTLY, Planted, planted_run
 
 
@@ -19,14 +18,12 @@ class Scored(Planted):
 
     found: Sequence[tuple[str, float | None, Any]] = ()
 
-    def search(
-        self, student: Student, objective: Objective, context: SearchContext, report: ReportProposal
-    ) -> SearchOutcome:
-        parent = student.initial_prompts
+    def search(self, task: SearchTask) -> SearchOutcome:
+        parent = task.student.initial_prompts
         for number, (text, score, decision) in enumerate(self.found, start=1):
             texts: Mapping[str, str] = {**parent.texts, "finalize": text or parent.texts["finalize"]}
             prompts = replace(parent, texts=dict(texts))
-            report(Proposal(f"c{number:03}", prompts, decision, "planted", agents=("finalize",), val_score=score))
+            task.report(Proposal(f"c{number:03}", prompts, decision, "planted", agents=("finalize",), val_score=score))
         return SearchOutcome()
 
 

@@ -38,7 +38,6 @@ class Rows:
 @dataclass
 class Levelled(Rows):
     sealed_level: ClassVar[str] = GaiaDataset.sealed_level
-    sealed_name: ClassVar[str] = GaiaDataset.sealed_name
 
 
 @dataclass
@@ -211,12 +210,12 @@ def test_questions_without_gold_answers_are_left_out_and_counted() -> None:
         (SplitSettings(train=0), "splits.train=0 is out of range"),
         (SplitSettings(val=float("nan")), "splits.val=nan is out of range"),
         (SplitSettings(train=0.6, val=0.5), "more than all"),
-        (SplitSettings(sealed_level=" "), "splits.sealed_level is empty"),
         (SplitSettings(seed=-1), "splits.seed=-1 is out of range"),
         (SplitSettings(train=0.5, val=0.5), "leave nothing to be sealed"),
         (SplitSettings(train=0.05), "make 1 train, 5 val, 14 sealed, and each part needs 2"),
-        (SplitSettings(sealed_level="7"), "there are: 2"),
-        (SplitSettings(sealed_level="2"), "none would be left to learn from"),
+        (SplitSettings(sealed_level=" "), "splits.sealed_level=  seals no question"),
+        (SplitSettings(sealed_level="7"), "their levels are: 2; choose one of several"),
+        (SplitSettings(sealed_level="2"), "or all of them; their levels are: 2"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: SplitSettings, words: str) -> None:

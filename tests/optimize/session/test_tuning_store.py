@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eval.runs.find import find_run
-from eval.runs.store import PROPOSAL, RunStore
+from eval.runs.store import RunStore
 from mas.runtime.errors import UserError
 from optimize.session.tuning_store import find_tuning_run, read_original_arguments, read_tuning
 from tests.eval.foreign_folder import forget_run
@@ -25,16 +25,6 @@ def test_a_lost_database_is_made_again_with_all_results_and_proposals(
     assert warning.endswith("; resume asks again what is missing")
     assert (again.verdict, again.proposals, again.state) == (before.verdict, before.proposals, before.state)
     assert again.get_prompts("c002").texts == before.get_prompts("c002").texts
-
-
-def test_proposals_of_an_earlier_version_are_read_without_what_they_have_no_longer(tmp_path: Path) -> None:
-    folder = a_tuning(tmp_path / "run", PROPOSALS)
-    before = read_tuning(folder).proposals
-    store = RunStore(folder / "run.db")
-    rows = store.read_results(PROPOSAL)
-    store.write_results({f"{PROPOSAL}{name}": {**row, "place": 1} for name, row in rows.items()})
-    store.close()
-    assert read_tuning(folder).proposals == before
 
 
 def test_no_command_takes_a_tuning_run_for_an_evaluation_nor_the_other_way_round(tmp_path: Path) -> None:
