@@ -23,8 +23,15 @@ import numpy as np
 
 from eval.analysis.comparison.comparison import Comparison, Side
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
-from optimize.gate.gate import CONTINUE, SUCCESS, GateSettings, decide_look
-from optimize.gate.looks import ACCURACY, compute_smallest_gain, plan_looks
+from optimize.gate.gate import (
+    ASSUMED_ACCURACY,
+    CONTINUE,
+    SUCCESS,
+    GateSettings,
+    compute_smallest_gain,
+    decide_look,
+    plan_looks,
+)
 from optimize.gate.sealed_log import FIRST_LEVEL
 from scripts.interval_coverage import Cell, draw_right, write_tables
 
@@ -61,7 +68,7 @@ def simulate(situation: Situation, gates: int, seed: int = 1) -> Outcome:
     n = situation.n
     random = np.random.default_rng([seed, n, situation.epochs, round(1000 * situation.gain), situation.looks])
     plan, settings = plan_looks(situation.looks, FIRST_LEVEL), GateSettings(epochs=situation.epochs)
-    cell = Cell(n, situation.epochs, CORRELATION, situation.gain, ACCURACY)
+    cell = Cell(n, situation.epochs, CORRELATION, situation.gain, ASSUMED_ACCURACY)
     at_end = with_looks = used = 0
     for _ in range(gates):
         first, second = draw_right(random, cell)
@@ -89,7 +96,7 @@ def build_comparison(score: PairedResult) -> Comparison:
 def list_situations() -> list[Situation]:
     found = []
     for n, epochs in SIZES:
-        planned = compute_smallest_gain(n, epochs) or 1 - ACCURACY
+        planned = compute_smallest_gain(n, epochs) or 1 - ASSUMED_ACCURACY
         found += [Situation(n, epochs, part * planned) for part in PARTS_OF_GAIN]
     return found
 

@@ -11,7 +11,7 @@ from eval.runs.call_log import CallLog
 from eval.runs.store import RunStore
 from mas.runtime.sample_context import LimitReachedError, Payment, SampleKey
 
-REFLECTION = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
+REFLECTION_KEY = SampleKey("reflection", epoch=0)  # pays for the reflection's requests; epochs of answers begin at 1
 _UNITS = {
     "metric_calls": "scored answers",
     "lm_calls": "requests",
@@ -80,7 +80,7 @@ def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
 
     `metric_calls` is 0: a resumed search scores and counts its answers again.
     """
-    total, reflection = call_log.sum_total(), call_log.sum_paid(REFLECTION)
+    total, reflection = call_log.sum_total(), call_log.sum_paid(REFLECTION_KEY)
     return Spend(
         lm_calls=total.lm_calls,
         reflection_calls=reflection.lm_calls,

@@ -12,30 +12,45 @@ the last one is a success with a probability below 5 %, predicted from the answe
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from statistics import NormalDist
 from typing import Any, Literal, TypedDict
 
 from eval.analysis.comparison.comparison import Comparison
-from eval.analysis.statistics.paired_tests import ALPHA, PairedResult, compute_paired_statistic
+from eval.analysis.statistics.paired_tests import (
+    ALPHA,
+    PairedResult,
+    compute_paired_statistic,
+    compute_smallest_difference,
+)
 from eval.cli.command import FAILURES, FINISHED, STOPPED
 from eval.config.evaluation import require
 from eval.runs.record import Record
+from eval.runs.store import RETRIED
 from mas.runtime.text import format_count
-from optimize.gate.looks import Look, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
-from optimize.search.server_failures import is_server_failure
 
 MAX_LOOKS = 10  # more save next to nothing
-Decision = Literal["success", "hopeless", "continue"]
-SUCCESS: Decision = "success"
-HOPELESS: Decision = "hopeless"
-CONTINUE: Decision = "continue"
+LookDecision = Literal["success", "hopeless", "continue"]
+SUCCESS: LookDecision = "success"
+HOPELESS: LookDecision = "hopeless"
+CONTINUE: LookDecision = "continue"
 MIN_PREDICTED = 0.05  # probability of a success, below which a test is hopeless
 
 COUNTED_AS_RIGHT = "(failed by the model's server, counted as right)"  # in place of the answer
 # Share of both sides' answers. Failures of one side reduce the gain: a tenth can cost twenty points, and with more
 # hardly any gain could be shown. The scorer may fail as many.
 MAX_FAILED_SHARE = 0.1
+
+_STEP = 0.02  # of the grid, in standard errors of the whole test; bounds are then right to 0.001
+_MOST = 30.0  # standard errors: no bound of at most ten looks is larger
+_NORMAL = NormalDist()
+
+# Assumptions about the answers
+ASSUMED_ACCURACY = 0.4  # of the prompts that a search begins with: nothing is measured yet
+CORRELATION = 0.5  # of answers to one question; published for GAIA: 0.30 to 0.77 (arXiv 2512.06710)
+SHARED_DIFFICULTY = 0.8  # no measurement; prompts for the same model find mostly the same questions hard
+_EXTRA_ANSWERS = 0.5  # as the interval of eval.analysis.statistics.paired_tests has them
 
 
 @dataclass
@@ -109,6 +124,77 @@ def compute_exit_code(verdict: Verdict) -> int:
     return FAILURES if verdict["finish_reason"] in BROKEN else FINISHED
 
 
+# Looks: a test may stop at each of several equal shares of its questions. The level is spent over them by the function
+# of Lan and DeMets that resembles the bounds of O'Brien and Fleming (docs/explanation/sequential-test.md); the bounds
+# follow by integrating the density of the paths that were not stopped.
+
+
+@dataclass(frozen=True)
+class Look:
+    """One of the looks at a test, at equal shares of its questions; the last one is at all of them."""
+
+    number: int  # from 1
+    n_looks: int
+    test_level: float  # two-sided, of all looks together
+    bound: float  # in standard errors
+    last_bound: float  # of the last look
+
+    @property
+    def level(self) -> float:
+        """The two-sided level of this look: the largest p that passes."""
+        return self.test_level if self.n_looks == 1 else 2 * _NORMAL.cdf(-self.bound)
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.n_looks
+
+    def compute_level(self, level: float) -> float:
+        """Return the level at this look of intervals that hold with `level` at all looks together."""
+        return plan_looks(self.n_looks, level)[self.number - 1].level
+
+    def count_questions(self, n: int) -> int:
+        """Return how many of n questions are answered for this look."""
+        return math.ceil(n * self.number / self.n_looks)
+
+    def predict_success(self, statistic: float) -> float:
+        """Return the probability that the last look is a success; this one is before it.
+
+        `statistic`: distance of the gain so far from the least one, in standard errors.
+        """
+        share = self.number / self.n_looks
+        return _NORMAL.cdf((statistic - self.last_bound * math.sqrt(share)) / math.sqrt(1 - share))
+
+
+@cache
+def plan_looks(n_looks: int, level: float) -> tuple[Look, ...]:
+    """Return the looks at a test with this two-sided level."""
+    import numpy as np
+    from scipy.optimize import bisect
+    from scipy.special import ndtr
+
+    bounds: list[float] = []
+    edge, paths, spent = np.zeros(1), np.ones(1), 0.0  # where a path is, in standard errors of the whole test
+    step = math.sqrt(1 / n_looks)
+    for number in range(1, n_looks + 1):
+        reached = math.sqrt(number / n_looks)
+        # SciPy's, since that of the standard library is 0 beyond 8.3 standard errors
+        spent, before = float(4 * ndtr(_NORMAL.inv_cdf(level / 4) / reached)), spent
+
+        def compute_excess(bound: float, reached: float = reached, wanted: float = spent - before) -> float:
+            """Return the probability that a path first crosses a bound at this look, beyond the wanted one."""
+            return float(2 * paths @ ndtr((edge - bound * reached) / step)) - wanted  # noqa: B023 - of this turn alone
+
+        bound = bisect(compute_excess, 0.0, _MOST)
+        bounds.append(bound)
+        size = 2 * math.ceil(bound * reached / _STEP) + 1
+        grid = np.linspace(-bound, bound, size) * reached
+        weights = np.full(size, grid[1] - grid[0])
+        weights[[0, -1]] /= 2
+        density = np.exp(-(((grid[:, None] - edge) / step) ** 2) / 2) / (step * math.sqrt(2 * math.pi))
+        edge, paths = grid, weights * (density @ paths)
+    return tuple(Look(number, n_looks, level, bound, bounds[-1]) for number, bound in enumerate(bounds, start=1))
+
+
 # The decision
 
 
@@ -120,7 +206,7 @@ class LookLine(TypedDict):
     gain: float
     p: float
     level: float  # the largest p that passes
-    decision: Decision
+    decision: LookDecision
 
 
 def judge(settings: GateSettings, comparison: Comparison, look: Look | None = None) -> Verdict:
@@ -152,7 +238,7 @@ def judge(settings: GateSettings, comparison: Comparison, look: Look | None = No
     }
 
 
-def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> Decision:
+def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> LookDecision:
     """Return what follows from the answers so far. Success is what the gate would publish now."""
     if judge(settings, comparison, look)["published"]:
         return SUCCESS
@@ -213,3 +299,52 @@ def _impute(record: Record, **changes: object) -> Record:
 def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:
     """Return whether too many of both sides' answers failed for a verdict."""
     return n_failed > MAX_FAILED_SHARE * n_answers
+
+
+def is_server_failure(record: Record) -> bool:
+    return record.error_class in RETRIED
+
+
+# The smallest gain that a test can show. With n questions, k answers per question and side, and accuracies p and q, the
+# variance of a question's difference is
+#
+#     v = r·(p(1-p) + q(1-q) - 2·c·√(p(1-p)·q(1-q)))  +  (1-r)·(p(1-p) + q(1-q))/k
+#
+# r is the correlation between answers to one question, c that between the questions' difficulty for the one prompt set
+# and for the other (E. Miller, arXiv 2411.00640, section 5). Half a step of the exact test is added: 1/(n·k).
+
+
+def compute_smallest_gain(
+    n_questions: int,
+    epochs: int,
+    correlation: float = CORRELATION,
+    min_gain: float = 0.0,
+    level: float = FIRST_LEVEL,
+) -> float | None:
+    """Return the true gain, 0 to 1, that passes the gate in 80 of 100 cases; None if even an accuracy of 1 would not.
+
+    `correlation` is that of answers to one question, `level` the two-sided one of the sealed test.
+    """
+    from scipy.optimize import bisect
+
+    def compute_excess(gain: float) -> float:
+        right = ASSUMED_ACCURACY + gain
+        before, after = ASSUMED_ACCURACY * (1 - ASSUMED_ACCURACY), max(0.0, right * (1 - right))
+        questions = before + after - 2 * SHARED_DIFFICULTY * math.sqrt(before * after)
+        variance = correlation * questions + (1 - correlation) * (before + after) / epochs
+        error = math.sqrt((variance + _EXTRA_ANSWERS / epochs / (n_questions - 1)) / n_questions)
+        least = compute_smallest_difference(error, n_questions, level)
+        return -1.0 if least is None else gain - min_gain - least - 1 / (n_questions * epochs)
+
+    most = 1 - ASSUMED_ACCURACY
+    return float(bisect(compute_excess, 0.0, most)) if compute_excess(most) >= 0 else None
+
+
+def describe_power(n_questions: int, epochs: int, min_gain: float = 0.0, level: float = FIRST_LEVEL) -> str:
+    """Return a sentence about the smallest gain that the sealed set can show; arguments as above."""
+    least = compute_smallest_gain(n_questions, epochs, min_gain=min_gain, level=level)
+    asked = f"power: {format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
+    basis = f"assuming that {ASSUMED_ACCURACY:.0%} are right now"
+    if least is None:
+        return f"{asked}: too few to show any gain reliably ({basis}); seal more, or raise gate.epochs"
+    return f"{asked}: a true gain of {round(100 * least)} points passes the gate in 80 of 100 cases ({basis})"

@@ -25,7 +25,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import find_state_folder, write_atomically
 from mas.runtime.text import format_count
 
-ALPHA = 0.05  # two-sided; the levels of all tests with the same questions add up to it at most
+TOTAL_LEVEL = 0.05  # two-sided; the levels of all tests with the same questions add up to it at most
 FIRST_LEVEL = 0.03  # of the first test; 0.03 · (1 + 1/4 + 1/9 + …) = 0.0493
 MIN_LEVEL = 0.0001  # a test with less could hardly show anything
 LOCK_SECONDS = 30.0  # to wait for another process, which needs an instant
@@ -37,15 +37,15 @@ class Allowance:
 
     level: float = FIRST_LEVEL  # two-sided: the largest p that passes
     n_earlier: int = 0  # tests with any of the questions
-    left: float = ALPHA - FIRST_LEVEL  # of ALPHA, for later tests
+    left: float = TOTAL_LEVEL - FIRST_LEVEL  # of TOTAL_LEVEL, for later tests
 
     def check(self) -> None:
         """Check that a test could show anything; UserError: earlier tests have left too little."""
         if self.level < MIN_LEVEL:
             raise UserError(
-                f"{self._describe_earlier()}: together they have used up the {ALPHA:g} of false publications that the "
-                "gate allows on the same questions, so another test could show nothing; seal questions that no test "
-                "has used."
+                f"{self._describe_earlier()}: together they have used up the {TOTAL_LEVEL:g} of false publications "
+                "that the gate allows on the same questions, so another test could show nothing; seal questions that "
+                "no test has used."
             )
 
     def _describe_earlier(self) -> str:
@@ -53,7 +53,7 @@ class Allowance:
 
     def describe(self, looks: int) -> str:
         """Return a sentence about earlier tests, the level of one with so many looks, and what it leaves."""
-        later = f"{max(self.left, 0.0):.3g} of {ALPHA:g} is left for later tests with these questions"
+        later = f"{max(self.left, 0.0):.3g} of {TOTAL_LEVEL:g} is left for later tests with these questions"
         if self.left < MIN_LEVEL:
             later = "nothing is left for later tests: seal other questions for them"
         level = f"the gate requires p of at most {self.level:.3g} (two-sided); {later}"
@@ -64,7 +64,7 @@ class Allowance:
 
 def compute_level(n_earlier: int, spent: float) -> float:
     """Return the two-sided level of a test after earlier ones whose levels add up to `spent`; 0 if nothing is left."""
-    return max(min(FIRST_LEVEL / (n_earlier + 1) ** 2, ALPHA - spent), 0.0)
+    return max(min(FIRST_LEVEL / (n_earlier + 1) ** 2, TOTAL_LEVEL - spent), 0.0)
 
 
 def list_fingerprints(samples: Sequence[Sample]) -> list[str]:
@@ -140,7 +140,7 @@ class _Log:
             if test["begun"]["simulated"] == simulated and not own.isdisjoint(used):
                 spent, n_tests = spent + test["allowance"]["level"], n_tests + 1
         level = compute_level(n_tests, spent)
-        return Allowance(level, n_tests, max(ALPHA - spent - level, 0.0))
+        return Allowance(level, n_tests, max(TOTAL_LEVEL - spent - level, 0.0))
 
     def append(self, entry: dict[str, Any]) -> None:
         """Write an entry to the disk, in place of a line that a crash cut off."""

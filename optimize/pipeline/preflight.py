@@ -10,7 +10,7 @@ from eval.execution.budget import format_amount
 from eval.execution.console import Console
 from eval.workflows.estimate import AnswerMeans, find_price, find_typical_answer, format_usage
 from mas.runtime.errors import UserError
-from optimize.gate.looks import describe_power, plan_looks
+from optimize.gate.gate import describe_power, plan_looks
 from optimize.gate.sealed_log import find_allowance, list_fingerprints
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.optimizer import SearchCost

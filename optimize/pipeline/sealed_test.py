@@ -5,11 +5,10 @@
     test.take_looks()
     test.judge()["published"]
 
-It begins only after it is in the log of sealed tests (`optimize.gate.sealed_log`), and nothing is shared with the
-search. The answers are rows of the run's store, whose `variant` is the digest of their prompts.
-
-The questions are asked in a random order that the run's seed fixes, and the test is judged after equal shares of them
-(`gate.looks`). A look that was taken is written down and not taken again, so that a resumed run goes on after it.
+It begins only after it is in the log of sealed tests (`optimize.gate.sealed_log`). The answers are rows of the run's
+store, whose `variant` is the digest of their prompts. The questions are asked in a random order that the run's seed
+fixes, and the test is judged after equal shares of them (`gate.looks`). A look is written down and not taken again, so
+that a resumed run goes on after it.
 """
 
 import hashlib
@@ -37,19 +36,21 @@ from optimize.gate.gate import (
     CONTINUE,
     EarlyVerdictError,
     JsonObject,
+    Look,
     LookLine,
     Verdict,
     decide_look,
     exceeds_failure_limit,
     impute_failures,
+    is_server_failure,
     judge,
+    plan_looks,
 )
-from optimize.gate.looks import Look, plan_looks
 from optimize.gate.sealed_log import Allowance, begin_test, list_fingerprints, record_judgement
 from optimize.pipeline.preflight import count_test_answers
 from optimize.questions.splits import Part, Splits
 from optimize.search.optimizer import PARENT
-from optimize.search.server_failures import FailuresInARow, is_server_failure
+from optimize.search.trials import FailuresInARow
 from optimize.session.tuning_run import TuningRun
 from optimize.session.tuning_store import take_snapshot, write_verdict
 

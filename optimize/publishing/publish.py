@@ -1,9 +1,5 @@
 """Publication of prompt sets: completely or not at all, and never over another one.
 
-    provenance = build_provenance(info, verdict, leaks, parent=parent, candidate_id="c004", gated=True)
-    build_headline(provenance)        # "tuned from baseline: gain +8.2 points (95% +2.1 to +14.3), …"
-    publish(candidate.prompts, shelf / "tuned", provenance)     # texts, demos, set.yaml, tuned_on.json, provenance.yaml
-
 A set is written to a hidden folder in the same place and then renamed, so that a kill leaves no incomplete set.
 `provenance.yaml` has its origin and test results, without paths, users and secrets, so that it can be shared.
 """

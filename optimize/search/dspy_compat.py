@@ -1,10 +1,8 @@
 """The only module of `optimize/` that patches DSPy and GEPA or uses names that are not part of their public interface.
 
-DSPy 3.4.1 and gepa 0.1.4 print, draw progress bars, repeat an example (and its cost) after 120 s, and let one choice of
-GEPA's merge depend on the hash seed of the process. During a search, names in their modules are replaced. Other
-versions than dspy 3.4 and gepa 0.1 are refused at import: there, a patch could silently do nothing.
-
-    run_isolated(lambda: dspy.GEPA(…).compile(student, trainset=…, valset=…))
+They print, draw progress bars, repeat an example (and its cost) after 120 s, and let one choice of GEPA's merge depend
+on the hash seed of the process. Other versions than dspy 3.4 and gepa 0.1 are refused at import: there, a patch could
+silently do nothing.
 """
 
 import functools

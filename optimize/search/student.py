@@ -1,8 +1,8 @@
 """The system and its metric as DSPy's optimizers want them: a student that answers and an objective that scores.
 
-The student is a module that answers by sample id, never raises, and shows its trace. Copies have prompts of their own
-and share the trials. Only the tuned agents are predictors of a student, under their own names. The objective is the
-run's score, with feedback for one agent when its name is given. Targets are never returned.
+The student answers by sample id, never raises, and shows its trace; its predictors are the tuned agents. Copies have
+prompts of their own and share the trials. The objective is the run's score, with feedback for one agent when its name
+is given. Targets are never returned.
 
     student = Student(program, prompts, trials, agents=["plan"])
     prediction = student(sample_id="q1")            # .trial.record.score 1.0
@@ -193,7 +193,7 @@ class Objective:
             self.first_error = self.first_error or error
         return score if pred_name is None else dspy.Prediction(score=score, feedback=feedback)
 
-    def judge(self, trial: Trial, agent: str | None = None) -> dspy.Prediction:
+    def assess(self, trial: Trial, agent: str | None = None) -> dspy.Prediction:
         """Return the `score` of a trial; with an agent also the `feedback` to it."""
         judged = self(dspy.Example(sample_id=trial.record.sample_id), dspy.Prediction(trial=trial), None, agent)
         return judged if isinstance(judged, dspy.Prediction) else dspy.Prediction(score=judged)

@@ -4,8 +4,8 @@
     trials.run(program, digest(prompts), "q1").record.score      # 1.0
 
 Each first answer of a session is a metric call of the budget and a row of the store. A trial's steps are the calls that
-an optimizer learns from. Of an agent with tools only the call that ends its work counts: its history holds the calls
-before. A reply that could not be parsed is a step whose output is `unreadable_reply`.
+an optimizer learns from: of an agent with tools only the one that ends its work, whose history holds those before. A
+reply that could not be parsed is a step whose output is `unreadable_reply`.
 """
 
 import asyncio
@@ -25,11 +25,10 @@ from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, SameErrors, describe_quota
 from eval.runs.logs import DIGEST_CHARS
 from eval.runs.record import Record, build_blank_record
-from eval.runs.store import StoreError
+from eval.runs.store import RETRIED, StoreError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
-from optimize.search.server_failures import FailuresInARow
 
 Key = tuple[str, str, int]  # digest of the prompts, sample id, epoch
 Span = dict[str, Any]  # as a record's trajectory holds it
@@ -40,6 +39,8 @@ UNREADABLE = "unreadable_reply"
 _PARSE_ERRORS = ("AdapterParseError", "EmptyReplyError", "TruncatedReplyError")  # names that begin a span's error
 
 MAX_KEPT_ANSWERS = 400  # in memory, of a tenth of a megabyte and more each; older ones are replayed if asked for again
+MIN_FAILURES = 10  # answers in a row that a server fails; a shorter outage costs no more than that
+MIN_FAILURES_AT_END = 5  # of the last answers of work that has ended
 MAX_SAME_ERRORS = 5  # of the first answers; as `run.max_same_errors` of an evaluation
 _OF_NO_PROMPT = ("infrastructure", "internal", "tool")  # error classes that no other prompt can change
 _REQUEST = "request"  # input of the span of one of our agents
@@ -187,6 +188,29 @@ class Trials:
         if self._session.answers:
             self._session.answers.finish(answered.record, prompts_sha256=candidate[:DIGEST_CHARS])
         return answered
+
+
+class FailuresInARow:
+    """Detects a model's server that is down from the answers it failed in a row. Not thread-safe."""
+
+    def __init__(self, concurrency: int) -> None:
+        """`concurrency`: answers that fail together."""
+        self._most = max(MIN_FAILURES, 2 * concurrency)
+        self._number, self._error = 0, ""  # of the last ones
+
+    def observe(self, record: Record) -> str | None:
+        """Count a record; return the reason to stop if it was one failure too many."""
+        self._number, self._error = (self._number + 1 if record.error_class in RETRIED else 0), record.error or ""
+        return self._describe(self._most)
+
+    def find_at_end(self) -> str | None:
+        """Return why the server may have ended work that has ended: it failed the last answers."""
+        return self._describe(MIN_FAILURES_AT_END)
+
+    def _describe(self, least: int) -> str | None:
+        if self._number < least:
+            return None
+        return f"the model's server has failed {self._number} answers in a row ({self._error})"
 
 
 def select_steps(program: Program, calls: Sequence[NamedCall], spans: Sequence[Span]) -> list[Step]:

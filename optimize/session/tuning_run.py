@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import dspy
 
-from eval.execution.budget import REFLECTION
+from eval.execution.budget import REFLECTION_KEY
 from eval.execution.console import Output, RunProgress
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
 from eval.execution.termination import MIN_JUDGED, RunStoppedError
@@ -92,7 +92,7 @@ class TuningRun:
     @functools.cached_property
     def _reflection(self) -> SampleContext:
         """One context for the session, so that a repeated request is not answered from its first reply."""
-        return self.session.open_context(REFLECTION)
+        return self.session.open_context(REFLECTION_KEY)
 
     @contextmanager
     def watch(self) -> Iterator[None]:

@@ -38,7 +38,7 @@ from typing import Any
 if __name__ == "__main__":  # as a script only this folder is on the path
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from eval.execution.budget import REFLECTION
+from eval.execution.budget import REFLECTION_KEY
 from eval.runs.call_log import CallLog
 from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
@@ -152,7 +152,7 @@ def _run_ours(job: Job) -> tuple[Shipped, int, list[Any], list[Any]]:
         verdict, splits = tuned.verdict, tuned.read("splits")
         train, val = ([known[each] for each in splits[part]] for part in ("train", "val"))
         with RunStore(tuned.folder / "run.db", read_only=True) as store:  # the shortlist's are of later epochs
-            samples = [REFLECTION, *(SampleKey(each.id, 1) for each in (*train, *val))]
+            samples = [REFLECTION_KEY, *(SampleKey(each.id, 1) for each in (*train, *val))]
             requests = sum(CallLog(store).sum_paid(sample).lm_calls for sample in samples)
         if verdict["published"]:
             what, prompts = verdict["winner"]["candidate_id"], tuned.kept

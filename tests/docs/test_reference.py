@@ -11,7 +11,7 @@ import yaml
 from eval.cli.paths import PROJECT_ROOT
 from mas.tools.catalogue import BROWSER
 from mas.tools.files import kinds
-from optimize.gate.looks import compute_smallest_gain
+from optimize.gate.gate import compute_smallest_gain
 from tests.test_faults import LASTING, PASSING
 
 DOCS, CONF = PROJECT_ROOT / "docs", PROJECT_ROOT / "conf"

@@ -19,7 +19,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.execution.budget import REFLECTION, Budget, BudgetSettings
+from eval.execution.budget import REFLECTION_KEY, Budget, BudgetSettings
 from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
@@ -141,8 +141,8 @@ class ToySearch:
 
     def run(self, optimizer: Optimizer) -> SearchOutcome:
         question = SampleContext(
-            REFLECTION,
-            call_log=self.call_log.for_sample(REFLECTION),
+            REFLECTION_KEY,
+            call_log=self.call_log.for_sample(REFLECTION_KEY),
             budget=self.budget.open_account(lambda payment: None, reflection=True),
         )
         with use_context(question):

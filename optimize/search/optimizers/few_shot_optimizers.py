@@ -156,7 +156,7 @@ class ScoredPrograms:
         def score_and_compile() -> None:
             with suppress(SearchOverError), observe_programs(self.report_program):
                 trials = self._student.answer_all(self._task.objective.val_ids)
-                self._best_score = fmean(self._task.objective.judge(trial).score for trial in trials)
+                self._best_score = fmean(self._task.objective.assess(trial).score for trial in trials)
                 self._spend_before = self._task.spend()
                 self._check_over()
                 compile_student()

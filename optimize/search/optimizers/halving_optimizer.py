@@ -334,7 +334,7 @@ class _Rounds:
         if not steps:
             return None
         inputs, outputs = ({name: str(value) for name, value in each.items()} for each in steps[-1])
-        feedback = self.objective.judge(trial, agent).feedback
+        feedback = self.objective.assess(trial, agent).feedback
         return {"Inputs": inputs, "Generated Outputs": outputs, "Feedback": feedback}
 
     def get_version(self, changes: Set[Change]) -> _Version:
@@ -358,7 +358,7 @@ class _Rounds:
         for (version, sample_id), trial in zip(asked, trials, strict=True):
             if not trial.completed:
                 continue
-            score = version.scores[sample_id] = self.objective.judge(trial).score
+            score = version.scores[sample_id] = self.objective.assess(trial).score
             self.effects.answers.append((version.changes, sample_id, score))
             if score < 1 and sample_id in self.objective.train_ids:
                 version.wrong[sample_id] = trial

@@ -17,7 +17,7 @@ from eval.benchmarks.dataset import Sample
 from eval.execution.termination import SameErrors, StopController, exceeds_errors
 from eval.runs.record import Record, build_blank_record
 from mas.runtime.sample_context import SampleKey
-from optimize.search.server_failures import MIN_FAILURES, FailuresInARow
+from optimize.search.trials import MIN_FAILURES, FailuresInARow
 from tests.command import Finished
 from tests.eval.command_line import EvalCommand, dataset
 from tests.eval.obedient_agent import AGENT, told

@@ -14,8 +14,14 @@ from scipy.stats import beta
 from eval.analysis.comparison.comparison import Comparison, build_answers, compare_answers
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record, Usage
-from optimize.gate.gate import GateSettings, judge
-from optimize.gate.looks import ACCURACY, SHARED_DIFFICULTY, compute_smallest_gain, plan_looks
+from optimize.gate.gate import (
+    ASSUMED_ACCURACY,
+    SHARED_DIFFICULTY,
+    GateSettings,
+    compute_smallest_gain,
+    judge,
+    plan_looks,
+)
 from optimize.gate.sealed_log import FIRST_LEVEL
 
 
@@ -131,7 +137,7 @@ def chances(accuracy: float, correlation: float) -> Any:
 def simulate_pairs(n: int, epochs: int, gain: float, correlation: float, runs: int = RUNS) -> Iterator[list[Pair]]:
     """Sealed answers of simulated runs."""
     rng = np.random.default_rng(1)
-    before, after = chances(ACCURACY, correlation), chances(ACCURACY + gain, correlation)
+    before, after = chances(ASSUMED_ACCURACY, correlation), chances(ASSUMED_ACCURACY + gain, correlation)
     alike = SHARED_DIFFICULTY / np.corrcoef(before, after)[0, 1]  # share of questions that keep their rank
     for _ in range(runs):
         first = rng.integers(0, len(_LEVELS), n)

@@ -12,12 +12,11 @@ import pytest
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.benchmarks.dataset import Sample
 from mas.runtime.errors import UserError
-from optimize.gate.gate import GateSettings, judge
-from optimize.gate.looks import plan_looks
+from optimize.gate.gate import GateSettings, judge, plan_looks
 from optimize.gate.sealed_log import (
-    ALPHA,
     FIRST_LEVEL,
     MIN_LEVEL,
+    TOTAL_LEVEL,
     Allowance,
     begin_test,
     compute_level,
@@ -76,7 +75,7 @@ def test_no_question_is_ever_tested_at_more_than_alpha_in_all(file: Path) -> Non
             assert level >= MIN_LEVEL
             for each in drawn:
                 spent[each] += level
-    assert 0.04 < max(spent.values()) <= ALPHA + 1e-12
+    assert 0.04 < max(spent.values()) <= TOTAL_LEVEL + 1e-12
     assert n_refused > 10
 
 
@@ -94,7 +93,7 @@ def test_the_levels_fall_and_their_sum_stays_below_alpha() -> None:
         levels.append(compute_level(number, sum(levels)))
     assert levels[:3] == [FIRST_LEVEL, 0.0075, pytest.approx(0.00333, rel=0.01)]
     assert all(one > other > 0 for one, other in pairwise(levels))
-    assert 0.049 < sum(levels) < ALPHA
+    assert 0.049 < sum(levels) < TOTAL_LEVEL
     assert compute_level(1, 0.045) == pytest.approx(0.005) and compute_level(2, 0.06) == 0.0
 
 
@@ -188,7 +187,7 @@ def simulate_attempts(levels: list[float], n_worlds: int, seed: int = 7) -> tupl
     for _ in range(n_worlds):
         hardness = [random.random() for _ in range(N_QUESTIONS)]
         attempts = [run_paired_test([_draw_pair(random, each) for each in hardness]) for _ in range(N_ATTEMPTS)]
-        for rule, given in enumerate((levels, [ALPHA] * N_ATTEMPTS)):
+        for rule, given in enumerate((levels, [TOTAL_LEVEL] * N_ATTEMPTS)):
             n_published[rule] += any(_passes(*each) for each in zip(attempts, given, strict=False))
     return n_published[0] / n_worlds, n_published[1] / n_worlds
 
@@ -205,7 +204,7 @@ def _levels_of_attempts(folder: Path) -> list[float]:
             levels.append(begin(f"r{number}", SET, folder / "log.jsonl").level)
         except UserError:
             break
-    assert len(levels) == 17 and sum(levels) <= ALPHA
+    assert len(levels) == 17 and sum(levels) <= TOTAL_LEVEL
     return levels
 
 

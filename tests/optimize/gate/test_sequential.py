@@ -7,13 +7,12 @@ import pytest
 from scipy.stats import norm
 
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
-from optimize.gate.gate import MAX_LOOKS, Decision, GateSettings, decide_look
-from optimize.gate.looks import Look, plan_looks
+from optimize.gate.gate import MAX_LOOKS, GateSettings, Look, LookDecision, decide_look, plan_looks
 from optimize.gate.sealed_log import MIN_LEVEL
 from scripts.sequential_gate import build_comparison
 
 
-def decide(plan: tuple[Look, ...], number: int, score: PairedResult, min_gain: float = 0.0) -> Decision:
+def decide(plan: tuple[Look, ...], number: int, score: PairedResult, min_gain: float = 0.0) -> LookDecision:
     return decide_look(GateSettings(min_gain=min_gain), build_comparison(score), plan[number - 1])
 
 

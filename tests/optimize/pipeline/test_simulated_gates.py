@@ -15,8 +15,15 @@ from scipy.stats import binom
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.gate.gate import CONTINUE, SUCCESS, EarlyVerdictError, decide_look
-from optimize.gate.looks import ACCURACY, compute_smallest_gain, plan_looks
+from optimize.gate.gate import (
+    ASSUMED_ACCURACY,
+    CONTINUE,
+    SUCCESS,
+    EarlyVerdictError,
+    compute_smallest_gain,
+    decide_look,
+    plan_looks,
+)
 from optimize.gate.sealed_log import FIRST_LEVEL, Allowance
 from optimize.pipeline import sealed_test
 from optimize.pipeline.sealed_test import SealedTest, order_questions
@@ -71,7 +78,7 @@ def judge_drawn(run: TuningRun, approved: PromptSet, scores: dict[str, dict[str,
 def draw_gates(run: TuningRun, gain: float, gates: int, seed: int) -> Iterator[dict[str, dict[str, float]]]:
     random, ids = np.random.default_rng(seed), [each.id for each in run.splits.sealed]
     for _ in range(gates):
-        sides = draw_right(random, Cell(len(ids), 1, CORRELATION, gain, ACCURACY))
+        sides = draw_right(random, Cell(len(ids), 1, CORRELATION, gain, ASSUMED_ACCURACY))
         yield {
             name: {each: float(row[0]) for each, row in zip(ids, side.tolist(), strict=True)}
             for name, side in zip(("parent", "winner"), sides, strict=True)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.budget import REFLECTION, Budget, BudgetSettings, Spend, open_budget, read_earlier_spend
+from eval.execution.budget import REFLECTION_KEY, Budget, BudgetSettings, Spend, open_budget, read_earlier_spend
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
@@ -157,9 +157,15 @@ def _settle_all(in_flight: list[tuple[RunBudget, bool, int]], seen: list[int]) -
 def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "run.db")
     log, held = CallLog(store), Budget(NO_LIMIT)
-    for sample_key in (SampleKey("q1"), SampleKey("q1", epoch=2), SampleKey("reflection"), REFLECTION, REFLECTION):
+    for sample_key in (
+        SampleKey("q1"),
+        SampleKey("q1", epoch=2),
+        SampleKey("reflection"),
+        REFLECTION_KEY,
+        REFLECTION_KEY,
+    ):
         paid = lambda payment, sample_key=sample_key: log.pay(sample_key, payment)  # noqa: E731
-        account = held.open_account(paid, reflection=sample_key == REFLECTION)
+        account = held.open_account(paid, reflection=sample_key == REFLECTION_KEY)
         for payment in (Payment(100, 10, 20, 0.25), None):
             account.reserve()
             account.settle(payment)
