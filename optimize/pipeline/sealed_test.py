@@ -273,9 +273,9 @@ class SealedTest:
 
 def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     """Write the verdict of a run that ended before the gate."""
-    early = {"published": False, "finish_reason": end.finish_reason, "reasons": [str(end)]}
-    verdict = {**_build_head(run), **early, "resumable": end.finish_reason == "budget"}
-    verdict |= {"gain": None, "gain_ci95": None, "p": None}
+    verdict: JsonObject = {**_build_head(run), **dict.fromkeys(("gain", "gain_ci95", "p"))}
+    verdict |= {"published": False, "finish_reason": end.finish_reason, "reasons": [str(end)]}
+    verdict["resumable"] = end.finish_reason == "budget"
     if begun := run.store.read_result(SEALED):
         n_asked, looks = run.store.count_asked(each.id for each in run.splits.sealed), run.config.gate.looks
         verdict["sealed"] = {"n_questions": n_asked, "looks": looks, **_describe_allowance(run, Allowance(**begun))}

@@ -8,7 +8,7 @@ scored on all validation questions; parents are drawn from the candidates that a
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     import dspy
 
 SELECTORS = ("round_robin", "all")
-# Arguments of dspy.GEPA that `more` may set. The others are set by the harness or by DSPy, take an object, or send
-# prompts and answers to places that the harness does not know.
-ARGUMENTS = (
-    *("add_format_failure_as_feedback", "candidate_selection_strategy", "failure_score", "max_merge_invocations"),
-    *("perfect_score", "skip_perfect_score", "use_merge", "warn_on_score_mismatch"),
-)
 
 Event = Mapping[str, Any]
 
@@ -46,15 +40,12 @@ class GepaOptimizer:
     name: str = "gepa"
     minibatch_size: int = 6
     component_selector: str = "all"
-    more: dict[str, Any] = field(default_factory=dict)
     needs_reflection: bool = True
 
     def check(self) -> None:
         check_settings(self, {"minibatch_size": 1})
-        selector, more = self.component_selector, self.more or {}
+        selector = self.component_selector
         require(selector in SELECTORS, "optimizer.component_selector", selector, " or ".join(SELECTORS))
-        is_allowed = isinstance(more, Mapping) and set(more) <= set(ARGUMENTS)
-        require(is_allowed, "optimizer.more", more, f"a mapping with any of {', '.join(ARGUMENTS)}")
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
@@ -84,7 +75,7 @@ class GepaOptimizer:
                 num_threads=task.concurrency,
                 seed=task.seed,
                 gepa_kwargs={"callbacks": [events], "stop_callbacks": [is_over]},
-                **{"warn_on_score_mismatch": False, **(self.more or {})},
+                warn_on_score_mismatch=False,
             )
             train, val = to_examples(objective.train_ids), to_examples(objective.val_ids)
             optimizer.compile(task.student, trainset=train, valset=val)

@@ -11,7 +11,7 @@ from eval.execution.budget import BudgetSettings
 from mas.runtime.errors import UserError
 from optimize.search.optimizer import PARENT, Optimizer, SearchCost, SearchOutcome
 from optimize.search.optimizers.few_shot_optimizers import BootstrapOptimizer, MiproOptimizer
-from tests.optimize.search.optimizers.test_gepa_optimizer import MORE, gepa
+from tests.optimize.search.optimizers.test_gepa_optimizer import gepa
 from tests.optimize.search.optimizers.test_halving_optimizer import halving
 from tests.optimize.toy_search import toy_search
 
@@ -55,7 +55,7 @@ LONG, SHORT = {"seed": 1, "max_metric_calls": 120}, {"seed": 1, "max_metric_call
 EQUAL: dict[str, tuple[Optimizer, dict[str, int]]] = {  # a search, and what it may spend
     "bootstrap": (BootstrapOptimizer(), {}),
     "gepa": (gepa(), LONG),
-    "gepa of all agents": (gepa(component_selector="all", more=MORE), LONG),
+    "gepa of all agents": (gepa(component_selector="all"), LONG),
     "halving": (halving(), SHORT),
     "mipro": (MiproOptimizer(candidates=3, trials=5), {}),
 }

@@ -1,23 +1,19 @@
 """DSPy's GEPA over the toy system and the simulated model."""
 
 import asyncio
-import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 from dspy.lm15 import BillingError, Message, Response, TextPart, Usage
 
 from eval.execution.termination import StopController
-from mas.runtime.errors import UserError
-from optimize.search.optimizers.gepa_optimizer import ARGUMENTS, GepaOptimizer
+from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from tests.eval.command_line import without_notes
 from tests.optimize.toy_search import CountedModel, toy, toy_search
 
 DEMO = {"problem": "A rope costs 3 crowns. What do 2 ropes cost?", "steps": ["Multiply."]}
-MORE = {"candidate_selection_strategy": "current_best", "perfect_score": 2.0}
 
 
 def replying(text: str) -> Any:
@@ -56,18 +52,6 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     assert ledger.metric_calls <= 150
     out, err = capfd.readouterr()
     assert (out, without_notes(err)) == ("", "")
-
-
-@pytest.mark.parametrize("name", ["seed", "use_merging", "log_dir", "use_wandb", "wandb_api_key", "gepa_kwargs"])
-def test_further_arguments_of_gepa_are_checked_before_anything_is_spent(name: str) -> None:
-    for more in (MORE, None):
-        gepa(more=more).check()
-    with pytest.raises(UserError, match=rf"optimizer\.more=.*{name}.*; expected a mapping with any of add_format"):
-        gepa(more={name: 1}).check()
-
-
-def test_the_arguments_that_may_be_set_are_those_of_the_installed_libraries() -> None:
-    assert set(ARGUMENTS) <= set(inspect.signature(dspy.GEPA).parameters)
 
 
 def test_agents_that_are_not_tuned_keep_their_prompts_and_all_keep_their_examples(tmp_path: Path) -> None:
