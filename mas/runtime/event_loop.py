@@ -65,7 +65,9 @@ def _submit(coroutine: Coroutine[object, None, T]) -> Future[T]:
 
 
 async def await_on_loop(coroutine: Coroutine[object, None, T]) -> T:
-    """Await the coroutine on the background loop, from another loop; a cancellation ends it there, too."""
+    """Await the coroutine on the background loop, from any loop; a cancellation ends it there, too."""
+    if is_on_loop():
+        return await coroutine
     return await asyncio.wrap_future(_submit(coroutine))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import dspy
     from mcp.types import Tool
 
-from mas.runtime.event_loop import background_loop, run_blocking
+from mas.runtime.event_loop import await_on_loop, run_blocking
 from mas.runtime.sample_context import current_context
 from mas.runtime.text import replace_surrogates
 from mas.runtime.untrusted import mark_untrusted
@@ -156,9 +156,9 @@ class BrowserSession:
 
         ToolError: it failed, or led to an address that the policy forbids.
         """
-        if asyncio.get_running_loop() is not background_loop():  # the connections belong to that loop
-            there = asyncio.run_coroutine_threadsafe(self.act(tool, arguments), background_loop())
-            return await asyncio.wrap_future(there)
+        return await await_on_loop(self._act(tool, arguments))  # which the connections belong to
+
+    async def _act(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:
         if (context := current_context()) is None:
             with closing(Window(self.url, self.check, self.owners)) as window:
                 return await window.act(tool, arguments)

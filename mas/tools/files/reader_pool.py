@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from mas.runtime.event_loop import background_loop, run_blocking
+from mas.runtime.event_loop import await_on_loop, run_blocking
 from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.results import ToolError
@@ -52,8 +52,7 @@ def call_reader(task: str, data: bytes, arguments: Mapping[str, object]) -> Fact
 
 async def await_reader(task: str, data: bytes, arguments: Mapping[str, object]) -> Facts:
     """Return what `call_reader` does; a cancellation, such as that of a deadline, ends the process."""
-    reply = asyncio.run_coroutine_threadsafe(_request(task, data, arguments), background_loop())
-    return await asyncio.to_thread(_parse, await asyncio.wrap_future(reply))
+    return await asyncio.to_thread(_parse, await await_on_loop(_request(task, data, arguments)))
 
 
 def _parse(reply: bytes) -> Facts:
@@ -117,7 +116,6 @@ def _kill(process: Process) -> None:
 
 @atexit.register
 def stop_workers() -> None:
-    """Stop the processes."""
     _idle.clear()
     for process in list(_processes):
         _kill(process)

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import cast
 
 from mas.runtime.errors import UserError
-from mas.runtime.event_loop import background_loop, run_blocking
+from mas.runtime.event_loop import await_on_loop, run_blocking
 from mas.runtime.security.child_environment import build_child_environment
 from mas.systems.bos.contracts import AgentFailureError
 from mas.systems.bos.settings import SqlSettings
@@ -59,14 +59,15 @@ class SqlSession:
         """Run a query; AgentFailureError: the server is gone, or the database is."""
         try:
             arguments = {"query": query, "database": database}
-            return cast(QueryResult, await self._call(QUERY_TOOL, arguments, QUERY_SECONDS + SLACK_SECONDS))
+            called = self._call(QUERY_TOOL, arguments, QUERY_SECONDS + SLACK_SECONDS)
+            return cast(QueryResult, await await_on_loop(called))
         except TimeoutError:
             return fail(explain_timeout())
 
     async def read_schema(self, database: str, tables: Sequence[str] = ()) -> SchemaResult:
         """Return the listed tables, or of them those that are named; AgentFailureError: as for a query."""
         arguments = {"database": database, "tables": list(tables)}
-        return cast(SchemaResult, await self._call(SCHEMA_TOOL, arguments, START_SECONDS))
+        return cast(SchemaResult, await await_on_loop(self._call(SCHEMA_TOOL, arguments, START_SECONDS)))
 
     async def open(self) -> None:
         """Start the server, and make a guard for each database from its tables."""
@@ -75,9 +76,6 @@ class SqlSession:
             self.guards[name] = make_guard(schema["dialect"], schema["tables"])
 
     async def _call(self, tool: str, arguments: Mapping[str, object], seconds: float) -> Mapping[str, object]:
-        """Return what a tool returns; it is called on the loop that the connection belongs to."""
-        if asyncio.get_running_loop() is not background_loop():
-            return await asyncio.to_thread(run_blocking, self._call(tool, arguments, seconds))
         for is_repeated in (False, True):
             connection = None
             try:
