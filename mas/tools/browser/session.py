@@ -171,28 +171,20 @@ class BrowserSession:
 
 def open_browser(url: str, check: Check, say: Callable[[str], None]) -> BrowserSession | None:
     """Return the browser of a run; None without one: then `say` is called with the reason."""
-    offers, why_not = find_offers(url)
-    if why_not:
-        say(why_not)
-        return None
-    return BrowserSession(url, offers, check)
-
-
-def find_offers(url: str) -> "tuple[list[Tool], str]":
-    """Return the server's tools, and the reason why there are none."""
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
     try:
         socket.create_connection(address, timeout=LISTEN_SECONDS).close()  # before the SDK is imported
-        return run_blocking(_request_offers(url)), ""
+        return BrowserSession(url, run_blocking(_request_offers(url)), check)
     except ConnectionLostError as error:
         cause = str(error)
     except OSError:  # a TimeoutError, too
         cause = "nothing listens there"
-    return [], (
+    say(
         f"No browser: {url} does not answer as an MCP server ({cause}), so the run goes on without browser "
         "tools; start one with `make browser`, or set tools.browser.url=null."
     )
+    return None
 
 
 async def _request_offers(url: str) -> "list[Tool]":

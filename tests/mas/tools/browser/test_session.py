@@ -17,7 +17,6 @@ from mas.tools.browser.session import (
     BrowserSession,
     build_browser_tools,
     build_result,
-    find_offers,
     open_browser,
     remove_controls,
 )
@@ -220,20 +219,23 @@ def test_a_server_that_dies_in_the_middle_of_a_call(question: SampleContext) -> 
 def test_no_server_costs_little_and_is_said_once() -> None:
     url, said = f"http://127.0.0.1:{free_port()}/mcp", list[str]()
     assert open_browser(url, only_the_site, said.append) is None
-    assert find_least_seconds(lambda: find_offers(url)) < 1
-    assert said == [find_offers(url)[1]]
+    assert len(said) == 1
+    assert find_least_seconds(lambda: open_browser(url, only_the_site, said.append)) < 1
     assert f"{url} does not answer" in said[0] and "nothing listens" in said[0] and "`make browser`" in said[0]
 
 
 def test_something_else_at_the_address_is_no_browser() -> None:
+    said: list[str] = []
     with running_stub("--garbage") as server:
-        assert "does not answer as an MCP server (" in find_offers(server.url)[1]
+        assert open_browser(server.url, only_the_site, said.append) is None
+    assert "does not answer as an MCP server (" in said[0]
 
 
 def test_a_server_that_forbids_access_says_why() -> None:
+    said: list[str] = []
     with running_stub("--only-host", "browser.example:3000") as server:
-        said = find_offers(server.url)[1]
-    assert "403" in said and "only allowed at browser.example:3000" in said
+        assert open_browser(server.url, only_the_site, said.append) is None
+    assert "403" in said[0] and "only allowed at browser.example:3000" in said[0]
 
 
 def test_an_address_with_a_query_is_refused_for_it() -> None:
