@@ -8,14 +8,7 @@ from typing import Any
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.text import name_type
-from mas.tools.settings import (
-    REFUSE,
-    Resources,
-    ToolSettings,
-    WebSettings,
-    describe_missing_key,
-    describe_missing_search,
-)
+from mas.tools.settings import REFUSE, SEARCH_KEY_ENV, Resources, ToolSettings
 
 
 def load_function(dotted: str) -> Callable[..., Any]:
@@ -49,14 +42,9 @@ BROWSER = "browser"  # stands for all tools of the browser in an agent's list
 @contextmanager
 def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[str], None]) -> Iterator[Resources]:
     """Open what these tools need for the length of a run; `say` is called once for each service that is missing."""
+    for sentence in describe_missing_services(settings, names):
+        say(sentence)
     opened: dict[str, object] = {}
-    for sentence in (
-        describe_missing_search(settings.web) if "tavily_tool" in names else None,
-        describe_missing_contact(settings.web, names),
-        describe_missing_key(settings.transcription) if "read_file" in names else None,
-    ):
-        if sentence:
-            say(sentence)
     browser = None
     if BROWSER in names and settings.browser.url is not None:
         from mas.tools.browser.session import open_browser
@@ -84,11 +72,16 @@ def list_broken_tools(settings: ToolSettings, names: Collection[str]) -> tuple[s
     return () if isolation else (f"the tool python_repl_tool will refuse every call: {' '.join(refused)}",)
 
 
-def describe_missing_contact(settings: WebSettings, names: Collection[str]) -> str | None:
-    """Return a sentence for the user if a tool for Wikipedia lacks a contact."""
-    if settings.contact or not {"wikipedia_tool", "wikipedia_page"}.intersection(names):
-        return None
-    return (
-        "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; give "
-        "it with tools.web.contact=me@example.org."
-    )
+def describe_missing_services(settings: ToolSettings, names: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each service that one of these tools lacks."""
+    web, sounds = settings.web, settings.transcription
+    if "tavily_tool" in names and not web.search_api_key:
+        yield f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."
+    if not web.contact and {"wikipedia_tool", "wikipedia_page"}.intersection(names):
+        yield (
+            "tools.web.contact is empty: Wikipedia asks for a mail address or page in the user agent and may refuse; "
+            "give it with tools.web.contact=me@example.org."
+        )
+    if "read_file" in names and sounds.model is not None and not sounds.is_on:
+        needed = f"tools.transcription.model={sounds.model} needs a key in {sounds.api_key_env}"
+        yield f"sounds are not transcribed: {needed}."

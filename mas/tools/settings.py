@@ -77,18 +77,6 @@ class WebSettings:
         return f"mas-harness/0.1 ({self.contact or 'no contact given'}) httpx"
 
 
-def describe_missing_search(settings: WebSettings) -> str | None:
-    """Return a sentence for the user if web search has no key."""
-    missing = f"{SEARCH_KEY_ENV} is not set: there is no web search; wikipedia_tool searches Wikipedia."
-    return None if settings.search_api_key else missing
-
-
-def describe_missing_key(settings: TranscriptionSettings) -> str | None:
-    """Return a sentence for the user if a model is named and its key is missing."""
-    needed = f"tools.transcription.model={settings.model} needs a key in {settings.api_key_env}"
-    return None if settings.model is None or settings.is_on else f"sounds are not transcribed: {needed}."
-
-
 @dataclass
 class BrowserSettings:
     """The `tools.browser` part of the configuration; `make browser` starts a Playwright MCP server at this address."""

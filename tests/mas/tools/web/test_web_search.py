@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mas.tools.catalogue import describe_missing_services
 from mas.tools.results import ToolError, ToolResult
-from mas.tools.settings import WebSettings, describe_missing_search
+from mas.tools.settings import ToolSettings, WebSettings
 from mas.tools.web.web_search import tavily_tool
 from tests.mas.tools.web.in_context import LOOPBACK, events, recorded, using
 from tests.servers.loopback import running
@@ -113,6 +114,7 @@ def test_without_a_key_nothing_is_sent_and_the_variable_is_named(monkeypatch: py
 
 
 def test_what_a_run_is_told_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert describe_missing_search(WebSettings()) is None
+    assert not list(describe_missing_services(ToolSettings(), ["tavily_tool"]))
     monkeypatch.delenv("TAVILY_API_KEY")
-    assert "TAVILY_API_KEY is not set" in (describe_missing_search(WebSettings()) or "")
+    (said,) = describe_missing_services(ToolSettings(), ["tavily_tool"])
+    assert said.startswith("TAVILY_API_KEY is not set")
