@@ -25,10 +25,10 @@ from mas.llm.reply_validation import UNREADABLE_ARGUMENTS
 from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import EmptyReplyError, StepLimitError, TruncatedReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
-from mas.runtime.sample_context import LimitReachedError, current_context
+from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
 from mas.runtime.trace import NEARLY_RIGHT, Span, event, span
 from mas.tools.attachments import can_be_used
-from mas.tools.read_only import open_cached_call
+from mas.tools.read_only import compute_key, is_read_only
 from mas.tools.results import ToolError, ToolResult, to_tool_result
 from mas.tools.settings import Resources, use_tool_context
 
@@ -188,14 +188,23 @@ async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResu
 
 
 async def _call_once(name: str, arguments: Arguments, function: object, toolbox: Toolbox, current: Span) -> ToolResult:
-    """Return the result, if possible a cached one; events of its call, such as a blocked page, are noted again."""
-    cached = await open_cached_call(current_context(), toolbox.tools.get(name), arguments)
-    if (found := cached.find()) is None:
-        return cached.keep(to_tool_result(await _call(name, arguments, toolbox), function), current.events)
-    current.attributes["replayed"] = True
-    for noted in found.events:
-        event(**{key: value for key, value in noted.items() if key != "seconds"})
-    return ToolResult.restore(found.returned, found.facts)
+    """Return the result, of a read-only tool the one that is kept; its events, such as a blocked page, are noted again.
+
+    Of parallel calls all get the result of the first, as they will in a resumed run.
+    """
+    sample, tool = current_context(), toolbox.tools.get(name)
+    if sample is None or sample.tool_log is None or tool is None or not is_read_only(tool.func):
+        return to_tool_result(await _call(name, arguments, toolbox), function)
+    log, key = sample.tool_log, await compute_key(tool, arguments)
+    if (kept := log.find(key)) is not None:
+        current.attributes["replayed"] = True
+        for noted in kept.events:
+            event(**{name: value for name, value in noted.items() if name != "seconds"})
+        return ToolResult.restore(kept.returned, kept.facts)
+    result = to_tool_result(await _call(name, arguments, toolbox), function)
+    log.keep(key, KeptResult(str(result), tuple(current.events), result.describe()))
+    kept = log.find(key)
+    return result if kept is None else ToolResult.restore(kept.returned, kept.facts)
 
 
 async def _call(name: str, arguments: Arguments, toolbox: Toolbox) -> object:

@@ -8,16 +8,14 @@ import asyncio
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from inspect import unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mas.runtime.sample_context import KeptResult, SampleContext, ToolResults
 from mas.tools.attachments import digest_attachments, list_attachments
-from mas.tools.results import ToolResult
 from mas.tools.settings import ToolSettings, get_settings
 
 if TYPE_CHECKING:
@@ -54,32 +52,8 @@ def digest_code(module_name: str) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class CachedCall:
-    """Cache entry of one call; without a log nothing is found or kept."""
-
-    log: ToolResults | None = None
-    key: str = ""
-
-    def find(self) -> KeptResult | None:
-        return None if self.log is None else self.log.find(self.key)
-
-    def keep(self, result: ToolResult, events: Sequence[Mapping[str, Any]] = ()) -> ToolResult:
-        """Store a result and return the one to go on with: of parallel calls all get that of the first, as a resumed
-        run will.
-        """
-        if self.log is not None:
-            self.log.keep(self.key, KeptResult(str(result), tuple(events), facts=result.describe()))
-        kept = self.find()
-        return result if kept is None else ToolResult.restore(kept.returned, kept.facts)
-
-
-async def open_cached_call(
-    context: SampleContext | None, tool: "dspy.Tool | None", arguments: Mapping[str, object]
-) -> CachedCall:
-    """Return the cache entry of a call; an empty one for no tool and for a tool that is not read-only."""
-    if context is None or context.tool_log is None or tool is None or not is_read_only(tool.func):
-        return CachedCall()
+async def compute_key(tool: "dspy.Tool", arguments: Mapping[str, object]) -> str:
+    """Return the key of a call in `SampleContext.tool_log`."""
     # A file is read once for its digest, and may be large: not on the event loop.
     files = await asyncio.to_thread(digest_attachments) if list_attachments() else []
     function = [getattr(tool.func, name, "") for name in ("__module__", "__qualname__")]
@@ -87,4 +61,4 @@ async def open_cached_call(
     web, sounds = replace(settings.web, contact=""), settings.transcription
     may_come = (bool(web.search_api_key), sounds.is_on, shutil.which("tesseract") is not None)
     everything = repr(("tool", *function, code, tool.name, sorted(arguments.items()), files, web, sounds, *may_come))
-    return CachedCall(context.tool_log, hashlib.sha256(everything.encode()).hexdigest())
+    return hashlib.sha256(everything.encode()).hexdigest()
