@@ -6,12 +6,13 @@ composer need no change.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mas.agents.spec import AgentSpec
 from mas.system import Resources
 from mas.systems.bos.contracts import AgentName
 from mas.systems.bos.settings import ApiSettings, SqlSettings
+from mas.tools.catalogue import load_function
 
 if TYPE_CHECKING:
     import dspy
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 API, SQL = "bos_api", "bos_sql"  # names of `ApiServices` and `SqlSession` among the run's services
 
-Predictors = Mapping[str, "dspy.Predict"]  # by the name of their spec
-
 
 @dataclass(frozen=True)
 class AgentEntry:
@@ -29,30 +28,17 @@ class AgentEntry:
 
     description: str  # one line for the planner
     specs: tuple[AgentSpec, ...]
-    make: Callable[[Predictors, Resources, SqlSettings], "RecordedAgent"]
+    agent: str  # package.module.Class, imported for the first request
+    service: str = ""  # of the run, that it is made with
     keywords: tuple[str, ...] = ()  # in lower case; they propose the agent, as parts of words too
     rivals: tuple[AgentName, ...] = ()  # it is proposed only if none of these has a higher score
     find_gap: Callable[[ApiSettings, SqlSettings], str | None] = lambda api, sql: None  # why it is not available, if so
 
-
-def _make_api_docs(predictors: Predictors, resources: Resources, sql: SqlSettings) -> "RecordedAgent":
-    from mas.systems.bos.api.agent import ApiDocsAgent
-    from mas.systems.bos.api.services import ApiServices
-
-    return ApiDocsAgent(predictors, cast(ApiServices, resources.services[API]))
-
-
-def _make_sql(predictors: Predictors, resources: Resources, sql: SqlSettings) -> "RecordedAgent":
-    from mas.systems.bos.sql.agent import SqlAgent
-    from mas.systems.bos.sql.session import SqlSession
-
-    return SqlAgent(predictors, cast(SqlSession, resources.services[SQL]), sql.max_retries)
-
-
-def _make_computation(predictors: Predictors, resources: Resources, sql: SqlSettings) -> "RecordedAgent":
-    from mas.systems.bos.computation.agent import ComputationAgent
-
-    return ComputationAgent(predictors)
+    def make(self, predictors: "Mapping[str, dspy.Predict]", resources: Resources) -> "RecordedAgent":
+        """Return the agent for one request; the predictors are by the names of their specs."""
+        services = [resources.services[self.service]] if self.service else []
+        made: RecordedAgent = load_function(self.agent)(predictors, *services)
+        return made
 
 
 REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords propose them
@@ -63,7 +49,8 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("api_adjust", "mas.systems.bos.api.agent.AdjustApiCall"),
             AgentSpec("api_summarize", "mas.systems.bos.api.agent.SummarizeApiReply"),
         ),
-        make=_make_api_docs,
+        agent="mas.systems.bos.api.agent.ApiDocsAgent",
+        service=API,
         keywords=("api", "endpoint", "http", "url", "webhook", "swagger", "openapi", "status code"),
         rivals=("sql", "computation"),
         find_gap=lambda api, sql: None if api.documentation else "no API is configured (system.api.documentation)",
@@ -76,7 +63,8 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("sql_check", "mas.systems.bos.sql.agent.ReviewQuery"),
             AgentSpec("sql_answer", "mas.systems.bos.sql.agent.AnswerFromRows"),
         ),
-        make=_make_sql,
+        agent="mas.systems.bos.sql.agent.SqlAgent",
+        service=SQL,
         keywords=(
             *("database", "table", "sql", "query", "list", "count", "record", "rows", "column", "schema", "how many"),
         ),
@@ -89,7 +77,7 @@ REGISTRY: dict[AgentName, AgentEntry] = {  # in the order in which keywords prop
             AgentSpec("compute_code", "mas.systems.bos.computation.agent.WriteCode"),
             AgentSpec("compute_summarize", "mas.systems.bos.computation.agent.SummarizeComputation"),
         ),
-        make=_make_computation,
+        agent="mas.systems.bos.computation.agent.ComputationAgent",
         keywords=(
             *("calculate", "compute", "sum", "average", "mean", "median", "percent", "ratio", "growth", "interest"),
             *("simulate", "convert", "statistic", "standard deviation", "formula", "equation", "multiply", "divide"),

@@ -44,7 +44,6 @@ from mas.systems.bos.contracts import (
 )
 from mas.systems.bos.planner import plan
 from mas.systems.bos.recorder import EventRecorder
-from mas.systems.bos.settings import SqlSettings
 from mas.tools.settings import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
@@ -57,7 +56,6 @@ _KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # 
 class SharedObjects:
     """Settings and resources, which copies of the program share: they hold connections."""
 
-    sql: SqlSettings
     share_results: bool  # an agent sees what earlier ones found
     gaps: Mapping[AgentName, str]  # agents that are not offered, with the reason
     resources: Resources
@@ -181,7 +179,7 @@ async def execute_agent(state: OrchestratorState, runtime: Context) -> Orchestra
         context = prepare_context(request)
         if shared.share_results and (found := format_earlier(earlier)):
             context[EARLIER_RESULTS] = found
-        agent = REGISTRY[name].make(dict(program.named_predictors()), shared.resources, shared.sql)
+        agent = REGISTRY[name].make(dict(program.named_predictors()), shared.resources)
         result = await agent.invoke(request.question, context=context)
     return _keep(state, pending_agents=pending, agent_results=[*earlier, result], trace=result.trace)
 

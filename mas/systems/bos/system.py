@@ -119,7 +119,7 @@ class BosSystem(AgentSystem):
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
         from mas.systems.bos.program import BosProgram, SharedObjects
 
-        return BosProgram(SharedObjects(self.sql, self.share_results, self.find_gaps(), resources, self.read_clock()))
+        return BosProgram(SharedObjects(self.share_results, self.find_gaps(), resources, self.read_clock()))
 
     def check_service(self) -> None:
         if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:

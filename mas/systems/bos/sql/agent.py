@@ -262,7 +262,6 @@ class SqlAgent(RecordedAgent):
 
     predictors: Mapping[str, dspy.Predict]
     session: SqlSession
-    max_retries: int = 3
 
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
         """Answer from the rows of a query; after one that failed another is written, until the retries are used up."""
@@ -272,7 +271,8 @@ class SqlAgent(RecordedAgent):
         messages: list[AnyMessage] = [HumanMessage(question)]
         metadata: dict[str, object] = {"context": dict(recorder.context)}
         history: list[dict[str, object]] = []
-        for attempt in range(1, self.max_retries + 2):
+        max_retries = self.session.settings.max_retries
+        for attempt in range(1, max_retries + 2):
             started, first = time.perf_counter(), SQLAgentState(messages=list(messages), metadata=metadata)
             state: SQLAgentState = await sql_graph().ainvoke(first, context=own, config=_CONFIG)  # type: ignore[assignment]
             latency, query = (time.perf_counter() - started) * 1000, state.get("last_query")
@@ -285,7 +285,7 @@ class SqlAgent(RecordedAgent):
                 table = TabularResult.from_lists(result["columns"], result["data"], result["truncated"])
                 return state.get("final_answer") or "", table
             recorder.add("ERROR", "SQL agent attempt failed", **history[-1])
-            if attempt <= self.max_retries:
+            if attempt <= max_retries:
                 recorder.add("MESSAGE", "SQL agent tries again with feedback", attempt=attempt + 1, error=error)
             feedback = f"The query:\n{query or '(none)'}\n\nfailed: {error}\n\nWrite another one."
             messages = [*state["messages"], HumanMessage(feedback)]

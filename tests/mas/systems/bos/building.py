@@ -1,6 +1,7 @@
 """The program over a scripted model, with agents that a test writes in place of the real ones."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -56,14 +57,25 @@ def succeed(name: AgentName, answer: str | None = None, rows: list[dict[str, Any
     return AgentResult(agent=name, status=AgentExecutionStatus.succeeded, answer=answer, tabular=table)
 
 
+@dataclass(frozen=True)
+class ReadyEntry(AgentEntry):
+    """Entry of an agent that is made already."""
+
+    ready: Any = None
+
+    def make(self, predictors: Any, resources: Any) -> RecordedAgent:
+        return cast(RecordedAgent, self.ready)
+
+
 def use_agents(monkeypatch: pytest.MonkeyPatch, *agents: Any) -> None:
     """Offer these agents in the registry, and no other."""
     rivals: dict[str, tuple[AgentName, ...]] = {"api_docs": ("sql", "computation"), "sql": ("computation",)}
     entries: dict[AgentName, AgentEntry] = {
-        agent.name: AgentEntry(
+        agent.name: ReadyEntry(
             description=f"the agent {agent.name}",
             specs=(AgentSpec(f"{agent.name}_step", "mas.systems.toy.program.Solve"),),
-            make=lambda predictors, resources, sql, agent=agent: agent,
+            agent="",
+            ready=agent,
             keywords=tuple(KEYWORDS[agent.name]),
             rivals=rivals.get(agent.name, ("sql",)),
         )

@@ -13,7 +13,7 @@ from dspy.utils.exceptions import AdapterParseError, LMServerError
 from mas.agents.chat_adapter import ChatAdapter
 from mas.runtime.sample_context import LimitReachedError, SampleContext, SampleKey, SampleLimits, use_context
 from mas.systems.bos.contracts import AgentFailureError, AgentResult
-from mas.systems.bos.settings import DatabaseSettings
+from mas.systems.bos.settings import DatabaseSettings, SqlSettings
 from mas.systems.bos.sql import server
 from mas.systems.bos.sql.agent import (
     NO_ROWS,
@@ -41,6 +41,7 @@ class DirectSession:
 
     def __init__(self, database: Database) -> None:
         self.database, self.guards = database, {"shop": database.guard}
+        self.settings = SqlSettings()
         self.queries: list[str] = []
         self.schemas: list[list[str]] = []
         self.error: Exception | None = None
@@ -62,7 +63,6 @@ class World:
     def __init__(self, file: Path) -> None:
         settings = DatabaseSettings(str(file), tables=TABLES)
         self.session = DirectSession(Database("shop", settings))
-        self.max_retries = 3
         self.prompts: list[str] = []
 
     async def ask(
@@ -83,7 +83,7 @@ class World:
         predictors: dict[str, Any] = {name: dspy.Predict(each) for name, each in signatures.items()}
         if unanswered:
             predictors[unanswered] = FixedPredictor(LMServerError("503: down"))
-        agent = SqlAgent(predictors, cast(SqlSession, self.session), self.max_retries)
+        agent = SqlAgent(predictors, cast(SqlSession, self.session))
         try:
             with dspy.context(lm=lm, adapter=ChatAdapter()):
                 return await agent.invoke(question, context=context or {})
@@ -180,7 +180,7 @@ async def test_q05_q18_text_is_not_run_as_a_query(world: World, reply: dict[str,
 
 
 async def test_q05_a_model_that_is_never_readable_is_the_models_fault_and_no_querys(world: World) -> None:
-    world.max_retries = 1
+    world.session.settings.max_retries = 1
     result = await world.ask(choose(), {"prose": "There are three."}, {"prose": "Three."}, {"prose": "Three."})
     assert isinstance(result.model_error, AdapterParseError)
     unsafe = [write("DROP TABLE customers")]
@@ -199,7 +199,7 @@ async def test_q06_q18_an_unsafe_query_is_refused_before_it_is_run_and_written_a
     "rewritten", ["SELECT password FROM secret_users", "DROP TABLE customers", "SELECT 1; SELECT 2"]
 )
 async def test_q07_what_the_reviewer_writes_is_checked_as_well(world: World, rewritten: str) -> None:
-    world.max_retries = 0
+    world.session.settings.max_retries = 0
     result = await world.ask(choose(), write(COUNT), review(rewritten))
     assert str(result.status) == "failed" and world.session.queries == []
     assert result.error is not None and result.error.type == "QueryError"
