@@ -16,7 +16,7 @@ import json
 import textwrap
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -310,11 +310,14 @@ class CallSpans(BaseCallback):
         predictors = [(name, part) for name, part in module.named_sub_modules() if isinstance(part, dspy.Predict)]
         self._names = {id(part): name.removeprefix("self.") for name, part in predictors}  # also of frozen parts
         self._names |= {id(predictor): name for name, predictor in module.named_predictors()}
-        self._open: dict[str, tuple[AbstractContextManager[Span], Span]] = {}  # by DSPy's id of the call
+        self._open: dict[str, tuple[ExitStack, Span]] = {}  # by DSPy's id of the call
 
     def _begin(self, call_id: str, kind: Kind, name: str, inputs: object, below: Span | None = None) -> None:
-        opened = _open_span(kind, name, inputs if isinstance(inputs, dict) else {}, below)
-        self._open[call_id] = opened, opened.__enter__()
+        opened = ExitStack()
+        if below is not None:
+            opened.enter_context(use_span(below))
+        shown = inputs if isinstance(inputs, dict) else {}
+        self._open[call_id] = opened, opened.enter_context(span(kind, name, shown))
 
     def _end(self, call_id: str, outputs: dict[str, object], exception: BaseException | None) -> Span | None:
         if call_id not in self._open:
@@ -322,7 +325,7 @@ class CallSpans(BaseCallback):
         opened, ended = self._open.pop(call_id)
         if exception is None:
             ended.outputs = outputs
-            opened.__exit__(None, None, None)
+            opened.close()
         else:
             opened.__exit__(type(exception), exception, exception.__traceback__)
         return ended
@@ -356,12 +359,6 @@ class CallSpans(BaseCallback):
 
     def on_tool_end(self, call_id: str, outputs: object, exception: BaseException | None = None) -> None:
         self._end(call_id, {"observation": str(outputs)[:MAX_OBSERVATION_CHARS]}, exception)
-
-
-@contextmanager
-def _open_span(kind: Kind, name: str, inputs: dict[str, object], below: Span | None) -> Iterator[Span]:
-    with use_span(below) if below else nullcontext(), span(kind, name, inputs) as current:
-        yield current
 
 
 def _calling_module() -> int | None:
