@@ -31,7 +31,6 @@ class Answerer(Protocol):
 
         Named `inputs` are fields of the sample, of which `question` is the readable text; some systems ignore them.
         """
-        ...
 
 
 class Program(Answerer, Protocol):
@@ -43,19 +42,15 @@ class Program(Answerer, Protocol):
         self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
     ) -> "dspy.Prediction":
         """Do the same as `acall` for synchronous callers, such as DSPy's optimizers."""
-        ...
 
     def named_predictors(self) -> "Iterable[tuple[str, dspy.Predict]]":
         """Return the predictors by name, one for each of `System.agent_specs`."""
-        ...
 
     def named_sub_modules(self) -> "Iterable[tuple[str, dspy.Module]]":
         """Return this module and every module in it."""
-        ...
 
     def deepcopy(self) -> Self:
         """Return a copy with predictors of its own, which can be given other prompts."""
-        ...
 
 
 class System(Protocol):
@@ -70,24 +65,19 @@ class System(Protocol):
     @property
     def needs_model(self) -> bool:
         """False if the system never uses the run's model, which is then neither checked nor named in the results."""
-        ...
 
     @property
     def agent_specs(self) -> Sequence[AgentSpec]:
         """The agents whose prompts can be tuned: each has a file in a prompt set and a predictor in the program."""
-        ...
 
     def check(self) -> None:
         """Check the settings before anything is loaded; UserError: one is unknown or out of range."""
-        ...
 
     def secrets(self) -> Collection[str]:
         """Return the values that no log, record or report may show."""
-        ...
 
     def model_names(self) -> Collection[str]:
         """Return the names of the models that agents use instead of the run's."""
-        ...
 
     def open_resources(
         self, settings: ToolSettings, report_missing: Callable[[str], None]
@@ -96,11 +86,9 @@ class System(Protocol):
 
         `report_missing` is called once for each service that is missing; the run continues without it.
         """
-        ...
 
     def build(self, model: Model, prompts: PromptSet | None, resources: Resources) -> Program:
         """Build the program, with the prompts applied."""
-        ...
 
 
 def read_program_digest(system: System) -> str:
@@ -113,11 +101,9 @@ class OwnProgramSystem(System, Protocol):
 
     def derive_prompts(self) -> PromptSet:
         """Return the program's own prompts, which count if no set is named."""
-        ...
 
     def save_state(self, prompts: PromptSet, path: Path) -> None:
         """Write the program with these prompts in its own format."""
-        ...
 
 
 def can_derive_prompts(system: System) -> TypeGuard[OwnProgramSystem]:
@@ -147,11 +133,9 @@ class ServedSystem(System, Protocol):
 
     def check_service(self) -> None:
         """Check what serving needs, before anything heavy is imported; UserError: a package or a token is missing."""
-        ...
 
     def serve_application(self, program: Program, options: ServiceOptions) -> Service:
         """Return the application that answers requests with the program."""
-        ...
 
 
 def can_be_served(system: System) -> TypeGuard[ServedSystem]:
@@ -164,5 +148,4 @@ def list_critics(system: System) -> list[str]:
 
 
 def agent_names(system: System) -> list[str]:
-    """Return the names of the system's agents, in order."""
     return [spec.name for spec in system.agent_specs]

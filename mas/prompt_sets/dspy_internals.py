@@ -7,31 +7,20 @@ module of `mas` imports what DSPy does not export.
 import re
 
 import dspy
-from dspy._vendor.lm15.providers.base import HttpResponse
-from dspy._vendor.lm15.serde import message_to_dict, request_to_dict, response_from_dict, response_to_dict
-from dspy._vendor.lm15.types import Part
-from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER
-from dspy.adapters.utils import annotation_allows_none, get_field_description_string, parse_value
-from dspy.clients.engines import AsyncLiteLLMEngine
-from dspy.utils.callback import BaseCallback
+from dspy._vendor.lm15.providers.base import HttpResponse as HttpResponse
+from dspy._vendor.lm15.serde import message_to_dict as message_to_dict
+from dspy._vendor.lm15.serde import request_to_dict as request_to_dict
+from dspy._vendor.lm15.serde import response_from_dict as response_from_dict
+from dspy._vendor.lm15.serde import response_to_dict as response_to_dict
+from dspy._vendor.lm15.types import Part as Part
+from dspy.adapters.types.base_type import CUSTOM_TYPE_START_IDENTIFIER as CUSTOM_TYPE_START_IDENTIFIER
+from dspy.adapters.utils import annotation_allows_none as annotation_allows_none
+from dspy.adapters.utils import get_field_description_string as get_field_description_string
+from dspy.adapters.utils import parse_value as parse_value
+from dspy.clients.engines import AsyncLiteLLMEngine as AsyncLiteLLMEngine
+from dspy.utils.callback import BaseCallback as BaseCallback
 
 from mas.runtime.errors import UserError
-
-__all__ = [
-    "CUSTOM_TYPE_START_IDENTIFIER",
-    "AsyncLiteLLMEngine",
-    "BaseCallback",
-    "HttpResponse",
-    "Part",
-    "annotation_allows_none",
-    "check_dspy_version",
-    "get_field_description_string",
-    "message_to_dict",
-    "parse_value",
-    "request_to_dict",
-    "response_from_dict",
-    "response_to_dict",
-]
 
 OLDEST, TOO_NEW = (3, 4, 1), (3, 5)  # DSPy 3.5 changes the contract between LMs and engines
 
