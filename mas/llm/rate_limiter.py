@@ -222,7 +222,6 @@ class RateLimiter:
 
 
 def _create_bucket(per_minute: float | None) -> AsyncLimiter | None:
-    """Return a leaky bucket for a limit that the profile declares."""
     if not per_minute:
         return None
     capacity = max(1.0, per_minute * BURST_SECONDS / 60)

@@ -218,7 +218,6 @@ def write_state(program: "dspy.Module", path: Path) -> None:
 def _load_demos(
     agent: str, signature: "type[dspy.Signature]", prompt_set: PromptSet, is_plain: bool
 ) -> "list[dspy.Example]":
-    """Return the agent's examples as DSPy takes them."""
     from mas.prompt_sets.demos import from_json
 
     loaded = []

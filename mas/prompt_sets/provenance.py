@@ -34,7 +34,6 @@ class TunedOn:
     picked_by: frozenset[str]  # validation questions
 
     def __or__(self, other: "TunedOn | None") -> "TunedOn":
-        """Return the questions of both."""
         return self if other is None else TunedOn(*(getattr(self, role) | getattr(other, role) for role in _ROLES))
 
     @classmethod

@@ -55,7 +55,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_on_loop() -> bool:
-    """Return whether the caller runs on the background loop."""
     return threading.current_thread().name == LOOP_THREAD
 
 

@@ -126,7 +126,6 @@ class Chat:
 
     @property
     def results(self) -> list[ToolResult]:
-        """All tool results of this conversation, in order."""
         return [result for turn in self.turns for result in turn.results]
 
     @property
@@ -179,7 +178,6 @@ def read_chat(request: Request) -> Chat:
 
 
 def join_system(request: Request) -> str:
-    """Return the system message's text."""
     if isinstance(request.system, str):
         return request.system
     return "".join(map(_read_text, request.system or ()))

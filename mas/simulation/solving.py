@@ -139,7 +139,6 @@ def _format_number(question: str, value: float, behaviour: Behaviour) -> str:
 
 
 def solve(question: str, material: str = "") -> Finding | None:
-    """Return the solution; None if there is none."""
     decimals = read_decimals(question)
     for (pattern,) in match_recipes("find", question):
         if found := re.search(pattern, material, re.DOTALL):

@@ -33,7 +33,11 @@ def answer_request(request: Request) -> Response:
     if _breaks_format(chat, behaviour):
         return create_response(request, [TextPart("Let me think about this for a moment before I")])
     try:
-        part = _format_reply(chat, agents.REPLIES[chat.role](chat, behaviour) if agents else _fill_in(chat))
+        if agents:
+            reply = agents.REPLIES[chat.role](chat, behaviour)
+        else:
+            reply = {name: _choose_placeholder(kind) for name, kind in chat.outputs.items()}
+        part = _format_reply(chat, reply)
     except ToolNeeded as needed:
         part = _format_call(chat, *needed.args)
     return create_response(request, [part])
@@ -46,7 +50,6 @@ def _import_agents(role: str) -> ModuleType:
 
 
 def _add_epoch_to_seed(chat: Chat) -> Chat:
-    """Give each further epoch and attempt of a sample a different seed."""
     context = current_context()
     if context is None or (context.key.epoch, context.key.attempt) == (1, 1):
         return chat
@@ -60,12 +63,8 @@ def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
     return 1 - behaviour.draw(FORMAT) < chance * (_STILL_BROKEN if chat.is_repeated else 1)
 
 
-def _fill_in(chat: Chat) -> Reply:
-    """Return a value of each field's type: `unknown` for a text, the last of several choices (`finish` of ReAct)."""
-    return {name: _choose_placeholder(kind) for name, kind in chat.outputs.items()}
-
-
 def _choose_placeholder(kind: str) -> object:
+    """Return a value of a field's type: `unknown` for a text, the last of several choices (`finish` of ReAct)."""
     if choices := _CHOICES.match(kind):
         try:
             found: object = ast.literal_eval(choices[1])[-1]

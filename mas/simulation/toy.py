@@ -73,7 +73,8 @@ def conclude(chat: Chat, behaviour: Behaviour) -> Reply:
 
 def _solve(behaviour: Behaviour, handicap: float) -> tuple[str, str]:
     """Return the working and the result."""
-    finding = solve_problem(behaviour.question)
+    problem = behaviour.question
+    finding = _add_prices(problem) or _rank(problem) or _count_stalls(problem) or solve_question(problem)
     if finding is None:
         return "The problem is of no kind that I know.", UNKNOWN
     if not behaviour.follows("check_the_right_row_and_column", handicap):
@@ -86,11 +87,6 @@ def _solve(behaviour: Behaviour, handicap: float) -> tuple[str, str]:
     if wants_list(behaviour.question) and not behaviour.follows("comma_separated_list_in_the_asked_order", handicap):
         value = ", ".join(reversed(value.split(", ")))
     return f"{finding.why} {finding.expression} = {value}", value
-
-
-def solve_problem(problem: str) -> Finding | None:
-    """Return the solution; None for an unknown kind of problem."""
-    return _add_prices(problem) or _rank(problem) or _count_stalls(problem) or solve_question(problem)
 
 
 def _add_prices(problem: str) -> Finding | None:

@@ -74,7 +74,6 @@ async def _connect(
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the sender has finished."""
     while piece := await reader.read(PIECE_BYTES):
         writer.write(piece)
         await writer.drain()

@@ -101,7 +101,6 @@ def read_source(data: bytes, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_in_process(source: Source, member: str | None = None) -> Document:
-    """Return a file as text, read in this process."""
     kind, notes = detect_kind(source), list[str]()
     try:
         if member is not None and kind == ".zip":
