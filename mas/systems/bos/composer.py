@@ -9,13 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import dspy
 
-from mas.systems.bos.contracts import (
-    AgentError,
-    AgentResult,
-    OrchestratorResponse,
-    TabularResult,
-    format_data,
-)
+from mas.systems.bos.contracts import AgentError, AgentResult, OrchestratorResponse, TabularResult, format_data
 from mas.systems.bos.recorder import EventRecorder
 
 MAX_TABLE_ROWS = 30  # of a table in a prompt
