@@ -64,11 +64,11 @@ class System(Protocol):
 
     @property
     def needs_model(self) -> bool:
-        """False if the system never uses the run's model, which is then neither checked nor named in the results."""
+        """False if the system never uses the run's model, which is then neither checked nor named."""
 
     @property
     def agent_specs(self) -> Sequence[AgentSpec]:
-        """The agents whose prompts can be tuned: each has a file in a prompt set and a predictor in the program."""
+        """The agents whose prompts can be tuned: each has a prompt file and a predictor."""
 
     def check(self) -> None:
         """Check the settings before anything is loaded; UserError: one is unknown or out of range."""
@@ -132,7 +132,7 @@ class ServedSystem(System, Protocol):
     """A system with an HTTP service of its own."""
 
     def check_service(self) -> None:
-        """Check what serving needs, before anything heavy is imported; UserError: a package or a token is missing."""
+        """Check what serving needs, without heavy imports; UserError: a package or a token is missing."""
 
     def serve_application(self, program: Program, options: ServiceOptions) -> Service:
         """Return the application that answers requests with the program."""

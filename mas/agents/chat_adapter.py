@@ -117,7 +117,7 @@ class JSONAdapter(_Formatting, dspy.JSONAdapter):
 
 @functools.lru_cache(_MAX_SIGNATURES)
 def _has_open_keys(signature: Signature) -> bool:
-    """Return whether an output has keys that its type does not name: DSPy's schema would have none of them."""
+    """Return whether an output has keys that its type does not name: DSPy's schema would forbid them."""
     try:
         schemas = [pydantic.TypeAdapter(each.annotation).json_schema() for each in signature.output_fields.values()]
     except (pydantic.PydanticUserError, pydantic.PydanticSchemaGenerationError):
@@ -138,7 +138,7 @@ def _is_open(schema: object) -> bool:
 def _give_up_schema(
     lm: dspy.BaseLM, had_schema: bool, error: LMInvalidRequestError | LMUnsupportedFeatureError
 ) -> None:
-    """Let the LM send no schema any more, if the request had one and the error is about it; else raise the error."""
+    """Let the LM send no schema any more if the error is about the request's; else raise the error."""
     if not had_schema or not any(word in error.message.lower() for word in ("response_format", "schema", "grammar")):
         raise error
     lm.takes_schema = False
@@ -175,6 +175,6 @@ def _is_all_text(signature: Signature) -> bool:
     return {kind for each in kinds for kind in dspy.Type.extract_custom_type_from_annotation(each)} <= _TEXT_TYPES
 
 
-@functools.lru_cache(_MAX_SIGNATURES)  # DSPy's schemas for its fields took a twentieth of a run's CPU time
+@functools.lru_cache(_MAX_SIGNATURES)  # DSPy's schemas took a twentieth of a run's CPU time
 def _format_system_message(signature: Signature) -> str:
     return str(dspy.ChatAdapter().format_system_message(signature))

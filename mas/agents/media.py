@@ -49,7 +49,7 @@ class Media:
 
 
 async def read_media(lm: dspy.BaseLM) -> dict[str, Media]:
-    """Return the question's pictures and sounds that the model takes, by bare name; only an `AgentLM` is given any."""
+    """Return the pictures and sounds of the question that an `AgentLM` takes, by bare name."""
     pictures, sounds = getattr(lm, "takes_images", False), getattr(lm, "takes_audio", False)
     files = list_attachments()
     if not files or not (pictures or sounds):

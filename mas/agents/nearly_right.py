@@ -29,7 +29,7 @@ _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def read_fields(signature: type[dspy.Signature], text: str) -> dict[str, object] | None:
-    """Return the values of all output fields of a reply in another form; None if one is missing or cannot be read."""
+    """Return all output fields of a reply in another form; None if one is missing or unreadable."""
     for found in (_find_sections(signature, text), *map(_find_keys, find_objects(text))):
         named = {name: found.get(name.casefold()) for name in signature.output_fields}
         if None in named.values():
@@ -63,7 +63,7 @@ def _find_keys(value: object) -> dict[str, object]:
 
 
 def read_value(value: object, annotation: Any) -> object:
-    """Return the value of a field, as DSPy reads it or as it can only be meant; ValueError: it is of another type."""
+    """Return a field's value, as DSPy reads it or as it can only be meant; ValueError: another type."""
     try:
         return parse_value(value, annotation)
     except ValueError:
@@ -102,7 +102,7 @@ def _read_text(text: str, annotation: Any) -> object:
 
 
 def _find_label(text: str, labels: tuple[str, ...]) -> str | None:
-    """Return the label with which a text begins, in any case, if what follows is a remark that names no other label."""
+    """Return the label that begins a text, in any case, if the rest is a remark without another label."""
     remark = r"\W*($|[.,;:(*\"'`\u2013\u2014]|\s-)"
     found = [label for label in labels if re.match(re.escape(label) + remark, text, re.IGNORECASE)]
     if not found:
@@ -138,7 +138,7 @@ MAX_CHARS = 100_000  # of a text that is searched
 
 
 def find_calls(text: str, tools: Mapping[str, dspy.Tool], *, any_name: bool = False) -> list[Call]:
-    """Return the calls in their order; with `any_name` also, in JSON, those of tools that there are not."""
+    """Return the calls in order; with `any_name` also those of unknown tools, if they are JSON."""
     if len(text) > MAX_CHARS or not (any_name or any(name in text for name in tools)):
         return []
     found = [(name, _read_xml(body, tools[name])) for name, body in _XML_CALL.findall(text) if name in tools]
@@ -154,7 +154,7 @@ def _read_xml(body: str, tool: dspy.Tool) -> dict[str, object]:
 
 
 def find_objects(text: str) -> Iterator[object]:
-    """Yield the outermost JSON objects and lists of objects in a text; a faulty one is repaired if it has an end."""
+    """Yield the outermost JSON objects and lists of objects; a faulty one is repaired if it has an end."""
     decoder, at, found = json.JSONDecoder(strict=False), 0, False
     text = text.replace("{{", "{").replace("}}}", "}}") if "{{" in text else text
     while (start := min((p for p in (text.find("{", at), text.find("[{", at)) if p >= 0), default=-1)) >= 0:

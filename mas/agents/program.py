@@ -27,7 +27,7 @@ class AgentProgram(dspy.Module):
     def forward(
         self, question: str, file: str | Path | None = None, inputs: Mapping[str, str] | None = None
     ) -> dspy.Prediction:
-        """Answer a question for a synchronous caller, on the one event loop that holds the connections."""
+        """Answer for a synchronous caller, on the one event loop that holds the connections."""
         return run_blocking(self.aforward(question, file, inputs))
 
     async def aforward(

@@ -44,7 +44,7 @@ class ReactState(TypedDict):
     turns: list[Turn]  # the conversation so far
     pending: Turn  # inputs that no turn holds yet
     steps: int
-    results: list[tuple[str, Arguments, str]]  # of this request: tool, arguments, what the agent was shown
+    results: list[tuple[str, Arguments, str]]  # tool, arguments, what the agent was shown
     must_answer: bool
     prediction: dspy.Prediction | None
 
@@ -72,7 +72,7 @@ class ReactContext:
 
 # A reply that arrived and cannot be used: its agent may try again with the reason. A failed request is another matter.
 UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
-MAX_EQUAL_RESULTS = 3  # of one call in one request; then the agent must answer: small models go on in circles
+MAX_EQUAL_RESULTS = 3  # of one call in one request; then the agent must answer
 MAX_FEEDBACK_CHARS = 1_500  # of the reason
 
 
@@ -133,7 +133,7 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
     toolbox, turn = runtime.context.toolbox, state["turns"][-1]
     calls: dspy.ToolCalls = turn["tool_calls"]
     if sample := current_context():
-        for _ in calls.tool_calls:  # all before the first one runs: none is left running when the limit is reached
+        for _ in calls.tool_calls:  # all first: none is left running when the limit is reached
             sample.count_tool_call()
     event("tool calls", calls=[call.name for call in calls.tool_calls])
     results = await _run_concurrently(calls.tool_calls, toolbox)
@@ -168,7 +168,7 @@ async def _run_concurrently(calls: Sequence[dspy.ToolCalls.ToolCall], toolbox: T
 
 
 async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResult:
-    """Return what the agent sees of one tool call, also of a failure, unless `tools.fail_fast` ends the question."""
+    """Return what the agent sees of a call, or of its failure unless `tools.fail_fast` is set."""
     arguments, function = call.args or {}, getattr(toolbox.tools.get(call.name), "func", None)
     try:
         with span("tool", call.name, inputs=arguments) as current:

@@ -1,4 +1,4 @@
-"""Agents of a system as data: a spec gives an agent its predictor, its toolbox, and the check of its settings."""
+"""Agents of a system as data: their predictors, toolboxes and settings are made from specs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,9 +39,9 @@ class AgentSpec:
     """One agent. Its name is also that of its predictor, of its settings and of its prompt file."""
 
     name: str
-    signature: str = ""  # package.module.Class, imported when the program is built; empty: the program makes it itself
+    signature: str = ""  # package.module.Class; empty: the program makes its predictor
     uses_tools: bool = False
-    critic: str | None = None  # the agent that reviews its work; each rejection counts towards its retry limit
+    critic: str | None = None  # reviews its work; a rejection counts towards its retry limit
 
     def make_predictor(self) -> "dspy.Predict":
         import dspy
@@ -52,7 +52,7 @@ class AgentSpec:
 def check_agents(
     system: str, agents: Sequence[AgentSpec], settings: Mapping[str, ModelSettings], tools: Mapping[str, str]
 ) -> None:
-    """Check the settings of a system's agents; UserError: an unknown agent or tool, or a value that is out of range."""
+    """Check the settings of a system's agents; UserError: an unknown name, or a value out of range."""
     names = [agent.name for agent in agents]
     if unknown := settings.keys() - set(names):
         raise UserError(

@@ -1,4 +1,4 @@
-"""Targets in configurations: from `package.module:name` to the object, and names for objects of the running program."""
+"""Targets in configurations: `package.module:name`, and names for objects in memory."""
 
 import hashlib
 import importlib
@@ -45,7 +45,7 @@ def load_target(target: str, option: str = "system.target") -> object:
 
 
 def _import_module(name: str, option: str) -> ModuleType:
-    for top in ("eval", "mas", "optimize"):  # no package of this name in the current folder takes its place
+    for top in ("eval", "mas", "optimize"):  # not packages of these names in the current folder
         importlib.import_module(top)
     folder = str(Path.cwd())
     importlib.invalidate_caches()
@@ -69,7 +69,7 @@ def describe_cause(error: BaseException) -> str:
 
 @contextmanager
 def name_object(value: object, name: str) -> Iterator[str]:
-    """Yield a target that names the object inside the block; in `name`, what is no letter, digit or `_` is replaced."""
+    """Yield a target that names the object inside the block; its name has only letters, digits and `_`."""
     stem = f"{PREFIX}{re.sub(r'[^A-Za-z0-9_]+', '_', name)}{_digest_source(value)}"
     with _LOCK:
         target = next(each for n in count(1) if (each := stem if n == 1 else f"{stem}_{n}") not in _OBJECTS)

@@ -52,7 +52,7 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 class ToolAdapter(ChatAdapter):
-    """Adapter of one request to an agent with tools; its signature has the fields `tools` and `tool_calls`."""
+    """Adapter of one request of an agent whose signature has the fields `tools` and `tool_calls`."""
 
     def __init__(
         self, tools: Tools, *, native: bool, files: Mapping[str, Parts] | None = None, unreadable: str = ""
@@ -65,7 +65,7 @@ class ToolAdapter(ChatAdapter):
         self.use_json_adapter_fallback = not unreadable
 
     def _make_json_adapter_fallback(self) -> dspy.Adapter:
-        """Return the adapter that asks again after an unreadable reply; DSPy would ask for another format."""
+        """Return the adapter that asks again after an unreadable reply, in the same format."""
         native = self.use_native_function_calling
         return ToolAdapter(self.tools, native=native, files=self.files, unreadable=self.unreadable or "(nothing)")
 
@@ -112,7 +112,7 @@ class ToolAdapter(ChatAdapter):
         if isinstance(results := inputs.get("tool_call_results"), dspy.ToolCallResults):  # with tools as text
             shown = [f"Result of {each.name}:\n{each.value}" for each in results.tool_call_results]
             return "\n\n".join([*shown, self._ask_after(results)])
-        if not inputs.keys() & signature.input_fields.keys():  # nothing is asked: no message with the reminder alone
+        if not inputs.keys() & signature.input_fields.keys():  # no message with the reminder alone
             return ""
         return super().format_user_message_content(signature, inputs, *args, **kwargs)
 
@@ -169,7 +169,7 @@ class ToolAdapter(ChatAdapter):
         return values
 
     def _read_answer(self, text: str, signature: Signature) -> Turn:
-        """Return the answer's fields that a reply has, in either form; nothing if it calls a tool first."""
+        """Return the answer's fields in a reply of either form; nothing if it calls a tool first."""
         sections = _HEADER.split(text)
         if len(sections) > 1 and find_calls(sections[0], self.tools):
             return {}  # what follows the call is made up: there was no result yet
@@ -210,7 +210,7 @@ def _is_blank(value: object) -> bool:
 
 
 def _describe_tool(tool: dspy.Tool) -> str:
-    """Return the tool as a Python programmer writes it down; its JSON Schema would be half as many tokens more."""
+    """Return the tool as Python writes a function; its JSON Schema has half as many tokens more."""
     required = tool.format_as_litellm_function_call()["function"]["parameters"]["required"]
     arguments = tool.args or {}
     shown = [f"{name}{'' if name in required else '?'}: {_name_type(schema)}" for name, schema in arguments.items()]

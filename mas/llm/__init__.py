@@ -1,11 +1,11 @@
-"""Language models: from a profile in `conf/model/` to one `dspy.LM` per agent, with what a rate limiter counts."""
+"""Language models: from a profile in `conf/model/` to one `dspy.LM` per agent."""
 
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 AUTO = "auto"
-ASKS_AGAIN = "This reply cannot be used."  # begins the second request of an agent with tools for a readable reply
+ASKS_AGAIN = "This reply cannot be used."  # begins a second request for a readable reply
 # DSPy's own rule (`dspy.clients.lm._is_openai_reasoning_model`), so that mistakes are reported before DSPy is loaded.
 _REASONING_NAMES = re.compile(
     r"(?:o[1345](?:-(?:mini|nano|pro))?(?:-\d{4}-\d{2}-\d{2})?|gpt-5(?:\.\d+)*(?!-chat)(?:-.*)?)"
@@ -16,14 +16,14 @@ _REASONING_NAMES = re.compile(
 class CallSettings:
     """Settings of a profile that all calls of its LMs share."""
 
-    takes_images: bool = False  # attachments go to agents with tools; false: a request with an image is never sent
+    takes_images: bool = False  # false: a request with an image is never sent
     takes_audio: bool = False
     context_tokens: int | None = None  # context length: prompt and reply together; null: unknown
     detect_truncation: bool = False  # an error if the server counted implausibly few tokens for the prompt
-    call_deadline_seconds: float = 360.0  # sending and receiving, all attempts of a call; waiting is not counted
+    call_deadline_seconds: float = 360.0  # sending and receiving, all attempts; not waiting
     attempt_timeout_seconds: float | None = None  # of each attempt but the last; null: learnt from the replies
     num_retries: int = 3  # of a call, after faults; four times as many after refusals (429, 503)
-    retry_base_seconds: float = 1.0  # the wait before a retry is random, up to this bound, which doubles each time
+    retry_base_seconds: float = 1.0  # bound of the random wait before a retry; doubles each time
     extra_body: dict[str, Any] = field(default_factory=dict)  # further fields of every request, such as seed
 
 
@@ -33,7 +33,7 @@ def is_reasoning_model(name: str) -> bool:
 
 
 def name_max_tokens(base_url: str, model: str) -> str:
-    """Return the field of `max_tokens` in a request: OpenAI's servers and reasoning models take the newer one."""
+    """Return the name of `max_tokens` in a request: OpenAI's own models take the newer one."""
     is_newer = "api.openai.com" in base_url or is_reasoning_model(model)
     return "max_completion_tokens" if is_newer else "max_tokens"
 

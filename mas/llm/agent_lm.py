@@ -56,7 +56,7 @@ class AgentLM(dspy.LM):
         if not is_on_loop():
             return await await_on_loop(self._ask(*args, **kwargs))
         if isinstance(messages := kwargs.get("messages"), list):
-            messages[:] = replace_surrogates(messages)  # in place: DSPy recognises its adapters' own lists by identity
+            messages[:] = replace_surrogates(messages)  # in place: DSPy knows its adapters' lists by identity
         try:
             result: list[object] = await super().acall(*args, **kwargs)
         except errors.LMError as error:

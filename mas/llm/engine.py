@@ -44,7 +44,7 @@ REFUSED = (503, 529)  # server errors that mean "not now", as 429 does
 REFUSALS_PER_RETRY = 4  # a call may be refused so many times as often as it may fail
 MIN_REPLIES, MAX_REPLIES = 10, 100  # before anything is learnt; newest ones that count
 MIN_TIMEOUT_SECONDS = 10.0  # of an attempt, if it is learnt
-_ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a reply it could not parse
+_ASKS_FOR_JSON = "Outputs will be a JSON object with the following fields."  # DSPy, after a bad reply
 
 
 class NeverSentError(lm15.TransportError):
@@ -52,7 +52,7 @@ class NeverSentError(lm15.TransportError):
 
 
 class Engine(Protocol):
-    """Sends one request, without retries. The part of DSPy's contract of an asynchronous engine that our LMs use."""
+    """Sends one request, without retries: the part of DSPy's asynchronous engines that our LMs use."""
 
     async def complete(self, request: lm15.Request) -> lm15.Response: ...
 
@@ -68,11 +68,11 @@ class CallPolicy:
     native_tools: bool = True
     key_variable: str | None = None  # environment variable with the key, for messages
     price: Price | None = None  # None: unknown
-    rate_limiter: RateLimiter | None = None  # shared by all LMs of a profile; None: any number of requests at once
+    rate_limiter: RateLimiter | None = None  # of all LMs of a profile; None: any number at once
     settings: CallSettings = field(default_factory=CallSettings)
 
     def check_inputs(self, request: lm15.Request) -> None:
-        """Raise LMUnsupportedFeatureError if a request holds an image or a sound that the profile does not allow."""
+        """Check that the profile allows a request's media; LMUnsupportedFeatureError: it does not."""
         images, sounds = self.settings.takes_images, self.settings.takes_audio
         kinds = {part.type for message in request.messages for part in message.parts}
         for kind, is_taken, key in (("image", images, "images"), ("audio", sounds, "audio")):
@@ -82,7 +82,7 @@ class CallPolicy:
 
 
 def learn_timeout(reply_seconds: Collection[float]) -> float:
-    """Return the seconds after which an attempt has probably hung: five times what 9 of 10 replies did not exceed."""
+    """Return the seconds after which an attempt has probably hung: five times those of 9 in 10 replies."""
     if len(reply_seconds) < MIN_REPLIES:
         return math.inf
     slow_seconds = sorted(reply_seconds)[math.ceil(0.9 * len(reply_seconds)) - 1]
@@ -107,7 +107,7 @@ class _Call:
     idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
 
     def find_stored_reply(self) -> str | None:
-        """Return the reply that an earlier session has paid for, and note where a new one is to be stored."""
+        """Return the reply that an earlier session has paid for, or note where to store a new one."""
         context, sample = self.context, self.context.key
         if (log := context.call_log) is None:
             return None
@@ -119,7 +119,7 @@ class _Call:
         return text
 
     def open_span(self, **attributes: object) -> AbstractContextManager[Span]:
-        """Open the span of the current attempt; `retry` also marks a second request for a readable reply."""
+        """Open the span of an attempt; `retry` also marks a second request for a readable reply."""
         newest = [part for message in self.request.messages[-1:] for part in message.parts]
         asks_again = any(ASKS_AGAIN in part.text for part in newest if isinstance(part, lm15.TextPart))
         if self.count > 1 or asks_again or _ASKS_FOR_JSON in str(self.content.get("system")):
@@ -161,7 +161,7 @@ class _Call:
         return response
 
     def is_transient(self, error: BaseException) -> bool:
-        """Count a failure, and return whether the request may be sent again; after a reply without meaning, once."""
+        """Count a failure; return whether the request may be sent again (after an empty reply once)."""
         is_busy = isinstance(error, lm15.ServerError) and error.status in REFUSED
         is_refusal = is_busy or isinstance(error, lm15.RateLimitError)
         is_meaningless = isinstance(error, EmptyReplyError) or type(error) is lm15.ProviderError
@@ -187,7 +187,7 @@ class _Call:
             await asyncio.sleep(seconds)
 
     def find_aborted_cost(self, error: BaseException, current: Span) -> Payment | None:
-        """Return the cost of a failed attempt: unknown unless it was never sent, or refused (408 and 504 are not)."""
+        """Return a failed attempt's cost: known if it was never sent, or refused (not by 408 or 504)."""
         if isinstance(error, _NEVER_SENT):
             return None
         is_answered = isinstance(error, lm15.ProviderError) and type(error) is not lm15.ProviderError
@@ -198,7 +198,7 @@ class _Call:
         return Payment(cost_usd=cost_usd)
 
     def finish(self, response: lm15.Response, current: Span) -> lm15.Response:
-        """Return the validated reply; the server's own is stored, unless it is empty and may be drawn again."""
+        """Return the validated reply, and store the server's own unless it is empty: it may be drawn again."""
         reply = validate_reply(response, self.policy.settings, current)
         if self.place and not isinstance(reply, EmptyReplyError):
             log, key = self.place
@@ -276,7 +276,7 @@ class AgentEngine:
 
 
 def _omit_media(value: object) -> object:
-    """Replace base64 data by its size: a record would hold an image once for each request that carries it."""
+    """Replace base64 data by its size: a record would hold an image once for each request."""
     if isinstance(value, list):
         return [_omit_media(item) for item in value]
     if not isinstance(value, dict):

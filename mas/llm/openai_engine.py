@@ -56,11 +56,11 @@ _ENDS = {
 
 
 class ChatEngine:
-    """`/chat/completions` of one server. The connections belong to the event loop of the first request."""
+    """`/chat/completions` of one server; the connections belong to the loop of the first request."""
 
     def __init__(self, base_url: str, api_key: str | None) -> None:
         self._base_url, self._api_key = base_url, api_key
-        self._url = f"{base_url.rstrip('/')}/chat/completions"  # complete: the client takes longer to join its parts
+        self._url = f"{base_url.rstrip('/')}/chat/completions"  # complete: the client joins parts slowly
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
         """Return the server's reply; ProviderError: it refused the request or failed, or the reply cannot be read.
@@ -74,7 +74,7 @@ class ChatEngine:
             raw = await self._client.post(self._url, body=body, cast_to=httpx2.Response, options=options)
         except openai.APIStatusError as error:
             raise _build_error(error.response, error.response.status_code, error.response.content) from None
-        except (openai.APIConnectionError, aiohttp.ClientError) as error:  # the client lets some of aiohttp's pass
+        except (openai.APIConnectionError, aiohttp.ClientError) as error:  # some of aiohttp's pass
             cause: BaseException = error
             while cause.__cause__ and not isinstance(cause, aiohttp.ClientError):  # it is more exact than those around
                 cause = cause.__cause__
@@ -93,7 +93,7 @@ class ChatEngine:
             api_key=self._api_key or "none",
             base_url=self._base_url,
             max_retries=0,
-            http_client=openai.DefaultAioHttpClient(  # limits and times are those of the rate limiter and the call
+            http_client=openai.DefaultAioHttpClient(  # the rate limiter and the call have the limits
                 limits=httpx2.Limits(max_connections=0),  # any number
                 timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
                 follow_redirects=False,  # to a server that nobody has named
@@ -113,7 +113,7 @@ def _close(client: openai.AsyncOpenAI) -> None:
         asyncio.run_coroutine_threadsafe(client.close(), background_loop()).result(1)
 
 
-create_chat_engine = functools.cache(ChatEngine)  # equal arguments give the same engine, with its connections
+create_chat_engine = functools.cache(ChatEngine)  # equal arguments share connections
 
 
 def _encode(request: lm15.Request, codec: lm15.OpenAIChatLM) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _read_response(raw: httpx2.Response, request: lm15.Request) -> lm15.Response
 
 
 def _build_refusal(raw: httpx2.Response, given: Mapping[str, Any]) -> lm15.LM15Error:
-    """Return the error in a response of status 200, as if it had the status that its words stand for."""
+    """Return the error in a response of status 200, with the status that its words stand for."""
     message = str(given.get("message") or given.get("detail") or given.get("msg") or dict(given))
     codes = [str(given.get(name)) for name in ("code", "status", "type")]
     other = 429 if _BUSY.search(" ".join([message, *codes])) else 400 if "invalid_request_error" in codes else 500
@@ -190,7 +190,7 @@ def _build_error(raw: httpx2.Response, status: int, body: bytes) -> lm15.LM15Err
 
 
 def _read_reset(headers: Mapping[str, Sequence[str]]) -> float | None:
-    """Return the seconds until the limits that `x-ratelimit-*` calls used up are reset, if there are any."""
+    """Return the seconds until the limits that are used up (`x-ratelimit-*`) are reset."""
     seconds = 0.0
     for kind in ("requests", "tokens"):
         if "0" in headers.get(f"x-ratelimit-remaining-{kind}", ()):

@@ -19,14 +19,14 @@ class Price:
 
     input_usd_per_million: float
     output_usd_per_million: float
-    cached_input_usd_per_million: float | None = None  # read from the provider's prompt cache; null: as other input
+    cached_input_usd_per_million: float | None = None  # from the prompt cache; null: as other input
 
     @property
     def is_free(self) -> bool:
         return not (self.input_usd_per_million or self.output_usd_per_million)
 
     def cost_usd(self, input_tokens: int, cached_input_tokens: int, output_tokens: int) -> float:
-        """Return the cost of a reply; cached tokens are part of the input, a model's thoughts of the output."""
+        """Return the cost of a reply; the input includes cached tokens, the output a model's thoughts."""
         cached_price = self.cached_input_usd_per_million
         if cached_price is None:
             cached_price = self.input_usd_per_million
@@ -36,7 +36,7 @@ class Price:
 
 @dataclass
 class ListedPrice(Price):
-    """Price of the list, which may depend on the length or the time of a request; the fields are a short one's now."""
+    """Price of the list. It may depend on a request's length and time: the fields are a short one's now."""
 
     name: str = ""
     provider: str = ""
@@ -53,7 +53,7 @@ FREE = Price(0.0, 0.0)  # the simulated model
 
 
 def find_price(name: str, prices: Mapping[str, Price], provider: str | None = None) -> Price | None:
-    """Return the price of a model: its own entry, or that of a provider of the list; None if it is unknown."""
+    """Return a model's price: its own entry, or that of a provider of the list; None: unknown."""
     own = prices.get(name) or prices.get(_SNAPSHOT.sub("", name))
     return own or (find_listed_price(name, provider) if provider else None)
 

@@ -26,9 +26,9 @@ MAX_OVER_MEAN = 1.2  # pace after the server was closed, relative to what got th
 MIN_PACE = 0.02  # requests per second
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.25, 1.0  # without Retry-After; longer the longer it is closed
 MAX_RETRY_AFTER_SECONDS = 60.0
-REFUSAL_SECONDS, MAX_REFUSAL_SECONDS = 0.15, 0.5  # that one takes, before one was seen; a probe is given twice that
+REFUSAL_SECONDS, MAX_REFUSAL_SECONDS = 0.15, 0.5  # that one takes; a probe is given twice that
 MIN_BACKGROUND = 0.02  # share tolerated from the start
-PRIOR_REQUESTS = 15.0  # weight of an unknown background as 0: with less, a limit that falls far is taken for chance
+PRIOR_REQUESTS = 15.0  # weight of a background of 0: with less, a fallen limit seems chance
 EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused as well
 CUT_EVIDENCE = 7.0  # natural logarithm of a likelihood ratio
 MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
@@ -36,7 +36,7 @@ MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
 
 @dataclass(frozen=True)
 class RequestPermit:
-    """Permission to send a request within the `with` block, and a place in the order of sending, to measure rates."""
+    """Permission to send a request within the `with` block, and its place in the order of sending."""
 
     limiter: "RateLimiter"
     number: int  # in the order of sending
@@ -178,7 +178,7 @@ class RateLimiter:
         was_blank, self._is_blank = self._is_blank, self._streak.count_accepted(here) <= 0
         if was_blank and self._is_blank:
             self._closed_since = now
-            self._pause(None, now)  # the first probe does not wait for Retry-After: one request's may be chance
+            self._pause(None, now)  # the first probe waits for no Retry-After
         elif self._is_blank:
             self._cut(self._began.measure_rate(here), now)
             self._is_held = False  # what is refused next is no chance, if the server is closed
@@ -201,7 +201,7 @@ class RateLimiter:
         self._is_probed, self._decided_at = False, self._number
 
     def _reopen(self, now: float) -> None:
-        """Send again, at the rate that got through since the pace grew: a server's whole window, if it has any."""
+        """Send again, at the rate that got through since the pace grew: over a server's whole window."""
         here = self._mark(now)
         rate = self._began.measure_rate(here)
         self.pace, self._grow_at = min((rate + self.pace) / 2, MAX_OVER_MEAN * rate), now + HOLD_SECONDS
@@ -217,7 +217,7 @@ class RateLimiter:
         self.pace = max(MIN_PACE, MARGIN * min(max(rate, half), self.pace))
         hold = max(HOLD_SECONDS, min(HOLD_REQUESTS / self.pace, MAX_HOLD_SECONDS))
         self._next, self._grow_at = now + 1 / self.pace, max(self._grow_at, now + hold)
-        self._held_refused, self._held_sent = self._held_refused / 2, self._held_sent / 2  # forget the old by and by
+        self._held_refused, self._held_sent = self._held_refused / 2, self._held_sent / 2  # forget the old
         self._excess, self._decided_at = 0.0, self._number
 
 

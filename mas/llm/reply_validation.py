@@ -28,7 +28,7 @@ UNREADABLE_ARGUMENTS = "partial_json"  # DSPy's name for the text of arguments t
 
 
 def record_cost(response: Response, price: Price | None, context: SampleContext, current: Span) -> Payment:
-    """Record tokens, cost and finish reason on the span and the context; return the payment for the reply."""
+    """Record tokens, cost and finish reason on span and context; return the reply's payment."""
     usage = response.usage
     counts = (usage.input_tokens or 0, usage.cache_read_tokens or 0, usage.output_tokens or 0)
     is_counted = usage.input_tokens is not None or usage.output_tokens is not None
@@ -67,7 +67,7 @@ def validate_reply(response: Response, settings: CallSettings, current: Span) ->
 
 
 def _find_truncation(response: Response, settings: CallSettings, current: Span) -> TruncatedPromptError | None:
-    """Return the error if the model can only have read a part of the request; None also without a count."""
+    """Return the error if the model can only have read a part of the request."""
     if not settings.detect_truncation or not (tokens := response.usage.input_tokens):
         return None
     read = [current.inputs.get(key) for key in ("system", "messages")]  # not all servers read tools
@@ -110,7 +110,7 @@ def _split_thinking(text: str) -> tuple[str, str]:
 
 
 def _repair(part: Part, current: Span) -> Iterator[Part]:
-    """Yield the part in valid Unicode, thinking apart from the text that is parsed, arguments as an object."""
+    """Yield the part in valid Unicode, thinking apart from the text, arguments as an object."""
     if isinstance(part, TextPart):
         thinking, text = _split_thinking(replace_surrogates(part.text))
         if thinking:

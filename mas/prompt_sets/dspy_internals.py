@@ -26,7 +26,7 @@ OLDEST, TOO_NEW = (3, 4, 1), (3, 5)  # DSPy 3.5 changes the contract between LMs
 
 
 def check_dspy_version(version: str) -> None:
-    """Check that the internals of DSPy are those of this code; UserError: DSPy is too old or too new."""
+    """Check that DSPy has the internals of this code; UserError: it is too old or too new."""
     if not OLDEST <= tuple(map(int, re.findall(r"\d+", version)[:3])) < TOO_NEW:
         raise UserError(
             f"DSPy {version} is installed, but this program uses internals of DSPy 3.4 (mas/prompt_sets/"

@@ -91,7 +91,7 @@ def read_prompt_set(name_or_path: str | Path, agents: Sequence[str], system: str
 
 
 def read_set_folder(folder: Path) -> PromptSet:
-    """Read the set in a folder, of any system; its files name the agents. UserError: there is none to be read."""
+    """Read the set in a folder, of any system; its files name the agents. UserError: there is none."""
     folder = find_set_folder(str(folder.absolute()), folder)
     agents = [unquote(path.name.removesuffix(SUFFIX)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     return read_prompt_set(folder, agents, _read_set_file(folder / SET_FILE)["system"], folder)
@@ -184,7 +184,7 @@ def apply_prompt_set(program: "dspy.Module", prompt_set: PromptSet, plain_demos:
 
 
 def read_applied_prompts(program: "dspy.Module", base: PromptSet) -> PromptSet:
-    """Return the current texts and demos of a program that was given the prompts `base`, and changed since."""
+    """Return the present texts and demos of a program that began with the prompts `base`."""
     from mas.prompt_sets.demos import to_json
 
     predictors = dict(program.named_predictors())
@@ -249,7 +249,7 @@ def cache_signatures(signature: "type[dspy.Signature]") -> "type[dspy.Signature]
 
 
 def digest(prompt_set: PromptSet) -> str:
-    """Return the SHA-256 of what reaches the model: texts and examples, but not the name and place of the set."""
+    """Return the SHA-256 of what reaches the model: texts and examples, not the set's name and place."""
     content = json.dumps(prompt_set.texts, sort_keys=True)
     if prompt_set.demos:  # in the order of their keys: that of a tool call's arguments reaches the model
         content += "\n" + json.dumps(dict(sorted(prompt_set.demos.items())))
@@ -273,7 +273,7 @@ def _normalised(text: str) -> str:
 
 
 def find_set_folder(name: str, root: Path) -> Path:
-    """Return the folder of `root/prompts/NAME`, or of a path (anything with a `/`); UserError: there is none."""
+    """Return the folder `root/prompts/NAME`, or the path's (with a `/`); UserError: there is none."""
     shelf = root / "prompts"
     path = Path(name).expanduser()
     folders = [path, root / path] if "/" in name or path.is_absolute() else [shelf / name]
@@ -307,7 +307,7 @@ def _read_set_file(file: Path) -> dict[str, str]:
 
 
 def _check_files(folder: Path, agents: Sequence[str]) -> None:
-    """Check that each agent has one prompt file: a misspelt name must not leave an agent with its default prompt."""
+    """Check that each agent has one prompt file: with a misspelt name it would have its default prompt."""
     expected = {name_prompt_file(agent) for agent in agents}
     present = {name for name in list_files(folder) if name.endswith(SUFFIX)}
     if missing := sorted(expected - present):

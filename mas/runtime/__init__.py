@@ -1,1 +1,1 @@
-"""One running sample: its context, trace, errors, event loop, and the guards around calls into foreign code."""
+"""One running sample: context, trace, errors, event loop, and guards around foreign code."""

@@ -1,4 +1,4 @@
-"""The one exception that a user sees as a sentence, the failures of external agents, and what an error comes from."""
+"""The exception that a user sees as a sentence, failures of external agents, causes of an error."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ class UserError(Exception):
 
 
 class AgentUnavailableError(Exception):
-    """Someone's own agent could not be reached, did not answer in time, or failed on its side: it may pass."""
+    """Someone's own agent could not be reached, was too slow, or failed: it may pass."""
 
 
 class AgentReplyError(Exception):

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _STARTING = threading.Lock()  # functools.cache alone makes several when the first callers come at once
 LOOP_THREAD = "mas-loop"
 IS_QUICK = "is_quick"  # attribute of an LM whose requests need no files and no look-up of prices
-MAX_THREADS = 2_000  # started as needed: agents and tools that wait in one for a model must leave it another
+MAX_THREADS = 2_000  # started as needed: those that wait for a model leave it another
 
 
 @functools.cache

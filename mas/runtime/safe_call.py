@@ -14,7 +14,7 @@ Failure = Callable[[str], Exception]  # from "ended with SystemExit (3)" to the 
 
 
 async def run_in_thread(call: Callable[[], T], failure: Failure) -> T:
-    """Return the call's result, from a thread with the caller's context. An ordinary exception passes unchanged."""
+    """Return the call's result, from a thread with the caller's context. Ordinary exceptions pass."""
 
     def call_safely() -> T:
         try:
@@ -28,7 +28,7 @@ async def run_in_thread(call: Callable[[], T], failure: Failure) -> T:
 
 
 async def await_safely(result: Awaitable[T], failure: Failure) -> T:
-    """Return an awaitable's result; a cancellation from outside (a deadline, Ctrl-C) passes unchanged."""
+    """Return an awaitable's result; a cancellation from outside (a deadline, Ctrl-C) passes."""
     try:
         return await result
     except BaseException as error:

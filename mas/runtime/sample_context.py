@@ -20,12 +20,12 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class SampleKey:
-    """Identity of one attempt at a sample; epoch and attempt count from 1. Epoch 0: reflection of a tuning run."""
+    """Identity of an attempt at a sample; both numbers count from 1. Epoch 0: a tuning run's reflection."""
 
     sample_id: str
     epoch: int = 1
     attempt: int = 1
-    variant: str = ""  # SHA-256 of the prompts, if each set of a tuning run is to answer with calls of its own
+    variant: str = ""  # SHA-256 of the prompts, if a tuning run's sets share no calls
 
 
 @dataclass
@@ -118,15 +118,15 @@ class SampleContext:
     key: SampleKey
     limits: SampleLimits = field(default_factory=SampleLimits)
     budget: RunBudget = field(default_factory=_Unlimited)
-    call_log: ReplyLog | None = None  # replies that earlier sessions of the run have paid for: replayed, not paid again
+    call_log: ReplyLog | None = None  # replies that earlier sessions have paid for
     tool_log: ToolResults | None = None  # earlier results of tools marked `mas.tools.read_only`
     deadline: float = math.inf  # time.monotonic(), as the event loop's clock
     tool_state: dict[str, Any] = field(default_factory=dict)  # by tool name
     on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`; `close` calls them
     usage: SampleUsage = field(default_factory=SampleUsage)
-    request_counts: dict[str, int] = field(default_factory=dict)  # by digest: a repeated request gets its own reply
-    ask_budget: Callable[[], Awaitable[None]] | None = None  # reserves a request in the process that has the budget
-    limit_reached: str | None = field(default=None, init=False)  # the first limit that refused or ended something
+    request_counts: dict[str, int] = field(default_factory=dict)  # by digest of the request
+    ask_budget: Callable[[], Awaitable[None]] | None = None  # reserves a request in another process
+    limit_reached: str | None = field(default=None, init=False)  # the first that was reached
     server_refusal: str | None = field(default=None, init=False)  # no money or no valid key
     _started_at: datetime | None = field(default=None, init=False)
     _waiting_calls: int = 0  # concurrent
@@ -135,12 +135,12 @@ class SampleContext:
     _open_timeouts: set[asyncio.Timeout] = field(default_factory=set, init=False)
 
     def count_lm_call(self) -> None:
-        """Count one request that is sent or replayed; LimitReachedError: a limit is used up, or the sample is over."""
+        """Count a request that is sent or replayed; LimitReachedError: a limit, or the sample's end."""
         self._check("lm_calls", "tokens", "cost_usd")
         self.usage.lm_calls += 1
 
     async def reserve_lm_call(self) -> None:
-        """Count one request that will be sent, and reserve it in the run's budget; raises as `count_lm_call`."""
+        """Count a request to be sent, and reserve it in the run's budget; raises as `count_lm_call`."""
         try:
             if self.ask_budget is not None:
                 await self.ask_budget()
@@ -177,7 +177,7 @@ class SampleContext:
         return self.deadline - time.monotonic()
 
     def close(self) -> None:
-        """Release the tools' state and end all work for this sample; on the loop of its calls, after its record."""
+        """Release the tools' state and end all work for this sample, after its record; on its loop."""
         self._is_closed = True
         while self.on_close:
             self.on_close.pop()()
@@ -234,7 +234,7 @@ class SampleContext:
         return self._note_limit("deadline_seconds", "the question is over: nothing more is done for it")
 
     def _note_limit(self, limit: str, message: str) -> LimitReachedError:
-        """Return the error to raise; the limit is noted as well, since an agent may swallow the error."""
+        """Return the error to raise, and note the limit: an agent may swallow the error."""
         if not self._is_closed:
             self.limit_reached = self.limit_reached or limit
         return LimitReachedError(limit, message)

@@ -1,4 +1,4 @@
-"""Stack traces for records and logs: modules, lines and functions; no code, variables or folders of the machine."""
+"""Stack traces for records and logs: modules, lines, functions; no code, variables or folders."""
 
 import re
 import sys

@@ -14,7 +14,7 @@ _RETURN = re.compile(r"\r(?!\n)")  # overwrites the line that it ends
 
 
 def print_line(text: str = "", error: bool = False) -> None:
-    """Print a text on standard output, or on standard error; line breaks stay, other controls are written out."""
+    """Print a text; line breaks stay, other control characters are written out."""
     lines = _RETURN.sub(r"\\u000d", text)
     print(escape_controls(lines), file=sys.stderr if error else sys.stdout, flush=True)
 

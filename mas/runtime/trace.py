@@ -44,11 +44,11 @@ class Span:
         return 0.0 if self.end_seconds is None else self.end_seconds - self.start_seconds
 
 
-Observer = Callable[[Span], None]  # called with a span when it opens (`end_seconds` is None) and when it ends
+Observer = Callable[[Span], None]  # called with a span when it opens and when it ends
 
 
 class Trace:
-    """The spans of one question, the listener that turns them into log lines, and the observer that shows them live."""
+    """The spans of one question, a listener that writes log lines, an observer that shows them live."""
 
     def __init__(self, thread_id: str, listener: Listener | None = None, observer: Observer | None = None) -> None:
         self.thread_id = thread_id  # the correlation id
@@ -169,7 +169,7 @@ def _log_end(trace: Trace, ended: Span, failure: BaseException | None) -> None:
 
 
 def current_trace() -> Trace:
-    """Return the trace being recorded, or one that nobody will read: a system notes there how far its work has come."""
+    """Return the trace being recorded, or an unused one: systems note there how far they have come."""
     return _trace.get() or Trace("")
 
 

@@ -37,7 +37,7 @@ class SimulatedModel:
     """Model profile without key, network or cost; its scores say nothing about any LLM."""
 
     name: str = "offline"
-    world: str | None = "normal"  # `model.world=null` on a command line arrives as None and means the world "null"
+    world: str | None = "normal"  # None, as `model.world=null` arrives, means the world "null"
     seed: int = 0
     native_tools: bool = True  # false: tools are described in the prompt
     max_connections: ClassVar[int] = 1000

@@ -71,7 +71,7 @@ class World:
 
 
 def parse_world(model: str) -> World:
-    """Return the world and seed in a model's name (`null-3`); the normal world with seed 0 for other names."""
+    """Return world and seed in a model's name (`null-3`); other names: the normal world, seed 0."""
     found = re.search(r"(?:^|/)([a-z]+)-(\d+)$", model)
     return World(found[1], int(found[2])) if found else World()
 
@@ -85,7 +85,7 @@ class Behaviour:
     question: str
 
     def compute_chance(self, skill: str, handicap: float = 0.0) -> float:
-        """Return the probability that the skill is followed; `handicap`: logits by which it is harder here."""
+        """Return the chance that the skill is followed; `handicap`: logits by which it is harder."""
         rules, talent = self.world.rules, SKILLS[skill]["talent"]
         logit = math.log(talent / (1 - talent)) + rules.ease - handicap
         logit += rules.weights.get(skill, rules.weight) * min(self._measure(skill), rules.most)
@@ -97,7 +97,7 @@ class Behaviour:
         return self.draw(skill) < self.compute_chance(skill, handicap)
 
     def draw(self, skill: str) -> float:
-        """Return a number from 0 to 1, uniformly distributed; the skill is followed if it is below the chance."""
+        """Return a uniform number from 0 to 1; below its chance, the skill is followed."""
         chat = self.chat
         here = f"{chat.prompt}\n{len(chat.demos)}\n{self.question}\n{chat.decision_key}\n{skill}"
         causes = (self.question, f"{self.question}\n{skill}\n{chat.role}", here, f"{here}\n{chat.seed}")

@@ -62,7 +62,7 @@ Reply = dict[str, object]  # values for the output fields
 
 
 class ToolNeeded(Exception):
-    """A role cannot go on before this tool has been called; its arguments are name and arguments of the call."""
+    """A role cannot go on before a tool call; the arguments are the call's name and arguments."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Chat:
 
     @cached_property
     def decision_key(self) -> str:
-        """The requests without format and tool results: the same under every adapter and at each step of a turn."""
+        """The requests without format and tool results: equal for all adapters and steps of a turn."""
         return json.dumps([self.role, [self._read_request(turn) for turn in self.turns]], ensure_ascii=False)
 
     @property
@@ -135,7 +135,7 @@ class Chat:
 
     @property
     def revision_note(self) -> str:
-        """Mark of work repeated after feedback; without it the critic would see the same text and decide the same."""
+        """Mark of repeated work: without it the critic would see the same text and decide the same."""
         return f" (done again, revision {len(self.turns) - 1})" if len(self.turns) > 1 else ""
 
     def _read_request(self, turn: Turn) -> str:
@@ -202,7 +202,7 @@ def _count_tokens(texts: Iterable[str]) -> int:
 
 
 def parse_fields(text: str) -> dict[str, str]:
-    """Return the `[[ ## name ## ]]` sections of a message, or the keys of a JSON object; of equal names the first."""
+    """Return the `[[ ## name ## ]]` sections, or the keys of a JSON object; of equal names the first."""
     sections = _MARKER.split(_REMINDER.sub("", text))
     fields: dict[str, str] = {}
     for name, value in zip(sections[1::2], sections[2::2], strict=True):

@@ -88,7 +88,7 @@ def review_answer(chat: Chat, behaviour: Behaviour) -> Reply:
 
 
 def _decide(fault: str, behaviour: Behaviour) -> Reply:
-    """Approve or reject work with this fault, which an attentive critic would see; empty: without a fault."""
+    """Approve work, or reject it for this fault if the critic is attentive; empty: no fault."""
     if fault and behaviour.follows("recompute_before_approving"):
         return {"decision": "reject", "feedback": fault}
     if not fault and not behaviour.follows("reject_only_real_faults"):
@@ -129,7 +129,7 @@ def _report_gap(behaviour: Behaviour, why: str) -> str:
 
 
 def _choose_next_part(chat: Chat, file: str, question: str, read: list[ToolResult]) -> dict[str, object] | None:
-    """Return the arguments that read the next page, or the member of an archive that the question names."""
+    """Return the arguments for the next page, or for the archive's member that the question names."""
     if chat.must_answer:
         return None
     page = _PAGE.search(read[-1].text.partition("\n\n")[0])
@@ -158,7 +158,7 @@ def give_answer(chat: Chat, behaviour: Behaviour) -> Reply:
 
 
 def _read_material(request: str) -> str:
-    """Return the research results in a request of the expert or a critic, without those that found nothing."""
+    """Return the research results in a request, without those that found nothing."""
     material = _extract_section(request, "research results")
     parts = [part for part in re.split(r"^(?=\d+\. )", material, flags=re.MULTILINE) if _NOTHING not in part]
     return "".join(parts)

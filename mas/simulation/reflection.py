@@ -104,7 +104,7 @@ def _change_instruction(brief: Brief, rules: Rules, draw: Draw) -> str:
 
 
 def _find_complaints(brief: Brief) -> Counter[str]:
-    """Count, by skill, the remarks that complain of its absence; remarks that do not concern the agent do not count."""
+    """Count the remarks that complain of a skill's absence, without those about other agents."""
     remarks = [each for each in brief.feedback.lower().splitlines() if not _FINE.search(each)]
     counts = {
         skill: sum(bool(re.search(about["cue"], each)) for each in remarks)

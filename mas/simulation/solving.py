@@ -47,7 +47,7 @@ class Finding:
 
 
 def compute(finding: Finding, slips: bool = False) -> str:
-    """Return the value without a tool; `slips`: with an error in proportion to its size. Units are not converted."""
+    """Return the value without a tool; `slips`: with an error in proportion. Units are not converted."""
     try:
         value = float(simpleeval.SimpleEval().eval("", parse_python(finding.expression.strip(), "eval").body))
     except (simpleeval.InvalidExpression, ArithmeticError, SyntaxError, TypeError, ValueError):
@@ -89,7 +89,7 @@ def invent_value(question: str) -> str:
 
 
 def parse_number(text: str) -> float | None:
-    """Return the number of a cell or an answer, without what counts it; None if it does not begin with one."""
+    """Return the number that begins a cell or an answer, without its unit; None: there is none."""
     found = re.match(rf"(?:about )?\$?({NUMBER})(?:$| [^\d\s,]+)", text.strip())
     return float(found[1].replace(",", "")) if found else None
 
@@ -165,7 +165,7 @@ def read_recipes() -> dict[str, list[list[str]]]:
 
 
 def match_recipes(kind: str, question: str, **values: str) -> Iterator[list[str]]:
-    """Yield the recipes of a kind that fit a question, its words in place of {0} and so on; `values`: of others."""
+    """Yield the recipes that fit a question, its words in place of {0} and so on, `values` of names."""
     for pattern, *texts in read_recipes()[kind]:
         if found := re.search(pattern.replace("{N}", NUMBER), question, re.IGNORECASE):
             yield [text.format(*found.groups("0"), **values) for text in texts]
@@ -245,7 +245,7 @@ def _names(cell: str, question: str) -> bool:
 
 
 def _choose_column(asked: str, header: list[str], used: Collection[int] = ()) -> int:
-    """Return the column whose title shares most words with the text, but none of those used to find the row."""
+    """Return the column whose title shares most words with the text; `used` ones come last."""
     words = {_stem(word) for word in re.findall(r"[a-z]+", asked)}
     scores = []
     for index, title in enumerate(header):
@@ -255,7 +255,7 @@ def _choose_column(asked: str, header: list[str], used: Collection[int] = ()) ->
 
 
 def _find_title(title: str, asked: str) -> int:
-    """Return the position of the first word of a column's title in the text; the text's end if it is missing."""
+    """Return the position in the text of a title's first word; the text's end if it is missing."""
     found = re.search(rf"\b{_stem(re.split(r'[^a-z]', title.lower())[0])}", asked)
     return found.start() if found else len(asked)
 

@@ -27,7 +27,7 @@ class AgentSystem(ABC):
 
     @abstractmethod
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:
-        """Return the program without models and prompts; `toolboxes` are by the names of agents that use tools."""
+        """Return the program without models and prompts; `toolboxes` are by agent, if it uses tools."""
 
     def check(self) -> None:
         check_agents(self.name, self.agent_specs, self.agents, {**TOOLS, **self.tools})

@@ -56,7 +56,7 @@ def can_be_used(tool: object) -> bool:
 
 
 def digest_attachments() -> list[tuple[str, str]]:
-    """Return name and SHA-256 of the question's files, sorted; a file that cannot be read has an empty digest."""
+    """Return name and SHA-256 of the question's files, sorted; empty for an unreadable file."""
     digests = dict.fromkeys(sorted(list_attachments()), "")
     for name in digests:
         with suppress(OSError), list_attachments()[name].open("rb") as file:

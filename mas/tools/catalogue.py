@@ -41,7 +41,7 @@ BROWSER = "browser"  # stands for all tools of the browser in an agent's list
 
 @contextmanager
 def open_tools(settings: ToolSettings, names: Collection[str], say: Callable[[str], None]) -> Iterator[Resources]:
-    """Open what these tools need for the length of a run; `say` is called once for each service that is missing."""
+    """Open what these tools need for a run; `say` is called for each service that is missing."""
     for sentence in describe_missing_services(settings, names):
         say(sentence)
     opened: dict[str, object] = {}

@@ -26,7 +26,7 @@ _Tool = TypeVar("_Tool", bound=Callable[..., Any])
 
 
 def mark_read_only(tool: _Tool) -> _Tool:
-    """Mark a tool that changes nothing and depends on nothing but its arguments and the question's own files."""
+    """Mark a tool that changes nothing, and depends on its arguments and the question's files alone."""
     setattr(tool, _MARK, True)
     digest_code(tool.__module__)  # now, while the file still holds the code that was imported
     return tool

@@ -43,7 +43,7 @@ class Excerpt:
 
 
 class ToolResult(str):
-    """Text for the agent, with its kind and sources. The fields hold for the text as it is: treat it as immutable."""
+    """Text for the agent, with its kind and sources, which hold for the text as it is: immutable."""
 
     kind: ResultKind
     excerpts: tuple[Excerpt, ...]
@@ -69,13 +69,13 @@ class ToolResult(str):
         return self.kind != "computed"
 
     def describe(self) -> dict[str, Any]:
-        """Return what is stored with the text, as values for JSON; not `failed`: a failed call raises instead."""
+        """Return what is stored with the text, as values for JSON; failed calls are not stored."""
         facts = {"truncated": self.truncated, "excerpts": [asdict(each) for each in self.excerpts]}
         return {"result_kind": self.kind} | {name: value for name, value in facts.items() if value}
 
     @classmethod
     def restore(cls, text: str, facts: Mapping[str, Any]) -> "ToolResult":
-        """Return the result that has this text and description; facts that are missing have their defaults."""
+        """Return the result of this text and description; missing facts have their defaults."""
         return cls(
             text,
             kind=facts.get("result_kind", "computed"),
@@ -84,7 +84,7 @@ class ToolResult(str):
         )
 
     def to_observation(self, tool: str) -> "ToolResult":
-        """Return the result as the agent sees it: not too long, without lone surrogates, and untrusted data marked."""
+        """Return the result as the agent sees it: not too long, valid, and untrusted data marked."""
         text, notice = replace_surrogates(str(self)), ""
         text, max_chars = break_marks(text) if self.is_untrusted else text, MAX_OBSERVATION_CHARS
         if is_cut := len(text) > max_chars:

@@ -1,4 +1,4 @@
-"""The `tools` part of the configuration, and the settings of the run for the tools that are called in it."""
+"""The `tools` part of the configuration, and the run's settings for tools that are called."""
 
 import os
 import re
@@ -40,9 +40,9 @@ class TranscriptionSettings:
 
 @dataclass
 class WebSettings:
-    """The `tools.web` part of the configuration; what `conf/tools/standard.yaml` leaves out is for tests."""
+    """The `tools.web` part of the configuration; what `conf/tools/` leaves out is for tests."""
 
-    contact: str = ""  # mail address or web page of whoever runs this, for the user agent: Wikipedia asks for one
+    contact: str = ""  # mail address or page of who runs this, for the user agent
     wikipedia_language: str = "en"
     more_blocked_sites: list[str] = field(default_factory=list)  # in addition to those of url_policy.py
     seconds: float = 45.0  # for one page, search or transcript: redirects, retries and all
@@ -79,7 +79,7 @@ class WebSettings:
 
 @dataclass
 class BrowserSettings:
-    """The `tools.browser` part of the configuration; `make browser` starts a Playwright MCP server at this address."""
+    """The `tools.browser` part of the configuration; `make browser` starts a server at this address."""
 
     url: str | None = EXAMPLE_URL  # its streamable HTTP address; null: no browser
 
@@ -150,6 +150,6 @@ def use_tool_context(resources: Resources) -> Iterator[None]:
 
 
 def get_settings(kind: type[_Settings]) -> _Settings:
-    """Return the run's settings of this type: all of them or the field of it; outside a run its defaults."""
+    """Return the run's settings of this type, all or a field; outside a run the defaults."""
     settings = (_context.get() or Resources()).settings
     return next((part for part in (settings, *vars(settings).values()) if isinstance(part, kind)), None) or kind()

@@ -94,6 +94,6 @@ def _parse_unit(registry: "pint.UnitRegistry[float]", text: str) -> "pint.Unit":
 
 
 def _read_turns(registry: "pint.UnitRegistry[float]", unit: "pint.Unit", other: "pint.Unit") -> "pint.Unit":
-    """Return a unit, with turns a minute as a frequency beside hertz; pint takes 60 rpm for 6.28 hertz."""
+    """Return a unit; next to hertz, rpm is a frequency (pint takes 60 rpm for 6.28 hertz)."""
     is_frequency = str(unit) == "revolutions_per_minute" and str(other).endswith("hertz")
     return registry.Unit("1/minute") if is_frequency else unit

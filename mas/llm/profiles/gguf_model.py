@@ -39,7 +39,7 @@ class GgufModel(LlamaCppModel):
     context_tokens: int | None = field(default=16384, kw_only=True)  # of each slot
 
     def check(self) -> None:
-        """Check the file and start the server, which loads the model; UserError: that is not possible."""
+        """Check the file and start the server, which loads the model; UserError: one is not possible."""
         self._check_ranges()
         if importlib.util.find_spec("xllamacpp") is None:
             raise UserError("model=gguf needs the package xllamacpp; install it with: pip install -e '.[local]'")
@@ -52,7 +52,7 @@ class GgufModel(LlamaCppModel):
         return super().create_lm(agent)
 
     def _name_server(self, server: Server) -> str:
-        """Return the file, as it is now, instead of the address, whose port is another one in a resumed run."""
+        """Return the file in place of the address, whose port is another one in a resumed run."""
         if server.base_url != self.base_url:
             return super()._name_server(server)
         file = Path(self.path).expanduser().resolve() if self.path else None
@@ -89,7 +89,7 @@ def _download(name: str) -> Path:
 
 @functools.cache
 def start_server(path: Path, slots: int, context_tokens: int) -> str:
-    """Return the address of a server of the model, which is started if none runs yet; the context is that of a slot."""
+    """Return the address of the model's server, started if none runs yet; the context is a slot's."""
     command = [sys.executable, "-m", __name__, str(path), str(slots), str(context_tokens)]
     pipe, environment = subprocess.PIPE, build_child_environment("PYTHONPATH")
     with tempfile.TemporaryFile("w+", errors="replace") as log:

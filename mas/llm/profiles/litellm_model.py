@@ -24,7 +24,7 @@ PRICE_LISTS = {"gemini": "google", "xai": "x-ai", "bedrock": "aws", "together_ai
 
 @dataclass
 class LiteLLMModel(OpenAIChatModel):
-    """Profile whose fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
+    """Its fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
 
     usual_url: ClassVar[str | None] = None  # the provider's own
 
@@ -38,7 +38,7 @@ class LiteLLMModel(OpenAIChatModel):
         if not isinstance(self.native_tools, bool):
             raise UserError(f"model.native_tools={self.native_tools} is unknown; expected true or false.")
         super().check()
-        for agent in ("", *self.agents):  # LiteLLM's own check of the keys would take the seconds of its import
+        for agent in ("", *self.agents):  # LiteLLM's own check would take the seconds of its import
             server, name = self.get_server(agent), self._resolve_settings(AgentModel(agent=agent)).name or self.name
             variables = _list_key_variables(name)
             has_own = server.api_key_env or server.base_url or name.partition("/")[0] not in USUAL_KEYS
@@ -63,7 +63,7 @@ class LiteLLMModel(OpenAIChatModel):
     def _create_engine(self, server: Server) -> "Engine":
         from mas.prompt_sets.dspy_internals import AsyncLiteLLMEngine
 
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import fetches a list of prices
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it fetches prices
         options = {"timeout": self.call_deadline_seconds, "api_key": server.read_key(), "api_base": server.base_url}
         engine: Engine = AsyncLiteLLMEngine(**{name: value for name, value in options.items() if value})
         return engine

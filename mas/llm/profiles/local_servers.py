@@ -13,7 +13,7 @@ from mas.runtime.errors import UserError
 
 @dataclass
 class VllmModel(OpenAIChatModel):
-    """Profile whose fields are the keys of `conf/model/vllm.yaml`; the base of all profiles of local servers."""
+    """Its fields are the keys of `conf/model/vllm.yaml`; the base of all profiles of local servers."""
 
     server: ClassVar[str] = "vLLM"
     usual_url: ClassVar[str | None] = "http://127.0.0.1:8000/v1"
@@ -36,7 +36,7 @@ class VllmModel(OpenAIChatModel):
                 )
 
     def _find_context(self, name: str) -> object:
-        """Return the context length of a model, after a check that the server has it; no number: unknown."""
+        """Check that the server has a model, and return its context length; no number: unknown."""
         served = {model.get("id"): model.get(self.key) for model in list_objects(self.query(self.page), "data")}
         if name not in served:
             there = ", ".join(map(str, served)) or "none"
@@ -50,7 +50,7 @@ class VllmModel(OpenAIChatModel):
 
 @dataclass
 class SglangModel(VllmModel):
-    """Profile whose fields are the keys of `conf/model/sglang.yaml`; SGLang describes its models as vLLM does."""
+    """Its fields are the keys of `conf/model/sglang.yaml`; SGLang describes its models as vLLM does."""
 
     server, usual_url = "SGLang", "http://127.0.0.1:30000/v1"
     context_setting = "--context-length {}"
@@ -58,7 +58,7 @@ class SglangModel(VllmModel):
 
 @dataclass
 class LmStudioModel(VllmModel):
-    """Profile whose fields are the keys of `conf/model/lmstudio.yaml`; a model has a context once it is loaded."""
+    """Its fields are the keys of `conf/model/lmstudio.yaml`; a loaded model has a context."""
 
     server, usual_url = "LM Studio", "http://127.0.0.1:1234/v1"
     context_setting = "lms load --context-length {}"

@@ -26,7 +26,7 @@ class AgentOverride:
     temperature: float | None = None
     max_tokens: int | None = None  # per reply
     base_url: str | None = None  # of another server; null: that of the profile
-    api_key_env: str | None = None  # variable with the key for `base_url`, where null means none, or another key
+    api_key_env: str | None = None  # variable with the key for `base_url`, or with another key
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Model(Protocol):
         """True if its scores say nothing about any LLM."""
 
     def check(self) -> None:
-        """Check the settings, without importing anything heavy or spending anything; UserError: one is wrong."""
+        """Check the settings without importing anything heavy; UserError: one is wrong."""
 
     def describe_server(self) -> list[str]:
         """Return what `check` has learnt from the server that a user should know, a sentence each."""
@@ -59,20 +59,20 @@ class Model(Protocol):
         """Return the values that no log, record or report may show."""
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
-        """Return the LM of one agent, which shares connections and rate limiter; UserError: the settings do not fit."""
+        """Return an agent's LM; all share connections and limiter. UserError: the settings do not fit."""
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
-        """Return the LM that reads feedback and rewrites prompts; with another `name`, at the same endpoint."""
+        """Return the LM that rewrites prompts; one with another `name` is at the same endpoint."""
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
-        """Return the models without a price, of the profile's own and of `more_names`; a budget in USD needs all."""
+        """Return the models, also of `more_names`, without a price: a budget in USD needs all prices."""
 
     def list_traffic(self) -> list[Traffic]:
-        """Return the counts of requests until now, one entry per server; may be called from another thread."""
+        """Return the counts of requests until now, by server; may be called from another thread."""
 
 
 def check_agents(model: Model, agent_names: Collection[str]) -> None:
-    """Check that the agents with a model of their own are agents of the system; UserError: one is not."""
+    """Check that agents with an own model are agents of the system; UserError: one is not."""
     own: Mapping[str, AgentOverride] = getattr(model, "agents", {})
     if unknown := sorted(set(own) - {*agent_names, REFLECTION}):
         there = ", ".join(agent_names) or "none that can have a model of its own"

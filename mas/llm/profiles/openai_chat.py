@@ -75,13 +75,13 @@ class Server:
 
 @dataclass
 class OpenAIChatModel(CallSettings):
-    """Profile whose fields are the keys of `conf/calls/standard.yaml` and `conf/model/openai_compatible.yaml`."""
+    """Its fields are the keys of `conf/calls/standard.yaml` and `conf/model/openai_compatible.yaml`."""
 
     name: str  # as the server knows it
     base_url: str | None = None  # up to and with /v1; null: the provider's own
     api_key_env: str | None = None  # name of the environment variable that holds the key; null: no key needed
-    native_tools: bool | str = True  # function calling over the wire; false: tools are described in the prompt
-    temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent; 0 is left out for OpenAI's reasoning models
+    native_tools: bool | str = True  # false: tools are described in the prompt; or auto
+    temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent, nor 0 to OpenAI's reasoning models
     max_tokens: int | None = None  # per reply; null: the server's own limit
     max_connections: int = 1000  # requests in flight; further ones wait
     rate: RateSettings = field(default_factory=RateSettings)
@@ -182,7 +182,7 @@ class OpenAIChatModel(CallSettings):
         return Server(self.base_url or self.usual_url, entry.api_key_env or self.api_key_env)
 
     def list_servers(self) -> dict[str, Server]:
-        """Return all servers by the branch of the configuration that names them; the profile's own is the first."""
+        """Return all servers, the profile's own first, by the branch of the configuration."""
         return {"model": self.get_server(""), **{f"model.agents.{each}": self.get_server(each) for each in self.agents}}
 
     @property

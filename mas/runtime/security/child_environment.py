@@ -1,4 +1,4 @@
-"""Environment of a child process: the variables that it needs, and no others. Every start of a program uses it."""
+"""Environment of every child process: the variables that it needs, and no others."""
 
 import os
 from fnmatch import fnmatchcase
@@ -8,7 +8,7 @@ NETWORK = ("*_PROXY", "*_proxy", "SSL_CERT_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BU
 
 
 def build_child_environment(*more: str, **variables: str) -> dict[str, str]:
-    """Return what every program needs, such as its path, variables of this process by pattern, and new ones."""
+    """Return what every program needs, more variables of this process by pattern, and new ones."""
     patterns = (*BASE, *more)
     kept = {name: value for name, value in os.environ.items() if any(fnmatchcase(name, each) for each in patterns)}
     return {**kept, **variables}

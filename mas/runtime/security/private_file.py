@@ -9,9 +9,9 @@ from typing import TextIO
 
 @contextmanager
 def write_atomically(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Open a file that takes its name once all is written: a reader finds it old or new, never half written."""
+    """Open a file that takes its name once all is written: no reader finds half of it."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    unfinished.unlink(missing_ok=True)  # left by a killed process of this number; or a link, which is not followed
+    unfinished.unlink(missing_ok=True)  # left by a killed process, or a link
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding=encoding, newline="\n") as file:

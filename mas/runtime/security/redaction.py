@@ -1,4 +1,4 @@
-"""Removal of secrets from texts and values, also in the encodings in which a server, a page or a log repeats them."""
+"""Removal of secrets from texts and values, also in the encodings in which others repeat them."""
 
 import base64
 import functools
@@ -61,7 +61,7 @@ def sort_secrets(secrets: Iterable[str]) -> list[str]:
 
 
 def redact_value(value: object, redact: Redact) -> Any:
-    """Return the value without secrets, as the store will hold it; walked through only if it has one, which is slow."""
+    """Return the value without secrets, as the store will hold it; only one with secrets is converted."""
     with suppress(ValueError, TypeError, RecursionError):  # of what JSON cannot hold
         text = json.dumps(value, default=to_jsonable, ensure_ascii=False).replace('\\"', '"').replace("\\\\", "\\")
         if redact(text) == text:

@@ -53,7 +53,7 @@ async def compose(
     context: Mapping[str, object] | None = None,
     recorder: EventRecorder | None = None,
 ) -> OrchestratorResponse:
-    """Return the response, without trace and planner. A failure of the language model is recorded, not raised."""
+    """Return the response, without trace and planner. A failure of the model is recorded, not raised."""
     results, recorder = list(agent_results), recorder or EventRecorder("composer", context)
     table = next((each.tabular for each in results if each.has_succeeded and each.tabular), None)
     answer = describe_outcome(results)
@@ -73,7 +73,7 @@ async def compose(
 
 
 def describe_outcome(results: Sequence[AgentResult]) -> str:
-    """Return the answer without a language model: the agents' answers, and what failed in words for the client."""
+    """Return the answer without a model: the agents' answers, and failures in words for the client."""
     if not results:
         return NOTHING_RAN
     failures = [f"{result.agent}: {describe_failure(result.error)}." for result in results if not result.has_succeeded]
@@ -91,7 +91,7 @@ def describe_failure(error: AgentError | None) -> str:
 
 
 def format_results(results: Iterable[AgentResult]) -> str:
-    """Return each agent's status with its answer, as data that is not trusted, or with its failure in words."""
+    """Return each agent's status with its answer, as untrusted data, or with its failure in words."""
     texts = []
     for result in results:
         text = f"{result.agent}: {result.status}"
@@ -104,14 +104,14 @@ def format_results(results: Iterable[AgentResult]) -> str:
 
 
 def format_earlier(results: Iterable[AgentResult]) -> str:
-    """Return what earlier agents found, with the beginnings of their tables, for the agents after them."""
+    """Return what earlier agents found, with the beginnings of their tables."""
     found = [result for result in results if result.has_succeeded]
     tables = [format_data(f"{each.agent}_table", format_table(each.tabular)) for each in found if each.tabular]
     return "\n\n".join([format_results(found), *tables]) if found else ""
 
 
 def format_table(table: TabularResult) -> str:
-    """Return the first rows as JSON, one a line, below the columns; a cut says how many rows there are."""
+    """Return the first rows as lines of JSON below the columns; a cut is said."""
     lines = [json.dumps(table.columns, ensure_ascii=False)]
     for row in table.rows[:MAX_TABLE_ROWS]:
         line = json.dumps(list(row.values()), ensure_ascii=False, default=str)

@@ -43,13 +43,13 @@ Clock = Callable[[], datetime]  # in UTC
 
 
 def read_clock() -> datetime:
-    """Return the time; within a sample that of its beginning, also when it continues after an interruption."""
+    """Return the time; within a sample, which may be resumed, that of its beginning."""
     sample = current_context()
     return sample.read_start_time() if sample else datetime.now(UTC)
 
 
 def split_secrets(context: Mapping[str, object]) -> tuple[dict[str, object], set[str]]:
-    """Return a copy of the context with `***` in place of tokens, passwords and the values of headers, and these."""
+    """Return a copy of the context with `***` in place of secrets and headers' values, and these."""
     masked, secrets = dict(context), set[str]()
     for key, value in context.items():
         if key == HEADERS and isinstance(value, Mapping):
@@ -71,7 +71,7 @@ def make_redactor(context: Mapping[str, object]) -> Redact:
 
 
 def format_context(context: Mapping[str, object]) -> str:
-    """Return the context as lines `key: value` for a prompt, without secrets and without what has its own input."""
+    """Return the context as lines `key: value`, without secrets and what has its own input."""
     lines = []
     for key, value in split_secrets(context)[0].items():
         if key not in _NOT_SHOWN and value != MASK:
@@ -138,7 +138,7 @@ class AgentRequest(_Contract):
 
     @classmethod
     def parse(cls, request: "AgentRequest | Mapping[str, object] | str") -> Self:
-        """Return a request made from an object, a mapping or a JSON text; ValidationError: a field is wrong."""
+        """Return the request in an object, a mapping or JSON; ValidationError: a field is wrong."""
         if isinstance(request, cls):
             return request
         return cls.model_validate_json(request) if isinstance(request, str) else cls.model_validate(request)
@@ -226,7 +226,7 @@ class TabularResult(_Contract):
 
     @classmethod
     def from_lists(cls, columns: Sequence[str], rows: Iterable[Sequence[object]], truncated: bool = False) -> Self:
-        """Return a table in which equal column names have a suffix; ValueError: a row has more or fewer values."""
+        """Return a table; equal column names get a suffix. ValueError: a row has more or fewer values."""
         names: list[str] = []
         for column in columns:
             name, number = column, 1
@@ -239,7 +239,7 @@ class TabularResult(_Contract):
 
 
 def to_cell(value: object) -> object:
-    """Return a database's or a program's value as JSON can hold it: numbers stay numbers, dates are ISO 8601."""
+    """Return a value as JSON can hold it: numbers stay numbers, dates are ISO 8601."""
     if isinstance(value, Decimal):
         if not value.is_finite():
             return str(value)
@@ -286,7 +286,7 @@ class PlannerDecision(_Contract):
     @field_validator("confidence", mode="before")
     @classmethod
     def _normalise(cls, value: object) -> float | None:
-        """Return a confidence of 0 to 1: percentages are divided by 100, other numbers clamped; None for no number."""
+        """Return a number from 0 to 1: percentages are divided by 100, others clamped; None: no number."""
         text = str(value).strip()
         try:
             number = float(text.removesuffix("%"))

@@ -86,7 +86,7 @@ def make_application(program: BosProgram, settings: ServiceSettings, options: Se
 
 @dataclass(frozen=True)
 class Gate:
-    """Middleware that checks the token before a body is read, and limits how long a body may take to arrive."""
+    """Middleware that checks the token before a body is read, and limits a body's time to arrive."""
 
     app: ASGIApp
     token: str
@@ -157,7 +157,7 @@ async def answer_request(
 
 
 def describe_changes(chunk: Chunk, request: AgentRequest) -> Iterator[Event]:
-    """Yield the plan, the result of an agent that has ended, or the response, without what is for debugging."""
+    """Yield the plan, an agent's result, or the response, without what is for debugging."""
     for node, state in chunk.items():
         if node == "plan":
             plan = state["planner"].model_dump(mode="json", include={"rationale", "confidence"})

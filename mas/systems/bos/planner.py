@@ -86,7 +86,7 @@ async def plan(
 
 
 def find_candidates(question: str, entries: Mapping[AgentName, AgentEntry]) -> list[AgentName]:
-    """Return the agents whose keywords occur in the question, unless a rival's occur more often; sql if none does."""
+    """Return the agents whose keywords occur, unless a rival's occur more often; if none does, sql."""
     lowered = question.lower()
     scores = {name: sum(word in lowered for word in entry.keywords) for name, entry in entries.items()}
     candidates = [
@@ -100,6 +100,6 @@ def find_candidates(question: str, entries: Mapping[AgentName, AgentEntry]) -> l
 def apply_preferences(
     candidates: Iterable[AgentName], prefer: Sequence[AgentName], disable: Sequence[str]
 ) -> list[AgentName]:
-    """Return the candidates that are not disabled, preferred ones first; preferring an agent does not add it."""
+    """Return the candidates that are not disabled, preferred ones first; none is added."""
     left = [name for name in candidates if name not in disable]
     return list(dict.fromkeys([*(name for name in prefer if name in left), *left]))

@@ -48,8 +48,8 @@ from mas.tools.settings import Resources, use_tool_context
 
 Chunk = Mapping[str, OrchestratorState]  # node → the fields that it has changed
 
-_CONFIG: RunnableConfig = {"recursion_limit": len(AGENT_NAMES) + 5}  # supersteps of the longest run, and a few more
-_KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # of DSPy: it would collect thousands
+_CONFIG: RunnableConfig = {"recursion_limit": len(AGENT_NAMES) + 5}  # of the longest run, and a few
+_KEEP_NO_PROMPTS: dict[str, object] = {"disable_history": True, "trace": []}  # DSPy would collect all
 
 
 @dataclass
@@ -74,7 +74,7 @@ class BosProgram(AgentProgram):
         self.shared = shared
 
     async def answer_inputs(self, question: str, file: Path | None, thread_id: str, inputs: Mapping[str, str]) -> State:
-        """Return the complete final state; a model that failed an agent, where none succeeded, is noted."""
+        """Return the complete final state; if no agent succeeded, a model's failure is noted."""
         check_question(question)
         request = parse_inputs(question, inputs)
         state = await self.run_graph(request)
@@ -116,7 +116,7 @@ Context = Runtime[BosProgram]
 
 @functools.cache
 def workflow() -> CompiledStateGraph[OrchestratorState, BosProgram, OrchestratorState, OrchestratorState]:
-    """Return the compiled graph, the same one for every caller; RuntimeError: the graph could not be compiled."""
+    """Return the compiled graph, the same for every caller; RuntimeError: it could not be compiled."""
     try:
         graph = StateGraph(OrchestratorState, context_schema=BosProgram)
         graph.add_node("plan", plan_node)
@@ -216,7 +216,7 @@ async def compose_node(state: OrchestratorState, runtime: Context) -> Orchestrat
 
 
 def _keep(state: OrchestratorState, **changes: Any) -> OrchestratorState:
-    """Store the new state for the sample's record, its trace with the new events at the end; return the changes."""
+    """Store the new state for the record, with the new events in its trace; return the changes."""
     changed = cast(OrchestratorState, {**changes, "trace": [*state.get("trace", ()), *changes["trace"]]})
     current_trace().state = {**state, **changed}
     return changed

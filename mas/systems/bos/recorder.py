@@ -1,4 +1,4 @@
-"""Recorder of what a component does with a request, and the base of the three agents, which record what they do."""
+"""Recorder of what a component does with a request, and the base of the agents, which use it."""
 
 import inspect
 import time
@@ -64,7 +64,7 @@ class EventRecorder:
         )
 
     async def call(self, predictor: "dspy.Predict", **inputs: object) -> "dspy.Prediction":
-        """Return a model's reply; values of the request that the predictor takes are added to its inputs."""
+        """Return a model's reply; the predictor also gets those values of the request that it takes."""
         of_request = {
             "context": format_context(self.context),
             "earlier_results": get_text(self.context, EARLIER_RESULTS) or "none",
@@ -74,7 +74,7 @@ class EventRecorder:
         return await predictor.acall(**inputs, **{name: of_request[name] for name in of_request if name in taken})
 
     async def ask(self, predictor: "dspy.Predict", field: str, problem: str, **inputs: object) -> str:
-        """Return a field of a model's reply as text; empty if the model gives none, which is recorded as `problem`."""
+        """Return a field of a model's reply; empty if there is none, which is recorded as `problem`."""
         from dspy.utils.exceptions import AdapterParseError, LMError
 
         try:

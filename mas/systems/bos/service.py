@@ -23,7 +23,7 @@ _program: BosProgram | None = None
 
 @contextmanager
 def use_program(program: BosProgram) -> Iterator[None]:
-    """Let requests that name no program go to this one, in all threads; the caller that opened it closes it."""
+    """Let requests that name no program go to this one, in all threads; the caller closes it."""
     global _program
     before, _program = _program, program
     try:
@@ -33,7 +33,7 @@ def use_program(program: BosProgram) -> Iterator[None]:
 
 
 def get_resources() -> BosProgram:
-    """Return the program that requests share: its models, connections, settings, planner and composer."""
+    """Return the program that requests share, with its models, connections and settings."""
     if _program is None:
         raise RuntimeError("no program is in use: with mas_harness.open_program(…) as program, use_program(program):")
     return _program

@@ -13,7 +13,7 @@ from mas.runtime.errors import UserError
 BASE_URL_ENV = "BOS_API_BASE_URL"  # counts before `api.base_url`
 TOKEN_ENV = "BOS_API_TOKEN"
 FIREBASE_ENV = ("FIREBASE_WEB_API_KEY", "FIREBASE_EMAIL", "FIREBASE_PASSWORD")
-SERVICE_TOKEN_ENV = "BOS_SERVICE_TOKEN"  # the variable with the token that clients send; not set: none is needed
+SERVICE_TOKEN_ENV = "BOS_SERVICE_TOKEN"  # with the token that clients send; not set: none is needed
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _MIN_TOKEN_CHARS = 16
@@ -60,7 +60,7 @@ class SqlSettings:
         return {**in_folder, **self.databases}
 
     def list_secrets(self) -> Sequence[str]:
-        """Return the values that no trace, log or record may show: addresses of databases, and passwords in them."""
+        """Return what no trace, log or record may show: databases' addresses, and passwords in them."""
         secrets: list[str] = []
         for address in (os.environ.get(database.url_env or "") for database in self.databases.values()):
             with suppress(ValueError):  # it is no address
@@ -84,7 +84,7 @@ class ServiceSettings:
         return os.environ.get(SERVICE_TOKEN_ENV, "")
 
     def check_token(self) -> None:
-        """Check that others can reach the service with a token only; UserError: the token is missing or too short."""
+        """Check that others need a token for the service; UserError: it is missing or too short."""
         if self.token and len(self.token) < _MIN_TOKEN_CHARS:
             raise UserError(
                 f"{SERVICE_TOKEN_ENV} has {len(self.token)} characters; a token needs {_MIN_TOKEN_CHARS} or more: "
@@ -103,7 +103,7 @@ def list_api_secrets() -> Sequence[str]:
 
 
 def find_files(folder: Path) -> dict[str, Path]:
-    """Return the SQLite files of a folder by name: those in it and, at any depth, those in a folder of their name."""
+    """Return SQLite files by name: those in the folder, and below it those in a folder of their name."""
     files = [file for ending in _ENDINGS for file in folder.rglob(f"*{ending}")]
     return {file.stem: file for file in sorted(files) if file.parent == folder or file.parent.name == file.stem}
 

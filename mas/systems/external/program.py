@@ -76,7 +76,7 @@ def find_trace(outputs: Mapping[str, object]) -> object:
 
 
 def read_reply(value: object, agent: str) -> tuple[str, str, dict[str, object]]:
-    """Return the answer, its reasoning and the other values of a text, a number, a mapping or a `dspy.Prediction`."""
+    """Return the answer, its reasoning and the other values of what an agent returned."""
     outputs = read_outputs(value, agent)
     answer = next((outputs[key] for key in ANSWER_KEYS if outputs.get(key) is not None), None)
     if not isinstance(answer, str | int | float):
@@ -129,7 +129,7 @@ class ForeignProgram(AgentProgram):
 
 
 class FunctionProgram(ForeignProgram):
-    """Program around a function. It runs in a thread, so that it may block; a coroutine runs on the event loop."""
+    """Program around a function, which runs in a thread; a coroutine runs on the event loop."""
 
     def __init__(self, name: str, agent: Agent, lm: dspy.BaseLM | None = None) -> None:
         super().__init__(name)
@@ -230,7 +230,7 @@ class DspyProgram(ForeignProgram):
         blocks = any(isinstance(part, dspy.RLM) for _, part in self.module.named_sub_modules())
         blocks = blocks or not all(is_coroutine(inspect.unwrap(tool.func)) for tool in tools)
         self._runs_in_thread = not is_async(self.module) or (hasattr(type(self.module), "forward") and blocks)
-        self.lm = create_lm("") if create_lm else None  # for predictors that DSPy has frozen, or made while answering
+        self.lm = create_lm("") if create_lm else None  # for predictors that are frozen, or made later
         for name, predictor in self.named_predictors():
             if predictor.lm is None and create_lm:
                 predictor.lm = create_lm(name)
@@ -343,7 +343,7 @@ class CallSpans(BaseCallback):
             _last.set((module, ended))
 
     def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
-        """Record a call of a model that is the program's own; the client of the run's model records its own calls."""
+        """Record a call of the program's own model; the client of the run's model records its calls."""
         if isinstance(instance, dspy.BaseLM) and not isinstance(instance, AgentLM):
             shown = {name: inputs.get(name) for name in ("prompt", "messages") if inputs.get(name) is not None}
             self._begin(call_id, "lm", str(instance.model), shown)

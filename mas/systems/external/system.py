@@ -147,7 +147,7 @@ class DspySystem(ExternalSystem):
         return derive_prompt_set(self.loaded.module, self.name, self.target)
 
     def save_state(self, prompts: PromptSet, path: Path) -> None:
-        """Write the user's module with these prompts as the state that `program.load` of plain DSPy reads."""
+        """Write the user's module with these prompts as the state that `program.load` reads."""
         module = self.loaded.module.deepcopy()
         apply_prompts(module, prompts)
         write_state(module, path)

@@ -1,4 +1,4 @@
-"""Targets of systems: from `package.module:name` to a function that answers, or to a `dspy.Module` and its fields."""
+"""Targets of systems: from `package.module:name` to a function, or a `dspy.Module` and its fields."""
 
 import hashlib
 import inspect
@@ -87,7 +87,7 @@ def is_coroutine(function: Any) -> bool:
 
 
 def is_dspy_module(value: object) -> "TypeGuard[dspy.Module]":
-    """Return True for a `dspy.Module` or a class of them, without importing dspy: such a target has imported it."""
+    """Return True for a `dspy.Module`, or a class of them, if dspy is imported."""
     module_class = getattr(sys.modules.get("dspy"), "Module", None)
     if module_class is None:
         return False
@@ -117,7 +117,7 @@ class LoadedModule:
 
     @property
     def predictors(self) -> "dict[str, dspy.Predict]":
-        """Return the predictors that can be tuned, under DSPy's names, which are those of the run's agents."""
+        """Return the predictors that can be tuned; DSPy's names are those of the run's agents."""
         return dict(self.module.named_predictors())
 
 
@@ -143,7 +143,7 @@ def load_module(target: str, state: str | None = None) -> LoadedModule:
 
 
 def is_async(module: "dspy.Module") -> bool:
-    """Return True if `aforward` is the program: a subclass of DSPy's own modules may have replaced `forward` alone."""
+    """Return True if `aforward` is the program: a subclass may have replaced `forward` alone."""
     for each in type(module).__mro__:
         if own := vars(each).keys() & {"forward", "aforward"}:
             return "aforward" in own
@@ -151,7 +151,7 @@ def is_async(module: "dspy.Module") -> bool:
 
 
 def choose_answer_field(outputs: Collection[str], answer_field: str | None, target_column: str | None) -> str | None:
-    """Return the output that is the answer: as configured, the only one, or one of a usual name; None: not clear."""
+    """Return the output that is the answer: configured, the only one, or a usual one; None: unclear."""
     if answer_field is not None:
         return answer_field if answer_field in outputs else None
     answers = [name for name in outputs if name not in SIDE_OUTPUTS] or list(outputs)
@@ -167,7 +167,7 @@ def describe_answer_choice(target: str, outputs: Collection[str], answer_field: 
 
 
 def check_inputs(loaded: LoadedModule, given: Collection[str] | None) -> None:
-    """Check that `data.inputs` (None: a question and perhaps a file) has what the module takes, and nothing else."""
+    """Check that `data.inputs` (None: question and file) has what the module takes, and no more."""
     fields = ("question",) if given is None else tuple(given)
     missing = [name for name in loaded.inputs if name in loaded.required and name not in (*fields, "file")]
     unknown = [name for name in fields if name not in loaded.inputs and not loaded.takes_any]
@@ -203,7 +203,7 @@ def _describe(target: str, module: "dspy.Module", method: Callable[..., object])
 
 
 def _load_state(target: str, module: "dspy.Module", state: str) -> None:
-    """Load instructions and demos; a model that was saved with them is left out, since the run has its own."""
+    """Load instructions and demos; a saved model is left out, since the run has its own."""
     try:
         saved: Any = json.loads(Path(state).read_bytes())
         saved.pop("metadata", None)  # the versions that it was saved with

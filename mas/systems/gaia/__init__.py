@@ -1,1 +1,1 @@
-"""The GAIA question answerer: planner, researcher, expert, critic and finalizer around an orchestrator."""
+"""The GAIA system: planner, researcher, expert, critic and finalizer around an orchestrator."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from typing_extensions import TypedDict  # pydantic, which checks the state, reads typing's only from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from mas.agents.spec import AgentSpec
 
@@ -167,7 +167,7 @@ def to_finalizer(state: GraphState) -> str:
 
 
 def to_finalizer_retry_failed(state: GraphState) -> str:
-    """Return the finalizer's request after an error or exhausted retries, with `on_retry_exhausted: best_effort`."""
+    """Return the finalizer's request after an error or exhausted retries, with `best_effort`."""
     opening = (
         f"{describe_exhaustion(state)}\n\n"
         "Give the best final answer that the work so far supports, and its reasoning trace, which says that the work "
@@ -178,7 +178,7 @@ def to_finalizer_retry_failed(state: GraphState) -> str:
 
 
 def to_finalizer_give_up(state: GraphState) -> str:
-    """Return the finalizer's request after an error or exhausted retries, with `on_retry_exhausted: give_up`."""
+    """Return the finalizer's request after an error or exhausted retries, with `give_up`."""
     return (
         f"{describe_exhaustion(state)}\n\n"
         f'Return the final answer "{COULD_NOT_ANSWER}" with this as its reasoning trace.'
@@ -186,7 +186,7 @@ def to_finalizer_give_up(state: GraphState) -> str:
 
 
 def describe_exhaustion(state: GraphState) -> str:
-    """Return the reasoning trace of a question that is given up: the failing agent, and its error or last feedback."""
+    """Return why a question is given up: the failing agent, and its error or last feedback."""
     if state["error"]:
         return f"The {state['error_component']} failed:\n{state['error']}"
     agent = state["failing_agent"]

@@ -210,7 +210,7 @@ async def critic(state: GraphState, runtime: Context) -> GraphState:
 
 
 async def finalizer(state: GraphState, runtime: Context) -> GraphState:
-    """Give the answer; after an error or exhausted retries, with `give_up`, a fixed one without any LM call."""
+    """Give the answer; with `give_up`, after an error or exhausted retries, a fixed one."""
     if (state["retry_failed"] or state["error"]) and runtime.context.on_retry_exhausted == "give_up":
         return give_up(state, runtime)
     request = newest_request(state, "finalizer")
@@ -238,7 +238,7 @@ def _finalize(state: GraphState, answer: str, trace: str) -> GraphState:
 
 
 async def _ask_twice(ask: Callable[[], Awaitable[dspy.Prediction]], agent: str) -> dspy.Prediction:
-    """Ask once more after an unusable reply: critic and finalizer have no reviewer who would send them back."""
+    """Ask once more after an unusable reply: no reviewer sends critic and finalizer back."""
     try:
         return await ask()
     except UNUSABLE as error:
@@ -252,7 +252,7 @@ def _respond(state: GraphState, agent: str, content: str, step_id: int | None = 
 
 
 def _reject_unusable(state: GraphState, runtime: Context, worker: Worker, error: Exception) -> GraphState:
-    """Count an unusable reply as a rejection, with the reason as feedback (docs/explanation/decisions.md 7d)."""
+    """Count an unusable reply as a rejection with its reason (docs/explanation/decisions.md 7d)."""
     runtime.context.faults[worker] = error
     event("unusable reply", "warning", agent=worker, error=_first_chars(error))
     index = state["current_research_index"] if worker == "researcher" else None
@@ -261,7 +261,7 @@ def _reject_unusable(state: GraphState, runtime: Context, worker: Worker, error:
 
 
 def _reject(state: GraphState, worker: Worker, feedback: str) -> GraphState:
-    """Set a rejection as if the critic had decided it: the orchestrator counts it and sends the agent back."""
+    """Set a rejection as the critic would: the orchestrator counts it and sends the agent back."""
     verdict = {f"critic_{worker}_decision": "reject", f"critic_{worker}_feedback": feedback}
     return cast(GraphState, {**state, "current_step": f"critic_{worker}", **verdict})
 

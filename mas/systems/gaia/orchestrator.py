@@ -81,7 +81,7 @@ def determine_next_step(state: GraphState) -> GraphState:
 
 
 def _step_after(state: GraphState, worker: str) -> str:
-    """Return the next agent in order; the researcher works once for each research step, which may be none."""
+    """Return the next agent in order; the researcher works once for each research step."""
     if worker == "researcher" and state["current_research_index"] + 1 < len(state["research_steps"]):
         return worker
     following = _WORK_ORDER[_WORK_ORDER.index(worker) + 1 :]
@@ -89,7 +89,7 @@ def _step_after(state: GraphState, worker: str) -> str:
 
 
 def check_retry_limit(state: GraphState) -> GraphState:
-    """Send the question to the finalizer, and name the agent, once an agent has reached its retry limit."""
+    """Send the question to the finalizer once an agent has reached its retry limit."""
     fields = _read(state)
     exhausted = [name for name in WORKERS if fields[f"{name}_retry_count"] >= fields[f"{name}_retry_limit"]]
     if not exhausted:
@@ -132,7 +132,7 @@ def route_from_orchestrator(state: GraphState) -> str:
 def send_message(
     state: GraphState, sender: str, receiver: str, type: MessageType, content: str, step_id: int | None = None
 ) -> GraphState:
-    """Return the state with one more message; `step_id` is the research step that it belongs to, from 0."""
+    """Return the state with one more message; `step_id`: its research step, from 0."""
     sent = {"sender": sender, "receiver": receiver, "type": type, "content": content, "step_id": step_id}
     try:
         message = _MESSAGE.validate_python({"timestamp": datetime.now(UTC).isoformat(), **sent}, strict=True)
@@ -145,7 +145,7 @@ def send_message(
 def get_agent_conversation(
     state: GraphState, agent: str, types: Collection[MessageType] | None = None, step_id: int | None = None
 ) -> list[AgentMessage]:
-    """Return the messages between the orchestrator and `agent`, oldest first; None: of all types, of all steps."""
+    """Return the messages between orchestrator and `agent`, oldest first; None: all types or steps."""
     return [
         message
         for message in state["agent_messages"]
@@ -156,7 +156,7 @@ def get_agent_conversation(
 
 
 def newest_request(state: GraphState, agent: str) -> str:
-    """Return the content of the orchestrator's newest message to `agent`: critics and finalizer see no other."""
+    """Return the orchestrator's newest request to `agent`: critics and finalizer see no other."""
     return get_agent_conversation(state, agent, REQUESTS)[-1]["content"]
 
 

@@ -30,7 +30,7 @@ class Answer(dspy.Signature):
 
 
 class SingleAgentProgram(AgentProgram):
-    """Answers a question with its attachment in one conversation; after an unusable reply another one begins."""
+    """Answers a question with its attachment in one conversation, or in another after a bad reply."""
 
     def __init__(self, agents: Sequence[AgentSpec], toolboxes: Toolboxes, retry_limit: int) -> None:
         super().__init__(agents, toolboxes)

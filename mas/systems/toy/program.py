@@ -76,7 +76,7 @@ def format_problem_and_steps(problem: str, steps: Sequence[str]) -> str:
 
 
 def format_result(problem: str, working: str, result: str) -> str:
-    """Return the finalizer's request: sections PROBLEM, WORKING and RESULT, without the planner's steps."""
+    """Return the finalizer's request: sections PROBLEM, WORKING and RESULT."""
     return _format_sections(PROBLEM=problem, WORKING=working, RESULT=result)
 
 

@@ -147,7 +147,7 @@ class BrowserSession:
     owners: set[asyncio.Task[None]] = field(default_factory=set)  # of the windows' connections
 
     async def aclose(self) -> None:
-        """Wait until the server has heard that the windows are closed, or a little: else it would keep their pages."""
+        """Wait a little for the server to hear that windows are closed: else it keeps their pages."""
         if self.owners:
             await asyncio.wait(set(self.owners), timeout=CLOSE_SECONDS + 1)
 
@@ -257,5 +257,5 @@ def show_below(header: str, body: str, url: str, title: str = "") -> ToolResult:
 
 
 def remove_controls(snapshot: str) -> str:
-    """Return a page's own text: without fields and what was typed there, tabs, addresses, roles and search terms."""
+    """Return a page's own text, without fields, typed texts, tabs, addresses, roles and searches."""
     return _CONTROLS.sub("", snapshot)

@@ -1,4 +1,4 @@
-"""Text of a file as readers return it: named parts of numbered lines, which are paged and searched here."""
+"""Text of a file: named parts of numbered lines, which are paged and searched here."""
 
 import io
 import re
@@ -115,7 +115,7 @@ class Source:
 
 
 def split_pages(parts: Sequence[Part]) -> list[str]:
-    """Return the parts as pages; every line is on exactly one page, a part's heading on each of its pages."""
+    """Return the parts as pages; a line is on one page, a part's heading on each of its pages."""
     pages: list[list[str]] = [[]]
     room = _BODY_CHARS
     for part in parts:
@@ -176,7 +176,7 @@ def clip(text: str, limit: int) -> str:
 
 
 def search_lines(parts: Sequence[Part], wanted: str) -> tuple[list[Part], int]:
-    """Return the matching lines (marked `>`) with their context, and the number of matches; case is ignored."""
+    """Return the matching lines (`>`) with their context, and their number; case is ignored."""
     pattern = re.compile(re.escape(wanted), re.IGNORECASE)
     found, count = [], 0
     for part in parts:

@@ -1,4 +1,4 @@
-"""Conversion of HTML, mostly of wikis, to lines: headings as in markdown, tables as rows with spans filled in."""
+"""Conversion of HTML, mostly of wikis, to lines: markdown headings, rows of tables."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -74,7 +74,7 @@ def remove_unstorable(html: str) -> str:
 
 
 def select_section(lines: list[str], wanted: str) -> list[str] | None:
-    """Return the lines from a heading to the next one of its level or above; None if there is no such heading."""
+    """Return the lines from a heading to the next one of its level or above; None: no such heading."""
     found, level = list[str](), 0
     for line in lines:
         heading = _HEADING_LINE.match(line)

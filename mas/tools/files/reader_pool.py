@@ -24,7 +24,7 @@ from mas.runtime.sample_context import current_context
 from mas.runtime.security.child_environment import build_child_environment
 from mas.tools.results import ToolError
 
-WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; one is started when it is needed and serves until the run ends
+WORKERS = max(2, min(4, os.cpu_count() or 2))  # at most; each serves until the run ends
 MAX_SECONDS = 150.0  # of one call, most of it for the libraries' import on a busy machine
 MAX_ERROR_CHARS = 5_000
 MAX_REPLY_BYTES = 200 * 1024 * 1024

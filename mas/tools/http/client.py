@@ -39,7 +39,7 @@ class TransientError(ToolError):
 
 
 class GuardedTransport(httpx.AsyncHTTPTransport):
-    """Transport that connects to addresses that it has just checked, with a limit on the size of replies."""
+    """Transport that connects to addresses that it has just checked, and limits replies."""
 
     def __init__(self, settings: WebSettings, max_bytes: int) -> None:
         # A connection serves one request: it is known by its address, which hosts of other names may share.
@@ -75,7 +75,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
 
 
 async def _unpack_gzip(response: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the pieces of all members, of which httpx unpacks the first; what follows the last is padding."""
+    """Yield the pieces of all members (httpx: of the first); what follows the last is padding."""
     member = zlib.decompressobj(zlib.MAX_WBITS | 16)
     async for packed in response.aiter_raw():
         while packed:
@@ -106,7 +106,7 @@ def make_tls_context() -> ssl.SSLContext:
 
 
 def open_client(settings: WebSettings, max_bytes: int, **options: Any) -> httpx.AsyncClient:
-    """Return a client without the environment's proxies and passwords: names must be looked up by our transport."""
+    """Return a client without the environment's proxies: our transport must look names up."""
     return httpx.AsyncClient(
         transport=GuardedTransport(settings, max_bytes),
         headers={"User-Agent": settings.user_agent, "Accept-Encoding": "gzip, deflate"},
@@ -140,7 +140,7 @@ async def send_request(
 
 
 async def retry(attempt: Callable[[], Awaitable[_Result]], settings: WebSettings, what: str) -> _Result:
-    """Return the attempt's result; retry after a `TransientError`, within `settings.seconds` altogether."""
+    """Return the attempt's result; retry after a `TransientError`, within `settings.seconds`."""
     loop, context, made = asyncio.get_running_loop(), current_context(), 0
     until = loop.time() + settings.seconds
     async with limit_time(settings.seconds, what):

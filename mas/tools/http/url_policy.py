@@ -43,7 +43,7 @@ BLOCKED_SITES = (
 _UP = re.compile(r"/(?!\.\./)[^/?#]+/\.\./")
 _MAX_UNQUOTING = 3  # a URL inside a URL inside a URL
 MAX_URL_CHARS = 4_000
-_look_ups = ThreadPoolExecutor(16, "look-up")  # of its own: all threads of the loop may be packages that wait for one
+_look_ups = ThreadPoolExecutor(16, "look-up")  # of its own: the loop's may all wait for one
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # the IPv4 address in it is where the packets go
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all assigned addresses; any other is special
 _NOT_PUBLIC = tuple(
@@ -92,7 +92,7 @@ async def resolve_public(url: str, allow_private_hosts: Sequence[str]) -> list[s
 
 
 def normalize_url(url: str, allow_private_hosts: Sequence[str] = ()) -> str:
-    """Return the URL with its host in ASCII and in its usual form, without a look-up, or raise NotPublicError."""
+    """Return the URL with its host in ASCII and its usual form; NotPublicError: it is refused."""
     text = url.strip()
     if not text or len(text) > MAX_URL_CHARS or _FORBIDDEN.search(text):
         raise NotPublicError("it is empty, too long, or has a character that no URL has, such as a line break")
@@ -188,7 +188,7 @@ def refuse_blocked(url: str, settings: WebSettings) -> None:
 
 
 def _decode(url: str) -> str:
-    """Return a URL as a server reads it: unquoted, without double slashes, `.` segments and a host's trailing dot."""
+    """Return a URL as a server reads it: unquoted, without `//`, `.` segments and a host's last dot."""
     text = url
     for _ in range(_MAX_UNQUOTING):
         text = unquote(text)

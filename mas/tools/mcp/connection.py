@@ -27,12 +27,12 @@ CLOSE_SECONDS = 5.0  # for the server to hear that a session is over
 
 
 class ConnectionLostError(Exception):
-    """The session ended or could not be opened: the server stopped, was restarted, or is not an MCP server."""
+    """The session ended or could not be opened: the server stopped, or is no MCP server."""
 
 
 @dataclass(frozen=True)
 class ServerCommand:
-    """Server that is started with the session and ends with it; they talk over its standard input and output."""
+    """Server that starts and ends with the session; they talk over its standard input and output."""
 
     command: Sequence[str]
     environment: Mapping[str, str]  # all that it gets, besides the SDK's PATH, HOME, SHELL, TERM, USER and LOGNAME
@@ -72,7 +72,7 @@ class Connection:
             raise
 
     async def _own(self) -> None:
-        """Open the client and close it again; the newest protocol has no sessions, which keep questions apart."""
+        """Open the client and close it; the newest protocol has no sessions to keep questions apart."""
         from mcp.client.client import Client
 
         logging.getLogger("mcp.client").setLevel(logging.CRITICAL)  # it prints errors that are handled here
@@ -122,7 +122,7 @@ class Connection:
         return ConnectionLostError(self._last_words or " ".join(str(error).split())[:300] or type(error).__name__)
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> Reply:
-        """Call a tool of the server; ConnectionLostError: the session ended before the reply, or is over."""
+        """Call a tool of the server; ConnectionLostError: the session has ended."""
         result = await self._await(self._client.result().call_tool(tool, dict(arguments)))
         texts = [block.text for block in result.content if block.type == "text"]
         return Reply("\n".join(texts), bool(result.is_error), result.structured_content)

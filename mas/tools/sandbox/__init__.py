@@ -1,1 +1,1 @@
-"""Sandboxes for code that a model wrote: shut in, limited, and ended with the question it belongs to."""
+"""Sandboxes for code that a model wrote: shut in, limited, and ended with its question."""

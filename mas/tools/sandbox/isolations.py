@@ -202,7 +202,7 @@ def _build_command(bwrap: str, files: Files, filter_end: int) -> Iterator[str]:
 
 @functools.cache
 def find_installation() -> dict[str, str]:
-    """Return the paths of Python and its standard library, here and in the jail; no other files of their folders."""
+    """Return the paths of Python and its standard library, here and in the jail, and no others."""
     executable, base = Path(sys.executable).resolve(), Path(sys.base_prefix).resolve()
     if not executable.is_relative_to(base):
         raise NotAvailableError("this Python's program is not in its own installation; use another Python.")
@@ -285,7 +285,7 @@ async def open_deno(files: Files, settings: SandboxSettings) -> Session:
 
 
 def _build_interpreter(files: Files) -> "PythonInterpreter":
-    """Return an interpreter that may read the files until its code runs, and nothing else afterwards."""
+    """Return an interpreter that may read the files until its code runs, and nothing else."""
     from dspy import PythonInterpreter
 
     paths = [str(path.resolve()) for name, path in files.items() if path.is_file() and name == path.name]

@@ -1,4 +1,4 @@
-"""Tool that runs Python code in the strongest isolation that works on this machine; see docs/explanation/sandbox.md."""
+"""Tool that runs Python code in the strongest isolation that works (docs/explanation/sandbox.md)."""
 
 import asyncio
 import functools
@@ -19,7 +19,7 @@ NO_OUTPUT = "(no output: print a value, or end the code with an expression)"
 
 @functools.cache
 def try_isolations(kind: str) -> tuple[Isolation | None, tuple[str, ...]]:
-    """Return the first isolation of this kind that runs a program, never a weaker one, and why no better one does."""
+    """Return the first isolation of this kind that runs a program, and why no better one does."""
     refused: list[str] = []
     for isolation in (JAIL, WASM):  # the better one first
         if kind in (AUTO, isolation.name):
@@ -32,7 +32,7 @@ def try_isolations(kind: str) -> tuple[Isolation | None, tuple[str, ...]]:
 
 
 class Interpreter:
-    """Interpreter that keeps variables from call to call; its first call opens a session, and the next after a loss."""
+    """Interpreter that keeps variables; its first call, and that after a loss, opens a session."""
 
     def __init__(self, settings: SandboxSettings, files: Files) -> None:
         self._settings, self._files = settings, files
@@ -41,7 +41,7 @@ class Interpreter:
         self._one_at_a_time = asyncio.Lock()
 
     async def run(self, code: str) -> Reply:
-        """Run code and return what it prints and its value; SessionLostError and NotAvailableError say why not."""
+        """Run code; SessionLostError and NotAvailableError say why there is no reply."""
         async with self._one_at_a_time:
             if self._session is None and not self._is_closed:
                 isolation, refused = await asyncio.to_thread(try_isolations, self._settings.kind)

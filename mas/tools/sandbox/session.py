@@ -1,4 +1,4 @@
-"""Session in a child process: one cell after another, within limits of time, memory, threads and files."""
+"""Session in a child process: cell by cell, within limits of time, memory, threads and files."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ OVER = "the question is over"
 Files = Mapping[str, Path]  # of the question, by bare name
 Exchange = Callable[[str], str | bytes]  # from code to the message about it, by the process; it blocks
 _Result = TypeVar("_Result")
-_threads = ThreadPoolExecutor(256, "sandbox")  # the loop's own may all be waiting for the choice of isolation
+_threads = ThreadPoolExecutor(256, "sandbox")  # the loop's own may all wait for the isolation
 
 
 class SessionLostError(Exception):
@@ -71,7 +71,7 @@ class Session:
         self._is_closed = False
 
     async def run(self, code: str, seconds: float) -> Reply:
-        """Run a cell; SessionLostError: time, memory or the code itself has ended the session, which is then closed."""
+        """Run a cell; SessionLostError: a limit or the code itself has ended the session."""
         self._cells += 1
         self.signal(signal.SIGCONT)
         message = await self.watch(lambda: self._exchange(code), seconds, "the code ran")
@@ -125,7 +125,7 @@ class Session:
         return f"the code made more than {MAX_FILES} files" if files > MAX_FILES else ""
 
     def _describe_end(self) -> str:
-        """Return the reason for the end of the process, from its exit code, which may be 128 and a signal's number."""
+        """Return why the process ended, from its exit code, which may be 128 and a signal's number."""
         try:
             code = self.process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -150,7 +150,7 @@ class Session:
             threading.Thread(target=self._await_end, name="sandbox-end").start()
 
     def _await_end(self) -> None:
-        """Wait for the end: the parent of the code's process must outlive it, or that one stays a zombie."""
+        """Wait for the end: the parent of the code's process must outlive it, else a zombie stays."""
         with contextlib.suppress(OSError), self.process:  # whose end closes the pipes
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(END_SECONDS)

@@ -21,7 +21,7 @@ CELL = "<call {}>"  # the file name in a cell's tracebacks
 
 
 class Printed(io.BytesIO):
-    """What a cell prints; a wrapper of the code's own, such as one with another encoding, does not close it."""
+    """What a cell prints; the code's own wrapper, such as one with another encoding, cannot close it."""
 
     def close(self) -> None:
         pass
@@ -36,7 +36,7 @@ class Notebook:
         sys.modules["__main__"] = self.module
 
     def run(self, code: str) -> dict[str, str | int]:
-        """Return texts, and how many characters of them are missing; `error` is a traceback, empty after success."""
+        """Return texts, and how many characters are missing; `error` is a traceback, or empty."""
         self.cells += 1
         printed = Printed()
         screen = io.TextIOWrapper(printed, "utf-8", "replace", write_through=True)

@@ -1,1 +1,1 @@
-"""The web as tools see it: public addresses alone, within limits, without the pages that give the benchmark away."""
+"""The web as tools see it: public addresses, within limits, without pages with the gold answers."""

@@ -27,7 +27,7 @@ class FoundPage:
 
 
 def show_page(fetched: FetchedPage, page: int, search: str | None = None) -> ToolResult:
-    """Return one page of a text, or of its lines that match a search, below a header that names the source."""
+    """Return one page of a text, or of the lines that match a search, below a header."""
     document = fetched.document
     text, start = lay_out(document, " ".join(document.summary.split()), page, (search or "").strip())
     return ToolResult(text, kind="web_page", excerpts=[Excerpt(fetched.url, fetched.title, start, len(text))])

@@ -1,4 +1,4 @@
-"""Tool that reads a page or file of the web: the main content of HTML as markdown, files as `read_file` shows them."""
+"""Tool that reads the web: the main content of pages as markdown, files as `read_file` does."""
 
 import asyncio
 import logging
@@ -79,7 +79,7 @@ async def read_reply(reply: httpx.Response) -> FetchedPage:
 
 
 def _choose_file_name(url: str, content_type: str) -> str:
-    """Return a bare file name from the address; unless a reader knows its extension, with one that fits the type."""
+    """Return a file name from the address, with the type's extension if no reader knows its own."""
     last = unquote(urlsplit(url).path).rpartition("/")[2]
     stem = re.sub(r"[^\w.-]+", "_", last).strip("._")[-80:] or "file"
     suffix, known = _SUFFIXES.get(content_type, ""), Path(stem).suffix.lower()
@@ -123,7 +123,7 @@ def read_html(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _extract_main(html: str, url: str) -> tuple[str, str]:
-    """Return title with date, and main content as markdown; what the library does not find or fails on is missing."""
+    """Return title with date, and main content as markdown, as far as the library finds them."""
     import trafilatura
 
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it calls an empty page an error
@@ -138,7 +138,7 @@ def _extract_main(html: str, url: str) -> tuple[str, str]:
 
 
 def _decode(body: bytes, content_type: str) -> str:
-    """Decode the body by its byte order mark, utf-8, the header's charset, the page's own, or a guess."""
+    """Decode the body by byte order mark, utf-8, the header's charset, the page's, or a guess."""
     from trafilatura.utils import decode_file
 
     named = _CHARSET.search(content_type)

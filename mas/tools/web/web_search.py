@@ -1,4 +1,4 @@
-"""Tool that searches the web by Tavily's own client; without a key, that client would ask anonymously: never here."""
+"""Tool that searches the web by Tavily's client, which would ask without a key: never here."""
 
 from typing import Any
 

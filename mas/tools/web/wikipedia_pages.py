@@ -32,7 +32,7 @@ MAX_TITLE_CHARS = 255
 MAX_ANSWER_BYTES = 10_000_000  # such as a page's text
 MAX_RESULTS = 10
 _Answer = dict[str, Any]  # JSON of the API
-_request: ContextVar[Callable[[Mapping[str, Any]], _Answer]] = ContextVar("request")  # for the thread of the package
+_request: ContextVar[Callable[[Mapping[str, Any]], _Answer]] = ContextVar("request")  # for its thread
 _REQUESTS = SimpleNamespace(  # instead of the module `requests` in the package
     get=lambda url, params, headers: SimpleNamespace(json=lambda: _request.get()(params))
 )
@@ -139,7 +139,7 @@ class Wikipedia:
         return {str(each["title"]): (str(each.get("fullurl", "")), str(each.get("extract", ""))) for each in found}
 
     async def read_page(self, title: str, before: str | None) -> FetchedPage:
-        """Return a page as it is today, or as it was at the timestamp `before`; templates are as they are today."""
+        """Return a page as it is, or was at the timestamp `before`; templates are today's."""
         wanted: dict[str, Any] = {"prop": "info|revisions", "inprop": "url", "rvprop": "ids|timestamp", "rvlimit": 1}
         when = {"rvstart": before, "rvdir": "older"} if before else {}
         found = await self._query_pages(titles=title, redirects=1, **wanted, **when)

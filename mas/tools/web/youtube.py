@@ -1,4 +1,4 @@
-"""Tool that reads the transcript of a YouTube video, by `youtube-transcript-api` and our guarded client."""
+"""Tool that reads a YouTube video's transcript, by `youtube-transcript-api` over our client."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ def _fetch(video: str, http: "_GuardedHttp") -> tuple[str, list[str]]:
 
 
 class _GuardedHttp:
-    """Stand-in for the package's `requests.Session`: our client sends its requests, to the host of the settings."""
+    """Stand-in for the package's `requests.Session`: our client sends its requests."""
 
     def __init__(self, settings: WebSettings) -> None:
         self.headers: dict[str, str] = {}

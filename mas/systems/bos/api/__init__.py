@@ -1,1 +1,1 @@
-"""The API-docs agent: it finds an endpoint in the documentation, sends one request and sums up the reply."""
+"""The API-docs agent: it finds a documented endpoint, sends one request and sums up the reply."""

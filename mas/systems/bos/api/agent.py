@@ -207,7 +207,7 @@ def _format_reply(reply: Reply, recorder: EventRecorder) -> str:
 
 
 async def send(client: httpx.AsyncClient, request: httpx.Request, timeout_seconds: float) -> Reply:
-    """Send a request once; a redirect would hand it, perhaps with its token, to the address that the reply names."""
+    """Send a request once; a redirect would hand it, perhaps with its token, to another address."""
     body = b""
     try:
         async with (

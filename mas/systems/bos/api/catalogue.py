@@ -69,7 +69,7 @@ class Endpoint(_Documented):
         return f"{self.method} {self.path}: {self.summary or self.description}".rstrip(": ")
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Return the values of the parameters in a path, which may still have `:name` in their place; None: another."""
+        """Return the values of the parameters in a path, which may be missing; None: another path."""
         pattern = _PATH_PARAM.sub("([^/]+)", re.escape(self.path.rstrip("/")))
         matched = re.fullmatch(pattern, path.rstrip("/"))
         if matched is None:
@@ -94,7 +94,7 @@ class Catalogue(_Documented):
     snippets: tuple[Snippet, ...] = ()
 
     def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
-        """Return the endpoint of a path with the values of its parameters; paths without parameters come first."""
+        """Return a path's endpoint and the values of its parameters; endpoints with fewest come first."""
         for endpoint in sorted(self.endpoints, key=lambda each: each.path.count(":")):
             if endpoint.method == method and (values := endpoint.match(path)) is not None:
                 return endpoint, values
@@ -120,7 +120,7 @@ def load_catalogue(path: Path) -> Catalogue:
 
 
 def format_endpoint(endpoint: Endpoint) -> str:
-    """Return, for a prompt, method, path and summary, and below them what else is documented, as JSON."""
+    """Return, for a prompt, method, path and summary, and below them the rest as JSON."""
     rest = endpoint.model_dump(exclude_defaults=True, exclude={"method", "path", "summary", "auth"})
     lines = [f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in rest.items()]
     return "\n".join([endpoint.title, *lines])
@@ -139,7 +139,7 @@ def select_documentation(catalogue: Catalogue, question: str, k: int) -> str:
 
 
 def _choose(texts: Iterable[str], question: str, k: int) -> list[str]:
-    """Return the k texts with most words of the question, at least one; ties keep the order of the documentation."""
+    """Return the k texts with most words of the question, at least one; ties keep their order."""
     words = _tokenise(question)
     scores = {text: len(words & _tokenise(text)) for text in texts}
     return sorted(filter(scores.get, scores), key=lambda text: -scores[text])[:k]
@@ -199,7 +199,7 @@ def find_base_url(context: Mapping[str, object], settings: ApiSettings, catalogu
 def build_request(
     plan: ApiCallPlan, catalogue: Catalogue, base_url: str, methods: Iterable[str]
 ) -> tuple[Endpoint, httpx.Request]:
-    """Return a plan's endpoint and request, whose method, path and values must be those of the documentation."""
+    """Return a plan's endpoint and request; method, path and values must be documented."""
     method = plan.method.strip().upper()
     if method not in {allowed.upper() for allowed in methods}:
         raise AgentFailureError("PlanningDeclined", f"{method} requests are not allowed here")
@@ -244,7 +244,7 @@ def _list(value: object) -> list[object]:
 
 
 def _to_text(value: object) -> str:
-    """Return a value as APIs read it in an address: true, and JSON of objects and lists; not as Python writes it."""
+    """Return a value as APIs read it in an address: `true`, not `True`, and JSON of objects and lists."""
     is_json = isinstance(value, bool | dict | list)
     return json.dumps(value, ensure_ascii=False) if is_json else "" if value is None else str(value)
 

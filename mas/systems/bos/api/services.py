@@ -63,7 +63,7 @@ class FirebaseTokens:
         self._lock = asyncio.Lock()
 
     async def find(self, credentials: Credentials, client: httpx.AsyncClient, refused: str | None = None) -> str:
-        """Return a valid token: from memory, from the file, or a new one in place of one that the API has `refused`."""
+        """Return a valid token, kept or new, that is not the one that the API has `refused`."""
         account = credentials.digest
         async with self._lock:
             token, expires_at = self._kept.get(account) or self._read_file().get(account) or ("", 0.0)
@@ -119,7 +119,7 @@ class ApiServices:
 
 @contextmanager
 def open_api(settings: ApiSettings) -> Iterator[ApiServices]:
-    """Read the documentation, start the API if there is a command, and open a client on the questions' event loop."""
+    """Read the documentation, start the API if there is a command, and open a client."""
     catalogue, emulator = load_catalogue(Path(settings.documentation or "")), os.environ.get(EMULATOR)
     firebase = f"http://{emulator}/{IDENTITY}" if emulator else f"https://{IDENTITY}"
     tokens = FirebaseTokens(firebase, find_state_folder() / "firebase_tokens.json")

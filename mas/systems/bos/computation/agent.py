@@ -1,4 +1,4 @@
-"""The computation agent: it writes Python for the question, runs it in the sandbox, and says in words what came out."""
+"""The computation agent: it writes Python, runs it in the sandbox, and says what came out."""
 
 import ast
 import json
@@ -67,7 +67,7 @@ class SummarizeComputation(dspy.Signature):
 
 @dataclass(frozen=True)
 class Execution:
-    """Outcome of one execution. It comes from the code's own process: data, and nothing that can be trusted."""
+    """Outcome of one execution. It comes from the code's own process, and cannot be trusted."""
 
     text: str  # printed, then the value or the traceback; each cut is said
     error: str = ""  # the traceback; empty after success
@@ -174,7 +174,7 @@ def find_violation(code: str) -> str | None:
 
 
 async def execute(code: str, settings: SandboxSettings, files: Mapping[str, Path] | None = None) -> Execution:
-    """Run the code in a new sandbox, which ends with it; `_STOPPED` has the errors of one that was stopped."""
+    """Run the code in a sandbox of its own; `_STOPPED` has the errors of one that was stopped."""
     interpreter = Interpreter(settings, files or {})
     try:
         reply = await interpreter.run(code)

@@ -89,7 +89,7 @@ class AnswerFromRows(dspy.Signature):
 
 
 class SQLAgentState(MessagesState, total=False):
-    """State of one attempt. `messages` begins with the question; each failed attempt has added its feedback."""
+    """State of one attempt. `messages` has the question and the feedback of failed attempts."""
 
     metadata: dict[str, object]  # context; tables, with the schema if that is known; schema; reviewed; unreadable
     last_query: str | None
@@ -133,7 +133,7 @@ async def list_tables(state: SQLAgentState, runtime: Context) -> Command[str]:
 
 
 async def call_get_schema(state: SQLAgentState, runtime: Context) -> Changes:
-    """Read the columns of the tables that the model chooses; of all if it chose none and its first query failed."""
+    """Read the columns of the tables that the model chooses; after a failed query of all tables."""
     own, tables = runtime.context, list(runtime.context.guard.tables)
     chosen: list[object] = [*tables]
     if len(state["messages"]) == 1:
@@ -186,7 +186,7 @@ def _find_query(calls: object) -> str:
 
 
 async def safety_check(state: SQLAgentState, runtime: Context) -> Command[str]:
-    """Refuse what is not one reading query of listed tables; put the query into the form that will be run."""
+    """Refuse what is not one reading query of listed tables; store the form that will be run."""
     try:
         query = runtime.context.guard.check(state["last_query"] or "")
     except UnsafeQueryError as refusal:
@@ -264,7 +264,7 @@ class SqlAgent(RecordedAgent):
     session: SqlSession
 
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
-        """Answer from the rows of a query; after one that failed another is written, until the retries are used up."""
+        """Answer from the rows of a query; after a failure another one is written, as often as allowed."""
         database = self._choose_database(recorder.context)
         guard = self.session.guards[database]
         own = AttemptContext(self.predictors, self.session, database, guard, question, recorder)

@@ -87,7 +87,7 @@ class Guard:
     tables: Mapping[str, Sequence[str]]  # columns by name, as the database spells them
 
     def check(self, query: str) -> str:
-        """Return the query to run; UnsafeQueryError: it does anything but read the listed tables in one statement."""
+        """Return the query to run; UnsafeQueryError: it is not one statement that reads listed tables."""
         if len(query) > MAX_QUERY_CHARS:
             raise UnsafeQueryError(
                 f"The query has {len(query)} characters; at most {MAX_QUERY_CHARS} are allowed. Write a shorter one."
@@ -142,7 +142,7 @@ class Guard:
             raise UnsafeQueryError("IN needs a list or a subquery in parentheses.")
 
     def _check_table(self, table: exp.Table, columns: dict[str, set[str]]) -> None:
-        """Refuse a table that is not listed; write the name of a listed one in full and note its columns."""
+        """Refuse a table that is not listed; write a listed one's name in full, and note its columns."""
         if extra := {name for name, value in table.args.items() if value} - TABLE_ARGUMENTS:
             raise UnsafeQueryError(f"{_describe(', '.join(sorted(extra)))} of a table is not allowed.")
         if isinstance(table.this, exp.Func):
@@ -166,7 +166,7 @@ class Guard:
         table.set("this", exp.to_identifier(own, quoted=True))
 
     def _check_rows(self, tree: exp.Query, columns: Mapping[str, Collection[str]]) -> None:
-        """Refuse a table's whole row as a value, and `row.function`, which calls a function that is not listed."""
+        """Refuse a table's whole row as a value, and `row.function`, which calls any function."""
         named = {each.alias for each in tree.find_all(exp.Alias)} | {name for each in columns.values() for name in each}
         for column in tree.find_all(exp.Column):
             name, table = self._fold(column.this), column.args.get("table")
@@ -183,7 +183,7 @@ class Guard:
 
 
 def _names_cte(table: exp.Table, name: str, fold: Callable[[exp.Expr], str]) -> bool:
-    """Return True if a WITH clause around the table defines its name. A CTE sees those before it, not those after."""
+    """Return True if a WITH clause around the table defines its name. A CTE sees those before it."""
     node: exp.Expr = table
     while (parent := node.parent) is not None:
         visible: Sequence[exp.Expr] = ()

@@ -189,7 +189,7 @@ _NAME = "CASE n.nspname WHEN 'public' THEN c.relname ELSE n.nspname || '.' || c.
 
 
 class PostgresEngine(Engine):
-    """A PostgreSQL, in read-only transactions that are rolled back. What may be read is what its role may read."""
+    """A PostgreSQL, in read-only transactions that are rolled back. Its role limits what is read."""
 
     dialect = "postgres"
     columns_query = f"""
@@ -263,7 +263,7 @@ class Database:
     """A database with its guard and the schema as it was when it was opened."""
 
     def __init__(self, name: str, settings: DatabaseSettings) -> None:
-        """Connect, and read the schema of the listed tables; UserError: the database or a table is missing."""
+        """Connect, and read the listed tables' schema; UserError: the database or a table is missing."""
         self._engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
         try:
             tables = self._engine.read_schema()

@@ -65,7 +65,7 @@ class SqlSession:
             return fail(explain_timeout())
 
     async def read_schema(self, database: str, tables: Sequence[str] = ()) -> SchemaResult:
-        """Return the listed tables, or of them those that are named; AgentFailureError: as for a query."""
+        """Return the listed tables, or those of them that are named; raises as a query."""
         arguments = {"database": database, "tables": list(tables)}
         return cast(SchemaResult, await await_on_loop(self._call(SCHEMA_TOOL, arguments, START_SECONDS)))
 

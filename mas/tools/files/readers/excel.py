@@ -102,7 +102,7 @@ def _describe_fill(cell: Cell | MergedCell, theme: Sequence[str]) -> str:
 
 
 def _list_theme_colours(workbook: Workbook) -> list[str]:
-    """Return RGB by theme index; in the file each dark colour precedes its light one, in the index it follows it."""
+    """Return RGB by theme index, which has light colours before dark ones, unlike the file."""
     scheme = ElementTree.fromstring(workbook.loaded_theme or "<none/>").find(f".//{_SCHEME}")
     colours = [colour[0] for colour in scheme if len(colour)] if scheme is not None else []
     found = [colour.get("lastClr") or colour.get("val") or "000000" for colour in colours]

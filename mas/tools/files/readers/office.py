@@ -76,7 +76,7 @@ def read_word(source: Source) -> Document:
 
 
 def read_slides(source: Source) -> Document:
-    """Return the slides of a presentation, each with its speaker's notes, which `unstructured` mixes with its text."""
+    """Return the slides, each with its speaker's notes, which `unstructured` mixes with its text."""
     members = list_members(source)
     _prepare()
     source = _accept_changes(source)
@@ -107,7 +107,7 @@ def read_html(source: Source) -> Document:
 
 
 def read_book(source: Source) -> Document:
-    """Return the chapters of an e-book in reading order, by EPUB 3.3: container.xml, the package file and its spine."""
+    """Return the chapters of an e-book in reading order (EPUB 3.3: container, package, spine)."""
     container = _parse_xml(read_member(source, "META-INF/container.xml").data)
     root = next(found.get("full-path") for found in container.iter("{*}rootfile"))
     package = _parse_xml(read_member(source, root).data)

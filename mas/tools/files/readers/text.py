@@ -84,7 +84,7 @@ def find_declared_encoding(data: bytes) -> str | None:
 
 
 def check_encoding(name: str) -> str | None:
-    """Return the name of an encoding that exists; not UTF-16, in which no declaration can be read byte by byte."""
+    """Return the name of an encoding that exists; not UTF-16, in which no declaration is found."""
     try:
         known = codecs.lookup(name)
     except LookupError:
