@@ -50,7 +50,8 @@ def validate_reply(response: Response, settings: CallSettings, current: Span) ->
     if (chars := sum(len(getattr(part, "text", None) or str(part)) for part in parts)) > MAX_REPLY_CHARS:
         message = f"the reply has {chars:,} characters, and {MAX_REPLY_CHARS:,} are taken at most"
         return TruncatedReplyError(message, model=model)
-    current.outputs = message_to_dict(dataclasses.replace(response.message, parts=parts))
+    response = _replace_parts(response, parts)
+    current.outputs = message_to_dict(response.message)
     if error := _find_truncation(response, settings, current):
         return error
     if response.finish_reason == "length":
@@ -63,7 +64,13 @@ def validate_reply(response: Response, settings: CallSettings, current: Span) ->
     if all(isinstance(part, TextPart) and not part.text.strip() for part in answer):
         is_what = "empty" if len(answer) == len(parts) else "only thinking"
         return EmptyReplyError(f"the model's reply is {is_what}: no text and no tool call", model=model)
-    return dataclasses.replace(response, message=dataclasses.replace(response.message, parts=answer))
+    return _replace_parts(response, answer)
+
+
+def _replace_parts(response: Response, parts: tuple[Part, ...]) -> Response:
+    if parts == response.message.parts:  # mostly; a new message is checked again
+        return response
+    return dataclasses.replace(response, message=dataclasses.replace(response.message, parts=parts))
 
 
 def _find_truncation(response: Response, settings: CallSettings, current: Span) -> TruncatedPromptError | None:
@@ -117,7 +124,8 @@ def _repair(part: Part, current: Span) -> Iterator[Part]:
             current.attributes["thinking_chars"] = len(thinking)
             yield ThinkingPart(thinking)
             text = text.lstrip()
-        part = dataclasses.replace(part, text=text)
+        if text != part.text:
+            part = dataclasses.replace(part, text=text)
     elif isinstance(part, ToolCallPart):
         arguments = replace_surrogates(part.input)
         if arguments.keys() == {UNREADABLE_ARGUMENTS}:
