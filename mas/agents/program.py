@@ -11,6 +11,7 @@ from mas.agents.spec import AgentSpec, Toolboxes
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.trace import current_trace
 from mas.tools.attachments import use_attachments
+from mas.tools.catalogue import load_function
 
 State = Mapping[str, object]  # final state of a question; goes into its record
 
@@ -21,7 +22,7 @@ class AgentProgram(dspy.Module):
     def __init__(self, agents: Sequence[AgentSpec] = (), toolboxes: Toolboxes | None = None) -> None:
         super().__init__()
         for agent in agents:
-            setattr(self, agent.name, agent.make_predictor())
+            setattr(self, agent.name, dspy.Predict(load_function(agent.signature)))
         self.toolboxes = dict(toolboxes or {})  # by agent; agents without tools are left out
 
     def forward(

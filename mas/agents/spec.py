@@ -9,8 +9,6 @@ from mas.tools.catalogue import BROWSER, load_function
 from mas.tools.settings import Resources
 
 if TYPE_CHECKING:
-    import dspy
-
     from mas.agents.react import Toolbox
 
 Toolboxes = Mapping[str, "Toolbox"]  # by agent; agents without tools are left out
@@ -42,11 +40,6 @@ class AgentSpec:
     signature: str = ""  # package.module.Class; empty: the program makes its predictor
     uses_tools: bool = False
     critic: str | None = None  # reviews its work; a rejection counts towards its retry limit
-
-    def make_predictor(self) -> "dspy.Predict":
-        import dspy
-
-        return dspy.Predict(load_function(self.signature))
 
 
 def check_agents(

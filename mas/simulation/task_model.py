@@ -16,7 +16,7 @@ from dspy.lm15 import Request, Response, TextPart, ToolCallPart
 
 from mas.runtime.sample_context import current_context
 from mas.simulation.behaviour import FORMAT, Behaviour, parse_world
-from mas.simulation.chat import Chat, Reply, ToolNeeded, create_response, format_fields, read_chat
+from mas.simulation.chat import Chat, ToolNeeded, create_response, format_fields, read_chat
 
 _EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed, per epoch and attempt; far from the seeds that users choose
 _STILL_BROKEN = 0.45  # share of the unparsable replies whose repetition is unparsable as well
@@ -37,10 +37,11 @@ def answer_request(request: Request) -> Response:
             reply = agents.REPLIES[chat.role](chat, behaviour)
         else:
             reply = {name: _choose_placeholder(kind) for name, kind in chat.outputs.items()}
-        part = _format_reply(chat, reply)
     except ToolNeeded as needed:
-        part = _format_call(chat, *needed.args)
-    return create_response(request, [part])
+        return create_response(request, [_format_call(chat, *needed.args)])
+    values = {name: reply.get(name, "") for name in chat.outputs}
+    text = json.dumps(values, ensure_ascii=False) if chat.wants_json else format_fields(values)
+    return create_response(request, [TextPart(text)])
 
 
 def _import_agents(role: str) -> ModuleType:
@@ -78,8 +79,3 @@ def _format_call(chat: Chat, name: str, arguments: dict[str, object]) -> TextPar
     if chat.native_tools:
         return ToolCallPart(f"call_{len(chat.results) + 1}", name, arguments)
     return TextPart(json.dumps({"tool": name, "arguments": arguments}))
-
-
-def _format_reply(chat: Chat, reply: Reply) -> TextPart:
-    values = {name: reply.get(name, "") for name in chat.outputs}
-    return TextPart(json.dumps(values, ensure_ascii=False) if chat.wants_json else format_fields(values))

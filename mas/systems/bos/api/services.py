@@ -70,7 +70,10 @@ class FirebaseTokens:
             if token == refused or expires_at - MARGIN_SECONDS <= self._clock():
                 token, expires_at = await self._sign_in(credentials, client)
                 with suppress(OSError):  # a file that cannot be written costs the next run a sign-in
-                    self._write_file(self._read_file() | {account: (token, expires_at)})
+                    self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    with write_atomically(self._file) as file:
+                        tokens = self._read_file() | {account: (token, expires_at)}
+                        file.write(_TOKENS.dump_json(tokens).decode())
             self._kept[account] = token, expires_at
             return token
 
@@ -100,11 +103,6 @@ class FirebaseTokens:
             return _TOKENS.validate_json(self._file.read_bytes())
         except (OSError, ValueError):
             return {}
-
-    def _write_file(self, tokens: dict[str, _Token]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with write_atomically(self._file) as file:
-            file.write(_TOKENS.dump_json(tokens).decode())
 
 
 @dataclass(frozen=True)
