@@ -28,7 +28,7 @@ from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
-    from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome
+    from eval.mlflow_export.exporter_launcher import ExporterLauncher
     from eval.workflows.sweep import AddToSweep
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
@@ -84,7 +84,7 @@ def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep
                     f"{place} already holds a run; resume it with run.resume={place}, or name a new folder."
                 )
             session.begin(replace(info, sweep=sweep), samples, changes)
-            ended = run.show(*run.answer(split.notes))
+            ended = run.answer(split.notes)
         except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
             with suppress(StoreError):
                 if not session.store.read_info().has_begun:
@@ -130,8 +130,8 @@ class _Evaluation:
         self.samples = {sample.id: sample for sample in samples}
         self.wrong: list[Record] = []  # the first wrong answers, known at the end
 
-    def answer(self, notes: Sequence[str]) -> "tuple[Summary, ExportOutcome | None]":
-        """Answer what is pending, to the end of the export to MLflow; `notes`: of the dataset."""
+    def answer(self, notes: Sequence[str]) -> Ended:
+        """Answer what is pending, and show the results; `notes`: of the dataset."""
         session = self.session
         with self.open_exporter() or nullcontext() as exporter:
             keys = session.list_pending(self.config.run.retry_errors)
@@ -145,7 +145,7 @@ class _Evaluation:
             ended = {name: getattr(summary, name) for name in ("stopped", "accuracy", "peak_memory_mb")}
             session.answers.note("run ended", **ended)
             session.store.close()
-            return summary, exporter.finish(self.output.print) if exporter else None
+            return self.show(summary, exporter)
 
     def open_exporter(self) -> "ExporterLauncher | None":
         if isinstance(self.config.tracking, NoTracking) and not (self.session.folder / MLFLOW_STATE).exists():
@@ -215,15 +215,18 @@ class _Evaluation:
         (session.folder / REPORT).unlink(missing_ok=True)  # of an earlier session
         return write_files(session.folder, session.store)
 
-    def show(self, summary: Summary, tracked: "ExportOutcome | None") -> Ended:
-        if tracked and tracked.warning:
-            self.output.print(f"warning: {tracked.warning}", error=True)
+    def show(self, summary: Summary, exporter: "ExporterLauncher | None") -> Ended:
+        """Print the results, wait until MLflow has them, and print where to look."""
         if self.output.shows_results:
             print_results(summary, self.session.folder, self.output.console)
             print_wrong_answers(self.wrong, self.output.console)
         code = choose_exit_code(summary, self.config.run.fail_under, self.output.console)
-        if tracked and tracked.view_line:
-            self.output.print(tracked.view_line)
+        if exporter:
+            tracked = exporter.finish(self.output.print)
+            if tracked.warning:
+                self.output.print(f"warning: {tracked.warning}", error=True)
+            if tracked.view_line:
+                self.output.print(tracked.view_line)
         if self.output.shows_results:
             print_last_lines(summary, self.session.folder, self.output.console)
         return Ended(self.session.folder, code, summary)
