@@ -13,7 +13,7 @@ that a resumed run goes on after it.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 
@@ -267,7 +267,7 @@ class SealedTest:
                 "failed_answers": {"parent": _count_failed(parent), "winner": _count_failed(winner)},
             },
             "failed_questions": list(dict.fromkeys(each.sample_id for each in records if is_server_failure(each))),
-            "cost": {name: each.to_dict() if (each := getattr(comparison, name)) else None for name in COSTS},
+            "cost": {name: (each := getattr(comparison, name)) and asdict(each) for name in COSTS},
         }
 
 
