@@ -98,6 +98,8 @@ def task(arguments: list[str]) -> int:
                 write_comparison(given.html, result)
         if given.json:
             write_lines(given.json, [json.dumps((gate or result).to_dict(), indent=2)])
+        for file in filter(None, () if gate else (given.html, given.json)):  # the last line of a gate is its verdict
+            print_line(f"written: {file}")
     except OSError as error:
         print_line(f"stopped: the comparison cannot be written: {error}", error=True)
         return STOPPED

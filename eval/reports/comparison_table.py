@@ -117,7 +117,8 @@ def list_differences(pair: RunComparison) -> Iterator[str]:
 
 def print_gate(result: GateResult, console: Console) -> None:
     """Print the table, what the verdict rests on, and the verdict as the last line."""
-    console.print(_build_gate_table(result).build("gate: B, the new run, compared with A, its base", whole=2))
+    title = f"gate: {result.metric} of B, the new run, compared with A, its base"
+    console.print(_build_gate_table(result).build(title, whole=1))
     for line in _list_remarks(result):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(_SENTENCES[result.verdict].format(result.metric), style=_STYLES[result.verdict]), soft_wrap=True)
@@ -142,8 +143,7 @@ def _explain(result: GateResult) -> str:
 
 def _build_gate_table(result: GateResult) -> Table:
     interval = f"{100 * (1 - 2 * result.alpha):.3g}% interval"
-    headings = ("verdict", "metric", "base", "new", "change", interval, "allowed")
+    headings = ("verdict", "base", "new", "points", interval, "allowed")
     change, low, high, allowed = map(format_points, (result.difference, result.lower, result.upper, -result.margin))
-    shares = (format_percent(result.base_score), format_percent(result.new_score), f"{change} points")
-    row = (result.verdict, result.metric, *shares, f"{low} to {high}", f"down to {allowed}")
-    return Table(headings, [row], left=("metric",))
+    shares = (format_percent(result.base_score), format_percent(result.new_score))
+    return Table(headings, [(result.verdict, *shares, change, f"{low} to {high}", allowed)])

@@ -107,9 +107,11 @@ def show_sweep(sweep: Sweep, output: Output) -> None:
     if any(each.simulated for each in summaries):
         output.print(SIMULATED_NOTICE, style="bold yellow")
     metric = join_metrics(each.metric for each in summaries)
-    headings = ("job", "what differs", metric, "95% interval", "errors", "cost", "time")
-    rows = [_list_cells(job, summary) for job, summary in found]
-    output.console.print(Table(headings, rows, left=("what differs",)).build("sweep"))
+    keys = {each.partition("=")[0] for job in sweep.jobs for each in job.differs}
+    differs = keys.pop() if len(keys) == 1 else "what differs"  # one key is the heading: the table is narrow
+    headings = ("job", differs, metric, "95% interval", "errors", "cost", "time")
+    rows = [_list_cells(job, summary, f"{differs}=") for job, summary in found]
+    output.console.print(Table(headings, rows, left=(differs,)).build("sweep"))
     for job, summary in found:
         output.print(f"{job.name}: {job.folder.name if job.folder else 'no run'}")
         if why := (summary and summary.stopped) or job.error:
@@ -140,8 +142,8 @@ def _read_summary(job: Job) -> Summary | None:
     return summary if has_answers else None
 
 
-def _list_cells(job: Job, summary: Summary | None) -> tuple[str, ...]:
-    name, differs = str(job.number), " ".join(job.differs) or "nothing"
+def _list_cells(job: Job, summary: Summary | None, prefix: str) -> tuple[str, ...]:
+    name, differs = str(job.number), " ".join(each.removeprefix(prefix) for each in job.differs) or "nothing"
     if summary is None:
         return name, differs, "no result", *[""] * 4
     score, interval = format_floor(summary.score, summary.incomplete), format_interval(summary.score_ci95)

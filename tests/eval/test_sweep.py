@@ -36,7 +36,7 @@ def test_a_sweep_ends_with_a_row_a_job_and_the_command_that_compares_them(eval_c
     runs = [Finished(0, "", "", Path(f"job-{number}")) for number in range(3)]
     for number, run in enumerate(runs):
         accuracy = format_percent(run.summary["accuracy"])
-        assert re.search(rf"│ {number} +│ model\.seed={number} +│ +{accuracy} │", finished.out)
+        assert re.search(rf"│ {number} +│ {number} +│ +{accuracy} │", finished.out)
         assert place(number).differs == [f"model.seed={number}"]
     assert finished.code in (0, 2), "2 if a job had errors"
     for text in (SIMULATED_NOTICE, "job 2: job-2", "compare them with: python eval/compare.py job-0 job-1 job-2"):
