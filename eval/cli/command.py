@@ -118,7 +118,8 @@ def _report_end(command: Callable[[], int]) -> int:
         return STOPPED
     except KeyboardInterrupt as interrupt:
         name = get_signal_name(interrupt)
-        print_line(f"stopped by {name}; every question that was finished is kept in its run's folder.", error=True)
+        kept = "a run that had begun keeps what it has, and python eval/list_runs.py lists it"
+        print_line(f"stopped by {name}; {kept}.", error=True)
         return STOPPED
     except (*MISTAKES, ValueError) as error:
         from eval.cli.mistakes import is_mistake

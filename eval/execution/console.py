@@ -200,7 +200,7 @@ def _describe_traffic(servers: Sequence[Traffic]) -> str:
     if not (answered or refused or failed or in_flight or waiting):
         return ""
     return (
-        f": so far {answered} model requests answered, {refused} refused (429), {failed} failed; "
+        f": of the requests to models {answered} are answered, {refused} refused (429), {failed} failed, "
         f"{in_flight} in flight, {waiting} waiting"
     )
 

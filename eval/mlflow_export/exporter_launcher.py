@@ -110,7 +110,8 @@ class ExporterLauncher:
         state = read_state(self.folder)
         warning = state.warning if state else None
         if not has_ended:
-            warning = f"MLflow does not have the whole run yet; complete it with: {self.sync_command}"
+            later = f"the rest is sent in the background; should that fail: {self.sync_command}"
+            warning = f"MLflow does not have the whole run yet; {later}"
         elif state is None or not (state.complete or warning):
             log = self.folder / LOG
             warning = f"the process that sends the run to MLflow died, see {log}; complete it with: {self.sync_command}"

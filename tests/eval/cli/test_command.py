@@ -121,7 +121,7 @@ def test_sigterm_outside_the_questions_ends_the_command_as_ctrl_c_does(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert others == []
-    assert capsys.readouterr().err.startswith("stopped by SIGTERM; every question that was finished is kept")
+    assert capsys.readouterr().err.startswith("stopped by SIGTERM; a run that had begun keeps what it has")
 
 
 class Referred:

@@ -27,7 +27,7 @@ def test_a_minute_without_an_answer_is_explained_by_the_requests(terminal: bool)
         at_most = 1 + (time.monotonic() - began) / 0.05
     lines = [line for line in output.getvalue().splitlines() if "no answer" in line]
     assert 1 <= len(lines) <= at_most
-    assert ": so far 18 model requests answered, 66 refused (429), 2 failed; 2 in flight, 15 waiting" in lines[0]
+    assert "18 are answered, 66 refused (429), 2 failed, 2 in flight, 15 waiting" in lines[0]
 
 
 def shown(records: list[Record], *, terminal: bool, width: int = 100, total: int | None = None) -> str:
