@@ -11,7 +11,7 @@ from pathlib import Path
 
 from eval.mlflow_export.exporter_launcher import ExportRequest
 from eval.runs.folder import RunLock
-from eval.runs.logs import open_log
+from eval.runs.logs import Log
 from eval.runs.mlflow_state import STATE
 from mas.runtime.security.redaction import build_redactor
 
@@ -22,7 +22,7 @@ _NICENESS = 19  # the lowest priority: the run comes first
 def export_folder(folder: Path) -> None:
     """Send the run in a folder, and log what fails: there is nobody to raise to."""
     request: ExportRequest = pickle.load(sys.stdin.buffer)
-    log = open_log(folder, "mlflow", request.secrets)
+    log = Log(folder, "mlflow", request.secrets)
     lock = RunLock(folder / STATE)
     with closing(log):
         try:

@@ -1,6 +1,6 @@
 """Logs of a run: JSON lines in `logs/`.
 
-with RunLogs(folder, config.secrets(), config.log, stop.stop_now) as logs:
+with RunLogs(folder, config.secrets(), config.log.level, stop.stop_now) as logs:
     logs.note("run started", questions=66)
     listen = logs.begin(thread_id, sample_key)      # of the sample's trace
     logs.finish(record)
@@ -30,30 +30,6 @@ from mas.system import Program
 DIGEST_CHARS = 12  # of the prompts of a trial, in its lines
 
 
-class LogFile:
-    """File opened for appending. Any thread may write, and any process: each call appends whole lines."""
-
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        if (size := os.fstat(self._descriptor).st_size) and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            os.write(self._descriptor, b"\n")  # ends the line that a kill cut off
-        self._lock = threading.Lock()
-        self._is_closed = False
-
-    def write(self, text: str) -> None:
-        """Add lines; nothing once the file is closed, since a cancelled answer may end a little later."""
-        rest = text.encode()
-        with self._lock:
-            while rest and not self._is_closed:
-                rest = rest[os.write(self._descriptor, rest) :]
-
-    def close(self) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                os.close(self._descriptor)
-
-
 MAX_FIELD_CHARS = 500
 _MAX_STACK_CHARS = 20_000
 _STACKS = ("exception", "stack")  # fields that may be longer than the others
@@ -63,13 +39,19 @@ _AS_THEY_ARE = (bool, int, type(None))
 
 
 class Log:
-    """One log: a line for each event, without secrets, its fields cut. Any thread may write."""
+    """Log of a component in a run's folder: a line of JSON for each event, without secrets, its fields cut.
 
-    def __init__(
-        self, file: LogFile, component: str, run_id: str, secrets: Collection[str], level: str = "info"
-    ) -> None:
-        self._file = file
-        self._fields = {"component": component, "run_id": run_id, "correlation_id": run_id}
+    Any thread may write, and any process: each line is appended whole.
+    """
+
+    def __init__(self, folder: Path, component: str, secrets: Collection[str] = (), level: str = "info") -> None:
+        path = folder / "logs" / f"{component}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        if (size := os.fstat(self._file).st_size) and os.pread(self._file, 1, size - 1) != b"\n":
+            os.write(self._file, b"\n")  # ends the line that a kill cut off
+        self._lock, self._is_closed = threading.Lock(), False
+        self._fields = {"component": component, "run_id": folder.name, "correlation_id": folder.name}
         self._redact = build_redactor(tuple(sort_secrets([*secrets])))
         self._least = _LEVELS[level.lower()]
 
@@ -92,10 +74,16 @@ class Log:
         line["level"] = "WARN" if level == "warning" else level.upper()
         line["message"] = ": ".join(str(each) for each in (line["component"], event, line.get("error")) if each)
         line = {name: self._shorten(name, value) for name, value in line.items()}
-        self._file.write(f"{json.dumps(line)}\n")
+        rest = f"{json.dumps(line)}\n".encode()
+        with self._lock:
+            while rest and not self._is_closed:  # a cancelled answer may end a little later
+                rest = rest[os.write(self._file, rest) :]
 
     def close(self) -> None:
-        self._file.close()
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                os.close(self._file)
 
     def _shorten(self, name: str, value: object) -> object:
         """Replace secrets, then cut: half a secret would no longer be found."""
@@ -116,12 +104,6 @@ def _cut(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
-def open_log(folder: Path, name: str, secrets: Collection[str] = ()) -> Log:
-    """Return a log for another process that works on the run; it is to be closed."""
-    (folder / "logs").mkdir(exist_ok=True)
-    return Log(LogFile(folder / "logs" / f"{name}.log"), name, folder.name, secrets)
-
-
 class RunLogs:
     """Logs of one run, opened for appending: a resumed run continues in the same files. Any thread may write."""
 
@@ -136,13 +118,9 @@ class RunLogs:
 
         `stop` is called with the reason if a line cannot be written: that ends the session, never a sample.
         """
-        logs = folder / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
         self._stop = stop
-        self.entry_point, self._system = (
-            Log(LogFile(logs / f"{name}.log"), name, folder.name, secrets, level)
-            for name in ("entry_point", "multi_agent_system")
-        )
+        self.entry_point = Log(folder, "entry_point", secrets, level)
+        self._system = Log(folder, "multi_agent_system", secrets, level)
 
     def note(self, event: str, **fields: object) -> None:
         self._write(self.entry_point, "info", event, fields)

@@ -18,7 +18,7 @@ from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_launcher import ExportKind, format_view_line
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side
-from eval.runs.logs import open_log
+from eval.runs.logs import Log
 from eval.runs.mlflow_state import STATE, read_link
 from eval.runs.own_runs import is_own_folder, refuse_unreadable
 from eval.runs.store import StoreError, read_run_info
@@ -117,7 +117,7 @@ def _lock_run(folder: Path) -> Iterator[None]:
 
 def _send(kind: ExportKind, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
     secrets = tuple(sort_secrets(settings.secrets()))
-    log = open_log(folder, "mlflow", secrets)
+    log = Log(folder, "mlflow", secrets)
     with closing(log), closing(kind.load()(folder, settings, build_redactor(secrets))) as export:
         state = export.export(None, log, shlex.join([*shlex.split(kind.format_sync_command(folder)), *overrides]))
         if export.is_open:

@@ -17,7 +17,7 @@ from eval.mlflow_export.exporter_launcher import EVALUATION
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
 from eval.reports.files import write_files
-from eval.runs.logs import open_log
+from eval.runs.logs import Log
 from eval.runs.mlflow_state import ExportState
 from eval.runs.record import Record
 from eval.runs.store import RunStore
@@ -48,7 +48,7 @@ def exported(
     settings: LocalTracking,
 ) -> ExportState:
     """What came of it."""
-    export, log = RunExport(folder, settings, str), open_log(folder, "mlflow")
+    export, log = RunExport(folder, settings, str), Log(folder, "mlflow")
     with closing(export), closing(log), Path(os.devnull).open("rb") as run_end:
         return export.export(run_end, log, EVALUATION.format_sync_command(folder))
 

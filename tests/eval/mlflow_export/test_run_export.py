@@ -17,7 +17,7 @@ from eval.config.tracking import LocalTracking
 from eval.mlflow_export import exporter
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import IN_MLFLOW_TAG, TrackedRun
-from eval.runs.logs import open_log
+from eval.runs.logs import Log
 from tests.eval.mlflow_export.exporting import a_run, exported, in_mlflow, own_records
 
 
@@ -82,7 +82,7 @@ def test_failures_while_the_run_goes_on_leave_all_attempts_at_its_end(
                 raise ConnectionError("down")
             return super().open_run()
 
-    log = open_log(folder, "mlflow")
+    log = Log(folder, "mlflow")
     with closing(log), os.fdopen(source, "rb") as said, closing(Unreachable(folder, local, str)) as export:
         state = export.export(said, log)
     assert (state.complete, state.warning) == (True, None)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.logs import LogFile, RunLogs
+from eval.runs.logs import Log, RunLogs
 from mas.runtime.sample_context import SampleKey
 
 SECRET = "sk-abcdef123456"
@@ -71,17 +71,15 @@ def test_a_stack_in_a_log_has_neither_code_nor_folders(tmp_path: Path) -> None:
     assert call.startswith("tests.eval.runs.test_logs:") and message == "ValueError: cannot read a.csv"
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [("", "{}\n"), ("[]\n", "[]\n{}\n"), ('[]\n{"event', '[]\n{"event\n{}\n')],
-    ids=["new", "whole", "cut off by a kill"],
-)
-def test_new_lines_begin_on_a_line_of_their_own(before: str, after: str, tmp_path: Path) -> None:
-    path = tmp_path / "entry_point.log"
+@pytest.mark.parametrize("before", ["", "[]\n", '[]\n{"event'], ids=["new", "whole", "cut off by a kill"])
+def test_new_lines_begin_on_a_line_of_their_own(before: str, tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "entry_point.log"
+    path.parent.mkdir()
     path.write_text(before)
-    with closing(LogFile(path)) as log:
-        log.write("{}\n")
-    assert path.read_text() == after
+    with closing(Log(tmp_path, "entry_point")) as log:
+        log.info("begun")
+    *kept, last = path.read_text().splitlines()
+    assert (kept, json.loads(last)["event"]) == (before.splitlines(), "begun")
 
 
 @pytest.mark.parametrize("level", ["WARN", "warn", "warning"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.config.tracking import LocalTracking
-from eval.runs.logs import open_log
+from eval.runs.logs import Log
 from optimize.mlflow_export.tuning_export import TuningExport, find_children
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, verdict
 
@@ -21,7 +21,7 @@ def test_a_proposal_that_somebody_deletes_while_the_run_goes_on_is_sent_again_at
         while export.send_new():
             pass
         export.run.client.delete_run(find_children(export.run)["c002"].info.run_id)
-        with closing(open_log(folder, "mlflow", ())) as log:
+        with closing(Log(folder, "mlflow", ())) as log:
             state = export.export(None, log)
     assert (state.complete, state.warning) == (True, None)
     assert state.counts == {"proposals": {"store": 3, "mlflow": 3}}
