@@ -130,9 +130,12 @@ class _Call:
     async def acquire_permit(self) -> AbstractContextManager[RequestPermit | None]:
         if (limiter := self.policy.rate_limiter) is None:
             return nullcontext()
-        reply_tokens = min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
+        tokens = 0
+        if limiter.counts_tokens:
+            tokens = len(str(self.inputs)) // CHARS_PER_TOKEN
+            tokens += min(TYPICAL_REPLY_TOKENS, self.request.config.max_tokens or TYPICAL_REPLY_TOKENS)
         with self.context.count_waiting():
-            return await limiter.acquire(len(str(self.inputs)) // CHARS_PER_TOKEN + reply_tokens)
+            return await limiter.acquire(tokens)
 
     async def send(self, engine: Engine) -> lm15.Response:
         """Send the request, and cut it off at the timeout of an attempt or at the call's deadline.

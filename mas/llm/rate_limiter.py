@@ -84,6 +84,7 @@ class RateLimiter:
         self._buckets = [_create_bucket(rate) for rate in (requests_per_minute, tokens_per_minute)]
         self._turn, self.ended = asyncio.Lock(), asyncio.Event()
         self._max_tokens = n_sharing * (tokens_per_minute or 0.0)  # of a request: no server takes more
+        self.counts_tokens = tokens_per_minute is not None
         self.max_concurrency = max_concurrency
         self.in_flight = self.answered = self.failed = self.refused = self._waiting = 0
         self.pace = OPENING_PER_SECOND
@@ -106,7 +107,7 @@ class RateLimiter:
         return asyncio.get_running_loop().time()
 
     async def acquire(self, tokens: int) -> RequestPermit:
-        """Wait for a turn, for a request of about so many tokens, prompt and reply together."""
+        """Wait for a turn, for a request of about so many tokens, if they count: prompt and reply together."""
         self._waiting += 1
         try:
             async with self._turn:  # first come, first served, and safe to cancel
