@@ -20,8 +20,8 @@ _COLUMNS = "sample_id, epoch, attempt, thread_id, error_class, cost_usd, finishe
 
 def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInfo, results: dict[str, Any]) -> None:
     """Let a connection that only reads see the answers of one side of the sealed test, as those of an evaluation."""
-    verdict, winner = results.get("verdict") or {}, (results.get("verdict") or {}).get("winner") or {}
-    if not winner or verdict.get("resumable"):
+    winner = (results.get("verdict") or {}).get("winner") or {}
+    if not winner:
         raise UserError("the run has no verdict on a sealed test, whose answers are not read before.")
     sides = {PARENT: info.prompts_sha256, winner["candidate_id"]: winner["prompts_sha256"]}
     if candidate_id not in sides:

@@ -23,7 +23,7 @@ from eval.analysis.statistics.paired_tests import (
     compute_paired_statistic,
     compute_smallest_difference,
 )
-from eval.cli.command import FAILURES, FINISHED, STOPPED
+from eval.cli.command import FAILURES, FINISHED
 from eval.config.evaluation import require
 from eval.runs.record import Record
 from eval.runs.store import RETRIED
@@ -73,7 +73,6 @@ FinishReason = Literal[
     "improved",  # published
     "not_significant",
     "no_accepted_candidate",
-    "budget",
     "leak_blocked",
     "metric_errors",
     "reflection_unparsable",
@@ -96,7 +95,6 @@ class Verdict(TypedDict, total=False):
     published: bool
     finish_reason: FinishReason
     reasons: list[str]
-    resumable: bool  # a larger budget would continue the run
     simulated: bool
     spend: dict[str, float]
     best_val: JsonObject | None  # `candidate_id` that validation alone would have published, and its `val_gain` there
@@ -119,8 +117,6 @@ class Verdict(TypedDict, total=False):
 
 def compute_exit_code(verdict: Verdict) -> int:
     """Return the exit code of a run with this verdict: rejected by the gate is 0, as published (`eval.cli.command`)."""
-    if verdict["resumable"]:
-        return STOPPED
     return FAILURES if verdict["finish_reason"] in BROKEN else FINISHED
 
 
@@ -196,17 +192,6 @@ def plan_looks(n_looks: int, level: float) -> tuple[Look, ...]:
 
 
 # The decision
-
-
-class LookLine(TypedDict):
-    """A look that was taken, as the run's result `looks` has it: it is not taken again."""
-
-    look: int  # from 1
-    n_questions: int  # answered by then
-    gain: float
-    p: float
-    level: float  # the largest p that passes
-    decision: LookDecision
 
 
 def judge(settings: GateSettings, comparison: Comparison, look: Look | None = None) -> Verdict:

@@ -37,7 +37,6 @@ from optimize.gate.gate import (
     EarlyVerdictError,
     JsonObject,
     Look,
-    LookLine,
     Verdict,
     decide_look,
     exceeds_failure_limit,
@@ -76,7 +75,7 @@ class SealedTest:
         self._programs = {digest(each): run.build_program(each) for each in (run.parent, winner)}  # in this order
         self._samples = order_questions(run.splits, run.config.seed, self._gate.looks)
         self._n_answers = count_test_answers(run.config, run.splits)  # if no look stops the test
-        self._lines: list[LookLine] = run.store.read_result(LOOKS) or []
+        self._lines: list[JsonObject] = run.store.read_result(LOOKS) or []
 
     @property
     def _is_judged(self) -> bool:
@@ -88,7 +87,7 @@ class SealedTest:
         return not self._lines or self._lines[-1]["decision"] == CONTINUE
 
     def check_budget(self, *sides: AnswerMeans) -> None:
-        """Check that the budget allows the rest of the test, or raise an EarlyVerdictError.
+        """Check that the budget allows the rest of the test, or raise a RunStoppedError.
 
         `sides`: what an answer of the parent and of the winner takes; tuned prompts are mostly longer.
         """
@@ -103,11 +102,10 @@ class SealedTest:
             spent, more = spend.amount(option), needed.amount(option)
             if more and spent + more > allowed:  # a test that is complete needs nothing, whatever it has cost
                 is_begun = run.store.read_result(SEALED) is not None
-                raise EarlyVerdictError(
-                    "budget",
+                raise RunStoppedError(
                     f"the sealed test will take about {format_amount(option, more)}{' more' if is_begun else ''}, and "
                     f"{format_amount(option, spent)} of budget.{option}={allowed} are spent; "
-                    f"it was not {'continued' if is_begun else 'begun'}",
+                    f"it was not {'continued' if is_begun else 'begun'}; raise that budget"
                 )
 
     def take_looks(self) -> None:
@@ -201,7 +199,7 @@ class SealedTest:
         with run.watch():
             run_blocking(run_side_by_side(answer, in_turn, keep, run.stop, concurrency))
         if run.budget.refusal and not run.stop.interrupted:
-            raise EarlyVerdictError("budget", f"{run.budget.refusal}, in the middle of the sealed test")
+            raise RunStoppedError(f"{run.budget.refusal}, in the middle of the sealed test; raise that budget")
         run.check_stopped()
 
     def _list_missing(self, sha256: str, asked: Part) -> list[SampleKey]:
@@ -211,7 +209,7 @@ class SealedTest:
 
     # Verdict
 
-    def _take_look(self, look: Look, parent: list[Record], winner: list[Record]) -> LookLine:
+    def _take_look(self, look: Look, parent: list[Record], winner: list[Record]) -> JsonObject:
         """Return what the answers so far decide. Too many failures are no evidence: the test goes on while it can."""
         records = (*parent, *winner)
         unscored = [record for record in records if record.error_class == SCORER]
@@ -275,7 +273,6 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     """Write the verdict of a run that ended before the gate."""
     verdict: JsonObject = {**_build_head(run), **dict.fromkeys(("gain", "gain_ci95", "p"))}
     verdict |= {"published": False, "finish_reason": end.finish_reason, "reasons": [str(end)]}
-    verdict["resumable"] = end.finish_reason == "budget"
     if begun := run.store.read_result(SEALED):
         n_asked, looks = run.store.count_asked(each.id for each in run.splits.sealed), run.config.gate.looks
         verdict["sealed"] = {"n_questions": n_asked, "looks": looks, **_describe_allowance(run, Allowance(**begun))}
@@ -288,7 +285,6 @@ def _build_head(run: TuningRun) -> Verdict:
     best = max(scores, key=scores.__getitem__) if scores and baseline else None
     again = tuning.shortlist.get(PARENT)
     return {
-        "resumable": False,
         "simulated": run.config.base.simulated,
         "spend": run.budget.spend().to_dict(),
         "best_val": {"candidate_id": best, "val_gain": scores[best] - baseline["val_score"]} if best else None,

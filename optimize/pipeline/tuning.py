@@ -111,8 +111,6 @@ def _run_to_verdict(run: TuningRun) -> int:
     tuning = take_snapshot(run.store)
     if output.shows_results:
         show_verdict(tuning, run.console)
-    if tuning.verdict["resumable"]:
-        output.print(f"raise that budget and {describe_resume(run.folder)}", error=True)
     return compute_exit_code(cast(Verdict, tuning.verdict))
 
 
@@ -159,7 +157,7 @@ def _begin(run: TuningRun, phase: str, line: str) -> None:
 def check_reflection_model(run: TuningRun) -> None:
     """Greet the reflection model before the first answer; what it writes is judged in the search.
 
-    UserError: it cannot be asked. EarlyVerdictError: the budget is used up. A simulated model always answers.
+    UserError: it cannot be asked. RunStoppedError: the budget is used up. A simulated model always answers.
     """
     if run.config.base.model.simulated:
         return
@@ -172,7 +170,7 @@ def check_reflection_model(run: TuningRun) -> None:
         run.check_stopped()
         reason = run.config.base.redact(" ".join(f"{type(error).__name__}: {error}".split()))
         if isinstance(error, LimitReachedError):
-            raise EarlyVerdictError("budget", f"{reason}, before there was a verdict") from error
+            raise RunStoppedError(f"{reason}, before there was a verdict; raise that budget") from error
         raise UserError(
             f"the model that rewrites prompts could not be asked ({reason}); check reflection_model and model.*."
         ) from error
@@ -212,7 +210,7 @@ def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
 def run_search(run: TuningRun, measured: Baseline) -> None:
     """Let the optimizer propose candidates until its budget is used or nothing is left to try.
 
-    EarlyVerdictError: the metric is broken, no reflection could be read, or the budget ended it in vain.
+    EarlyVerdictError: the metric is broken, or no reflection could be read. RunStoppedError: a budget ended it in vain.
     """
     config = run.config
 
@@ -245,7 +243,8 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
     is_out_of_budget = run.budget.refused_budget not in (None, "metric_calls")  # other than that of the search itself
     found_better = any(score > measured.val_score for score in take_snapshot(run.store).val_scores.values())
     if is_out_of_budget and not found_better:
-        raise EarlyVerdictError("budget", f"{run.budget.refusal}, and no candidate qualified for the shortlist by then")
+        refusal = run.budget.refusal
+        raise RunStoppedError(f"{refusal}, and no candidate qualified for the shortlist by then; raise that budget")
     run.store.write_results({"search": {**vars(outcome), "metric_calls": run.budget.spend().metric_calls}})
 
 

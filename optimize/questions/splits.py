@@ -101,14 +101,10 @@ class Splits:
         """Check that these are the splits that `to_dict` returned when the run began; UserError: they are not."""
         if self.digest == saved.get("digest"):
             return
-        advice = "put the data and splits.* back as they were, or start a new run"
-        for name in PARTS:
-            if different := set(saved.get(name, ())) ^ {sample.id for sample in getattr(self, name)}:
-                raise UserError(
-                    f"the data are split otherwise than when the run began: {len(different)} questions differ in "
-                    f"{name}, such as {min(different)}; {advice}."
-                )
-        raise UserError(f"questions, gold answers or attachments are not those that the run began with; {advice}.")
+        raise UserError(
+            "questions, gold answers or attachments, or their division, are not those that the run began with; put the "
+            "data and splits.* back as they were, or start a new run."
+        )
 
 
 def make_splits(data: Dataset, settings: SplitSettings, split: str | None = None) -> Splits:

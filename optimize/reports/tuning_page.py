@@ -80,10 +80,7 @@ def describe_outcome(tuning: TuningSnapshot) -> Outcome:
     verdict = cast(Verdict, tuning.verdict)
     notes = [*_list_test_notes(verdict), *_list_notes(verdict)]
     if "winner" not in verdict:
-        reasons = f"{'; '.join(verdict['reasons'])}.{opened}"
-        if verdict["resumable"]:
-            return Outcome("no verdict", "error", f"{reasons} With a larger budget the run can go on.", notes)
-        return Outcome("not published", "wrong", reasons, notes)
+        return Outcome("not published", "wrong", f"{'; '.join(verdict['reasons'])}.{opened}", notes)
     notes, test = [*_list_checks(verdict), *notes], f"Sealed test: {_describe_test(verdict)}."
     if tuning.published:
         return Outcome("published", "right", f"As {verdict['set']}. {test}", notes)
@@ -182,7 +179,7 @@ def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
     `given`: the command line as typed, without the overrides that the run was started with.
     """
     tuning = read_tuning(find_tuning_run(run))
-    if not tuning.is_final:
+    if not tuning.verdict:
         return None
     show_verdict(tuning)
     if not (tuning.folder / REPORT).is_file():  # the process ended between the verdict and its page

@@ -16,7 +16,7 @@ from eval.execution.budget import REFLECTION_KEY
 from eval.execution.console import Output, RunProgress
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
 from eval.execution.termination import MIN_JUDGED, RunStoppedError
-from eval.runs.folder import TUNING_FILE, VERDICT
+from eval.runs.folder import TUNING_FILE
 from eval.runs.run_info import RunInfo, TuningTask, describe_task
 from eval.runs.store import open_run
 from eval.scorers.score import name_metric, read_scorer_digest, read_scorer_name
@@ -75,7 +75,7 @@ class TuningRun:
         self.check_stopped()
         self.check_metric()
         if not all(trial.completed for trial in trials):
-            raise EarlyVerdictError("budget", f"{self.budget.refusal or self.stop.reason}, before there was a verdict")
+            raise RunStoppedError(f"{self.budget.refusal}, before there was a verdict; raise that budget")
         return trials
 
     @functools.cached_property
@@ -178,10 +178,7 @@ def open_tuning_run(config: TuneConfig, splits: Splits, output: Output) -> Itera
         resumed=folder,
     )
     with open_session(asked, output) as session:
-        if before.tuning:
-            session.store.write_results({"verdict": None})  # a budget was used up, which may be larger now
-            (session.folder / VERDICT).unlink(missing_ok=True)
-        else:
+        if not before.tuning:
             write_file(session.store, TUNING_FILE, splits.to_dict())  # first: by it the folder is known
             session.store.write_results({"splits": splits.to_dict()})
         session.begin(_describe(config, splits, asked, before), budget=config.budget)

@@ -115,11 +115,6 @@ class TuningSnapshot:
         return (self.verdict.get("winner") or {}).get("candidate_id")
 
     @property
-    def is_final(self) -> bool:
-        """True if no later session can change the verdict: only then are the sealed answers read."""
-        return bool(self.verdict) and not self.verdict.get("resumable")
-
-    @property
     def is_own(self) -> bool:
         """True if the run was made on this machine, and its folder was not moved since."""
         return is_own_run(self.info.run_id, self.folder)

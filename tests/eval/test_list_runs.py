@@ -11,7 +11,7 @@ from eval.list_runs import task
 from tests.eval.analysis.run_list.test_read_runs import finished, tuning
 from tests.eval.stored_run import SESSION
 
-PUBLISHED = {"published": True, "set": "prompts/mine", "resumable": False}
+PUBLISHED = {"published": True, "set": "prompts/mine"}
 EVIL = "</script><img src=x onerror=alert(1)>"
 
 

@@ -81,7 +81,7 @@ def published(folder: Path, target: str, **changes: object) -> Path:
         run_id="r1", started_at="2026-11-21T10:00:00+00:00", config={"system": system, **changes},
         prompts={"prompts": "own"}, prompts_sha256=digest(prompts), tuning=TASK,
     )  # fmt: skip
-    found = {"published": True, "winner": {"candidate_id": "c001"}, "resumable": False}
+    found = {"published": True, "winner": {"candidate_id": "c001"}}
     kept = keep_candidate({"candidate_id": "c001", "decision": "accepted"}, tuned)
     store_tuning(folder, info, {**kept, "verdict": found})
     note_run(info.run_id, folder)

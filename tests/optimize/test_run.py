@@ -10,6 +10,7 @@ import pytest
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.runs.run_info import RunInfo
+from eval.runs.store import open_run
 from eval.scorers.function import FunctionScorer
 from mas.prompt_sets.prompt_set import read_prompt_set, read_set_folder
 from mas.simulation import SIMULATED_NOTICE
@@ -23,8 +24,8 @@ from tests.eval.stored_tuning import TASK
 from tests.optimize.planted_runs import ALWAYS, MUMBLE, SLIGHTLY, Obedient, Planted, planted_run
 
 REASONS = get_args(FinishReason)
-CODES = {"metric_errors": 2, "reflection_unparsable": 2, "budget": 3}  # of the others, all of them honest, 0
-KEYS = {"published", "finish_reason", "gain", "gain_ci95", "p", "spend", "simulated", "reasons", "resumable"}
+CODES = {"metric_errors": 2, "reflection_unparsable": 2}  # of the others, all of them honest, 0
+KEYS = {"published", "finish_reason", "gain", "gain_ci95", "p", "spend", "simulated", "reasons"}
 TOY = ("system=toy", "data=toy", "model=offline", "data.n_train=12", "data.n_val=12", "data.n_test=20")
 FEW = (*TOY, "gate.epochs=1", "gate.looks=1", "shortlist.epochs=1", "budget.metric_calls=100")
 
@@ -176,8 +177,14 @@ def test_a_scorer_that_breaks_ends_the_run_instead_of_deciding_it(tmp_path: Path
 
 def test_a_budget_that_allows_not_even_the_first_answer_ends_the_run(tmp_path: Path) -> None:
     tuned = planted_run(tmp_path, "budget.seconds=0.0001", texts={"finalize": ALWAYS})
-    verdict = ended(tuned, "budget", "budget.seconds=0.0001", "before there was a verdict")
-    assert verdict["spend"]["lm_calls"] == 0
+    assert tuned.code == 3 and tuned.read("verdict") is None and read_calls(tuned.folder) == 0
+    assert "(budget.seconds=0.0001), before there was a verdict; raise that budget\n" in tuned.err
+
+
+def read_calls(folder: Path) -> float:
+    """Return the number of requests that a run has paid for."""
+    with open_run(folder) as store:
+        return store.read_state().spend["lm_calls"]
 
 
 def test_a_reflection_model_that_keeps_no_form_ends_the_run(tmp_path: Path) -> None:
@@ -189,12 +196,12 @@ def test_a_reflection_model_that_keeps_no_form_ends_the_run(tmp_path: Path) -> N
 def test_a_budget_that_ends_before_the_sealed_test_leaves_it_unopened_and_can_be_raised(tmp_path: Path) -> None:
     texts = {"finalize": ALWAYS}
     first = planted_run(tmp_path, "budget.lm_calls=225", texts=texts)
-    verdict = ended(first, "budget", "budget.lm_calls=225", "was not begun")
-    assert "sealed" not in verdict and first.read("sealed") is None
-    assert first.code == 3 and verdict["resumable"] is True
+    assert first.code == 3 and first.read("verdict") is None and first.read("sealed") is None
+    assert "budget.lm_calls=225 are spent; it was not begun; raise that budget\n" in first.err
+    n_calls = read_calls(first.folder)
     assert f"continue with: python {PROJECT_ROOT / 'optimize' / 'run.py'} resume=run" in first.err
     second = planted_run(tmp_path, "budget.lm_calls=500", "resume=run", texts=texts)
-    assert ended(second, "improved")["spend"]["lm_calls"] > verdict["spend"]["lm_calls"]
+    assert ended(second, "improved")["spend"]["lm_calls"] > n_calls
 
 
 def test_a_budget_that_ends_in_the_sealed_test_keeps_what_was_paid_for(tmp_path: Path) -> None:
@@ -202,14 +209,13 @@ def test_a_budget_that_ends_in_the_sealed_test_keeps_what_was_paid_for(tmp_path:
     first = planted_run(
         tmp_path, f"budget.tokens={tokens}", "run.concurrency=2", texts=texts, model=Obedient(sealed_tokens=5_000)
     )
-    verdict = ended(first, "budget", "budget.tokens=300000", "in the middle of the sealed test")
-    assert verdict["sealed"]["opened_before"] == first.read("sealed")["n_earlier"] == 0
-    assert first.code == 3 and "raise that budget and continue with: " in first.err
+    assert first.code == 3 and first.read("verdict") is None and first.read("sealed")["n_earlier"] == 0
+    assert "(budget.tokens=300000), in the middle of the sealed test; raise that budget\ncontinue with: " in first.err
+    n_calls = read_calls(first.folder)
     model = Obedient(sealed_tokens=5_000)
     second = planted_run(tmp_path, "budget.tokens=9000000", "resume=run", texts=texts, model=model)
     total = ended(second, "improved")["spend"]["lm_calls"]
-    assert len(model.requests) == total - verdict["spend"]["lm_calls"], "nothing was paid for twice"
-    assert second.verdict["resumable"] is False
+    assert len(model.requests) == total - n_calls, "nothing was paid for twice"
 
 
 def test_a_run_that_could_test_nothing_ends_again_with_the_code_that_says_so(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.pages.hostile_run import ATTACKS
 
 pytestmark = pytest.mark.slow
 NUMBERS = {"gain": 0.082, "gain_ci95": [0.021, 0.143], "winner": {"score": 0.6}, "sealed": {"n_questions": 53}}
-PUBLISHED = {"published": True, "finish_reason": "improved", "set": "prompts/tuned", "resumable": False, **NUMBERS}
+PUBLISHED = {"published": True, "finish_reason": "improved", "set": "prompts/tuned", **NUMBERS}
 
 
 def make_name(text: str) -> str:

@@ -48,7 +48,7 @@ def test_texts_of_a_foreign_run_execute_nothing(page: Any, tmp_path: Path) -> No
     hit = {"kind": ATTACKS[0], "split": ATTACKS[1], "agent": ATTACKS[2], "place": ATTACKS[3]}
     fresh = [{"candidate_id": text, "val_score": 0.5, "fresh_score": 0.5, "fresh_ci95": [0.4, 0.6]} for text in ATTACKS]
     evil = " ".join(ATTACKS)
-    found = verdict(False, reasons=list(ATTACKS), metric=evil, set=evil, resumable=False, finish_reason=evil)
+    found = verdict(False, reasons=list(ATTACKS), metric=evil, set=evil, finish_reason=evil)
     facts = {"name": evil, "model": evil, "prompts_name": evil, "command": [evil]}
     folder = a_tuning(tmp_path / "run", proposals, verdict=found, shortlist=fresh, **facts)  # type: ignore[arg-type]
     leak = {"blocked": True, "checked": {"val": 1}, "hits": [{**hit, "sample_id": evil}]}

@@ -155,10 +155,9 @@ def _read_tuning(entry: RunEntry) -> RunEntry:
         why = (verdict.get("finish_reason") or "").replace("_", " ")
         run_state = COMPLETE
         reason = f"published as {verdict['set']}" if verdict.get("published") else f"not published: {why}"
-        if not found or verdict.get("resumable"):
+        if not found:
             silent = STOPPED if session.ended_at else SILENT
-            stopped = session.stopped or ("a budget was used up" if found else silent)
-            run_state, reason = _read_state(entry.folder, stopped)
+            run_state, reason = _read_state(entry.folder, session.stopped or silent)
             reason = f"{SILENT}, in its phase {state.phase}" if run_state == CRASHED else reason
         known = {
             "state": run_state,

@@ -53,7 +53,6 @@ def verdict(published: bool = True, winner: str | None = "c001", **changes: Any)
         "best_val": None,
         "null_gain": None,
         "labels": [],
-        "resumable": False,
         "reasons": ["the gain is too small"],
         **({"set": "prompts/tuned"} if published else {}),
         "spend": Spend(metric_calls=60, lm_calls=180, cost_usd=1.5).to_dict(),

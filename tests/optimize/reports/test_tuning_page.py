@@ -21,7 +21,7 @@ def write_page(folder: Path) -> str:
 
 
 def test_a_refused_and_an_early_run_say_why(tmp_path: Path) -> None:
-    refused = a_tuning(tmp_path / "refused", PROPOSALS, verdict=verdict(False, sealed=SEALED, resumable=False))
+    refused = a_tuning(tmp_path / "refused", PROPOSALS, verdict=verdict(False, sealed=SEALED))
     outcome = describe_outcome(read_tuning(refused))
     assert outcome.label == "not published"
     assert outcome.sentence.startswith("Sealed test: accuracy 25.0%")
@@ -32,7 +32,7 @@ def test_a_refused_and_an_early_run_say_why(tmp_path: Path) -> None:
 
 def test_the_level_of_a_second_test_with_the_same_questions_is_explained(tmp_path: Path) -> None:
     second = {**SEALED, "opened_before": 1, "level": 0.0075, "level_left": 0.0125}
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(False, sealed=second, resumable=False))
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(False, sealed=second))
     note = "1 earlier sealed test used sealed questions of this run: the gate requires p of at most 0.0075"
     assert any(each.startswith(note) for each in describe_outcome(read_tuning(folder)).notes)
 
@@ -55,7 +55,7 @@ def test_a_candidate_that_was_cut_off_has_no_score(tmp_path: Path) -> None:
 
 
 def test_a_foreign_folder_is_marked_and_a_broken_one_is_refused(tmp_path: Path) -> None:
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
     assert "made elsewhere" not in write_page(folder)
     forget_run(folder)
     assert "This run was made elsewhere" in write_page(folder)
@@ -91,7 +91,7 @@ def test_what_a_run_cost_is_said_as_far_as_it_is_known(
 
 
 def test_the_sealed_test_is_shown_with_both_sides_and_the_interval_of_the_gain(tmp_path: Path) -> None:
-    found = verdict(sealed=SEALED, metric="f1", resumable=False)
+    found = verdict(sealed=SEALED, metric="f1")
     tiles = build(a_tuning(tmp_path / "run", PROPOSALS, verdict=found))["tiles"]
     assert tiles[:3] == [
         ("+12.5", "points gained in f1", "95% interval +1.0 to +24.0"),
@@ -106,7 +106,7 @@ def test_the_shortlist_has_the_tested_candidate_and_the_starting_prompts(tmp_pat
         {"candidate_id": "c001", "fresh_score": 0.5, "fresh_ci95": [0.4, 0.6], "val_score": 0.75},
         {"candidate_id": "c003", "fresh_score": 0.4, "fresh_ci95": None, "val_score": None},
     ]
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False), shortlist=shortlist)
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), shortlist=shortlist)
     assert build(folder)["shortlist"] == [
         ("starting prompts", "25.0%", "30.0% (20.0% to 40.0%)"),
         ("c001 (tested)", "75.0%", "50.0% (40.0% to 60.0%)"),
@@ -117,7 +117,7 @@ def test_the_shortlist_has_the_tested_candidate_and_the_starting_prompts(tmp_pat
 
 def test_the_difference_shown_is_that_of_the_tested_candidate_and_of_each_that_was_kept(tmp_path: Path) -> None:
     proposals = [a_proposal(1), a_proposal(2, "rejected", val_score=0.99), a_proposal(3)]
-    folder = a_tuning(tmp_path / "run", proposals, verdict=verdict(winner="c003", resumable=False))
+    folder = a_tuning(tmp_path / "run", proposals, verdict=verdict(winner="c003"))
     page = build(folder)
     assert any("as c003 of" in text for each in page["winner_difference"] for _, text in each.lines)
     assert [bool(each["difference"]) for each in page["candidates"]] == [False, True, False, True]
@@ -147,7 +147,7 @@ def test_the_facts_of_a_run_are_those_that_it_has(tmp_path: Path) -> None:
 
 
 def test_the_leaks_of_each_candidate_are_listed(tmp_path: Path) -> None:
-    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(resumable=False))
+    folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict())
     hit = {"kind": "gold", "split": "val", "agent": "finalizer", "place": "text line 1", "sample_id": "q2"}
     report = {"blocked": True, "checked": {"train": 1}, "hits": [hit]}
     keep_result(folder, "leaks", {"c001": report})

@@ -60,7 +60,7 @@ def test_a_stopped_a_killed_and_a_running_run_are_told_apart(tmp_path: Path) -> 
 
 def test_tuning_runs_show_gain_outcome_and_phase(tmp_path: Path) -> None:
     numbers = {"gain": 0.1, "gain_ci95": [0.02, 0.18], "winner": {"score": 0.6}, "sealed": {"n_questions": 40}}
-    published = {"published": True, "finish_reason": "improved", "set": "prompts/tuned", "resumable": False, **numbers}
+    published = {"published": True, "finish_reason": "improved", "set": "prompts/tuned", **numbers}
     run = read_entry(tuning(tmp_path / "a", published))
     assert (run.state, run.reason, run.gain, run.gain_ci95) == (
         "complete",
