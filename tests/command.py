@@ -40,7 +40,7 @@ NO_SEARCH = "note: TAVILY_API_KEY is not set: there is no web search; wikipedia_
 CONTACT = "tools.web.contact=tests@example.org"  # without one each run asks for it
 NO_BROWSER = "tools.browser.url=null"  # not one that happens to run on this machine
 SEALED_LOG = Path("state", "mas-harness", "sealed_tests.jsonl")  # below the place of a tuning run
-TUNED_SET = f"tuned_in_a_test_{os.getpid()}"  # the command also looks for it among the checkout's own sets
+TUNED_SET = f"tuned_in_a_test_{os.getpid()}"
 _OF_THIS_MACHINE = re.compile(  # it has no isolation for Python code
     r"^note: the tool python_repl_tool will refuse every call: .*\n", re.MULTILINE
 )

@@ -87,8 +87,6 @@ NAMES = [
     (["name=../out"], ["name=../out"]),
     (["name="], ["name= is no plain name"]),
     (["name=.hidden"], ["name=.hidden"]),
-    (["name=baseline"], ["prompts/baseline is there already", "choose another name"]),
-    (["name=BaseLine"], ["prompts/baseline is there already"]),
 ]
 BUDGETS = [
     (["budget.usd=1"], ["budget.usd=1 cannot be kept", "no price is known", "model.prices"]),
@@ -175,6 +173,12 @@ def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(refused: Refused
 
 
 FEW = (*TOY, "data.n_train=6", "data.n_val=6", "data.n_test=6", "gate.epochs=1", "budget.metric_calls=13")
+
+
+@pytest.mark.parametrize("name", ["mine", "Mine"])
+def test_the_name_of_another_set_is_refused_in_any_letter_case(name: str, tmp_path: Path) -> None:
+    (tmp_path / "prompts" / "mine").mkdir(parents=True)
+    check_mistake(tuning_command(tmp_path, *TOY, f"name={name}"), ["prompts/mine is there already", "choose another"])
 
 
 @pytest.mark.slow
