@@ -57,7 +57,7 @@ def task(arguments: list[str], shelf: Path = SHELF) -> int:
     given = read_arguments(arguments)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     tuning = read_tuning(find_tuning_run(given.run))
-    with refuse_unreadable(tuning.folder, is_own=lambda _: tuning.is_own):
+    with refuse_unreadable(tuning.folder):
         if given.list:
             show_candidates(tuning, console)
         elif given.dspy:

@@ -13,7 +13,7 @@ own rights has edited a folder.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def is_own_folder(folder: Path) -> bool:
 
 
 @contextmanager
-def refuse_unreadable(*folders: Path, is_own: Callable[[Path], bool] = is_own_folder) -> Iterator[None]:
+def refuse_unreadable(*folders: Path) -> Iterator[None]:
     """Turn errors of reading into a UserError if a run was made elsewhere; in a run of ours they are defects."""
     try:
         yield
@@ -78,7 +78,7 @@ def refuse_unreadable(*folders: Path, is_own: Callable[[Path], bool] = is_own_fo
 
         if is_mistake(error):
             raise
-        foreign = next((each for each in folders if not is_own(each)), None)
+        foreign = next((each for each in folders if not is_own_folder(each)), None)
         if foreign is None:
             raise
         reason = f"{type(error).__name__}: {error}"[:200]

@@ -168,7 +168,7 @@ def write_tuning_page(folder: Path) -> Path:
     """
     check_entries(folder)
     tuning = read_tuning(folder)
-    with refuse_unreadable(folder, is_own=lambda _: tuning.is_own):
+    with refuse_unreadable(folder):
         write_page(folder / REPORT, _TEMPLATE, (), _build_page(tuning))
     return folder / REPORT
 
