@@ -1,10 +1,11 @@
-"""Contracts of datasets: a sample, the samples of a split, and the source that they are read from."""
+"""Contracts of datasets: a sample, the samples of a split, the source that they are read from, and their selection."""
 
 import json
+import random
 import re
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -62,6 +63,38 @@ class Dataset(Protocol):
         """Read one split. UserError: the data cannot be read, or a row is bad and bad rows are refused."""
 
 
+@dataclass
+class Selection:
+    """The keys of the command line that select samples."""
+
+    limit: int | None = None  # the first so many, after shuffling; null: all
+    ids: list[str] = field(default_factory=list)  # only these; empty: all
+    level: str | None = None  # only this level; null: all
+    shuffle: bool = False
+    seed: int = 0  # of the shuffling
+
+
+def select_samples(samples: Sequence[Sample], selection: Selection) -> list[Sample]:
+    """Filter by level and ids, shuffle, then take the first `limit`. UserError: an id or level that no sample has."""
+    chosen = list(samples)
+    if selection.level is not None:
+        chosen = [sample for sample in chosen if sample.level == selection.level]
+        if not chosen:
+            levels = sorted({sample.level or "none" for sample in samples})
+            raise UserError(f"level={selection.level} has no question; levels of this split: {', '.join(levels)}.")
+    if selection.ids:
+        by_id = {sample.id: sample for sample in chosen}
+        if unknown := [wanted for wanted in selection.ids if wanted not in by_id]:
+            known = ", ".join(list(by_id)[:5])
+            raise UserError(
+                f"ids: no question here has the id {unknown[0]}; the first of {len(by_id)} ids are: {known}."
+            )
+        chosen = [by_id[wanted] for wanted in dict.fromkeys(selection.ids)]
+    if selection.shuffle:
+        random.Random(selection.seed).shuffle(chosen)
+    return chosen[: selection.limit]
+
+
 def list_gold_texts(tag: str, value: str) -> list[str]:
     """Return the texts in a tag's value that may not be quoted: of `expected` its longer ones, such as gold queries."""
     if tag != EXPECTED:
@@ -80,11 +113,11 @@ def normalise_question(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def parse_labels(labels: object) -> tuple[str, ...]:
+def parse_labels(labels: Iterable[object]) -> tuple[str, ...]:
     """Return the labels of `data.labels` as texts, as targets are read. UserError: not two different ones at least."""
-    names = tuple(str(each).strip() for each in list_names(labels))
+    names = tuple(str(each).strip() for each in labels)
     different = set(map(normalise_question, names))
-    if labels and (len(names) < 2 or "" in different or len(different) < len(names)):
+    if names and (len(names) < 2 or "" in different or len(different) < len(names)):
         raise UserError(
             f"data.labels={labels} cannot be read; expected a list of at least two different labels, such as "
             "data.labels=[billing,refund] (case and white space make no difference)."
@@ -95,8 +128,3 @@ def parse_labels(labels: object) -> tuple[str, ...]:
 def read_labels(data: object) -> tuple[str, ...]:
     """Return the labels that a dataset's settings name; empty: none."""
     return parse_labels(getattr(data, "labels", ()))
-
-
-def list_names(names: object) -> list[object]:
-    """Return the names in a setting that should be a list; anything else has none."""
-    return list(names) if isinstance(names, list | tuple) else []

@@ -16,9 +16,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import ClassVar
 
-from eval.benchmarks.columns import AS_GAIA, ColumnSettings
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.rows import Attachments, BadCell, Row, read_rows
+from eval.benchmarks.rows import AS_GAIA, Attachments, BadRowError, ColumnSettings, Row, read_rows
 from mas.agents.targets import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
@@ -32,10 +31,10 @@ MAX_FIELD_CHARS = 10_000_000  # of one CSV cell; Python's own limit is 131,072
 DELIMITERS = {"semicolon": ";", "tab": "\t", "'|'": "|"}  # by what is typed
 EXCEL = (".xlsx", ".xlsm", ".xls")
 EXCEL_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!")  # in a table made from a workbook
-_ERROR = BadCell("holds an error of Excel, such as #N/A")
-_FORMULA = BadCell("holds a formula without a value: save the workbook in Excel, or install LibreOffice")
+_ERROR = BadRowError("holds an error of Excel, such as #N/A")
+_FORMULA = BadRowError("holds a formula without a value: save the workbook in Excel, or install LibreOffice")
 
-Cell = str | BadCell | None
+Cell = str | BadRowError | None
 Line = tuple[int, Sequence[Cell]]  # number in the file, and cells
 Place = tuple[int, int]  # row and column of a cell, from 1
 
@@ -160,8 +159,8 @@ class _FileDataset(TableDataset):
     def read(self, split: str) -> Iterator[Row]:
         lines = self._read_lines()
         first, header = next(lines, (0, []))
-        if bad := next((name for name in header if isinstance(name, BadCell)), None):
-            raise UserError(f"{self.path}, {self.line_word} {first}: a column's name {bad.problem}.")
+        if bad := next((name for name in header if isinstance(name, BadRowError)), None):
+            raise UserError(f"{self.path}, {self.line_word} {first}: a column's name {bad}.")
         names = [name for name in header if name]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UserError(f"{self.path} has two columns named {twice[0]!r}: rename one.")

@@ -20,9 +20,8 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from eval.benchmarks.columns import ColumnSettings, check_on_bad_row
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.rows import Attachments, Row, is_bare_name, read_rows
+from eval.benchmarks.rows import Attachments, ColumnSettings, Row, check_on_bad_row, is_bare_name, read_rows
 from mas.llm.profiles.reachable import CONNECT_TIMEOUT_SECONDS
 from mas.runtime.errors import UserError
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from eval.benchmarks.dataset import Dataset
-from eval.benchmarks.selection import Selection
+from eval.benchmarks.dataset import Dataset, Selection
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.measured import MAX_EPOCHS
 from eval.scorers.score import Scorer

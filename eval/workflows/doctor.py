@@ -116,7 +116,7 @@ def _ask(name: str, check: Callable[[], object], success: str = "") -> Finding:
 
 def _describe_data(config: EvalConfig) -> str:
     """Read and count local questions; those of a repository are fetched by the first run."""
-    from eval.benchmarks.selection import select_samples
+    from eval.benchmarks.dataset import select_samples
 
     data, name = config.data, f"{config.data.name}, split {config.split}"
     data.check()

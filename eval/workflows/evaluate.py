@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from eval.analysis.summary.summarise import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
-from eval.benchmarks.dataset import Sample, read_labels
-from eval.benchmarks.selection import select_samples
+from eval.benchmarks.dataset import Sample, read_labels, select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import NoTracking
 from eval.execution.console import Output

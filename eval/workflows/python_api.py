@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from eval.analysis.attribution.broken_link import attribute_run
 from eval.analysis.summary.summarise import summarise_store
 from eval.analysis.summary.summary import Summary
-from eval.benchmarks.columns import USUAL, normalise_column
+from eval.benchmarks.rows import USUAL, normalise_column
 from eval.cli.command import InterruptedRunError, read_option_name
 from eval.cli.hydra_compat import CONF, MISTAKES, compose_config, format_override
 from eval.cli.mistakes import describe_mistake

@@ -56,7 +56,7 @@ def test_they_are_in_the_table_the_summary_the_report_and_mlflow(eval_command: E
 def test_a_column_that_is_not_there_is_one_sentence(eval_command: EvalCommand, base: list[str]) -> None:
     for given, sentence in (
         ("data.tags=[origin]", "has no column 'origin', which data.tags names; its columns are: text, label, source"),
-        ("data.tags=['']", "data.tags=[''] cannot be read; expected a list"),
+        ("data.tags=['']", "has no column '', which data.tags names"),
     ):
         finished = eval_command(*base, given)
         assert finished.code == 1

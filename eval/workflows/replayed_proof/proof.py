@@ -21,8 +21,7 @@ from pathlib import Path
 from eval.analysis.attribution.agent_steps import AgentSteps
 from eval.analysis.attribution.broken_link import PAIR, BrokenLink, attribute_run, build_matcher, read_with_steps
 from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
-from eval.benchmarks.dataset import Sample, read_labels
-from eval.benchmarks.selection import select_samples
+from eval.benchmarks.dataset import Sample, read_labels, select_samples
 from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, LocalSettings, read_config
@@ -277,7 +276,18 @@ def prove(request: Request, output: Output) -> Proof:
     for name in corrections:
         with RunStore(folder / name / DATABASE, read_only=True) as store:
             write_reports(folder / name, store)
-    proof = _judge(request, folder, stopped)
+    control = read_scores(folder / CONTROL)
+    corrected = [read_scores(folder / each.agent) for each in request.corrections]
+    proof = Proof(
+        folder=folder,
+        n_samples=len(samples),
+        epochs=limits.epochs,
+        control=_mean(control.values()) if control else None,
+        agents=judge_corrections(request.corrections, control, corrected),
+        skipped=request.skipped,
+        stopped=stopped,
+        simulated=config.simulated,
+    )
     (folder / PROOF_FILE).write_text(json.dumps(proof.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
     return proof
 
@@ -295,22 +305,6 @@ def _build_info(request: Request) -> RunInfo:
         sweep=None,
         simulated=config.simulated,
         task=describe_task(request.samples, kept.get("scorer"), getattr(config.data, "revision", None), labels),
-    )
-
-
-def _judge(request: Request, folder: Path, stopped: str | None) -> Proof:
-    control = read_scores(folder / CONTROL)
-    corrected = [read_scores(folder / each.agent) for each in request.corrections]
-    agents = judge_corrections(request.corrections, control, corrected)
-    return Proof(
-        folder=folder,
-        n_samples=len(request.samples),
-        epochs=request.config.run.epochs,
-        control=_mean(control.values()) if control else None,
-        agents=agents,
-        skipped=request.skipped,
-        stopped=stopped,
-        simulated=request.config.simulated,
     )
 
 

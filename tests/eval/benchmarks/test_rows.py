@@ -5,13 +5,8 @@ from typing import Any
 
 import pytest
 
-from eval.benchmarks.columns import GAIA_COLUMNS, FoundColumns
 from eval.benchmarks.dataset import Sample
-from eval.benchmarks.rows import (
-    Attachments,
-    Row,
-    read_rows,
-)
+from eval.benchmarks.rows import GAIA_COLUMNS, Attachments, FoundColumns, Row, read_rows
 from mas.runtime.errors import UserError
 
 GOOD = {"task_id": "1", "Question": "How many?", "Level": 1, "Final answer": "4", "file_name": ""}

@@ -2,8 +2,7 @@ import random
 
 import pytest
 
-from eval.benchmarks.dataset import Sample
-from eval.benchmarks.selection import Selection, select_samples
+from eval.benchmarks.dataset import Sample, Selection, select_samples
 from mas.runtime.errors import UserError
 
 EXAMPLES = tuple(Sample(str(n), f"Question {n}?", level=str(n % 3 + 1)) for n in range(12))
