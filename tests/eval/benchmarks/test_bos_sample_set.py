@@ -7,8 +7,7 @@ from collections import Counter
 from eval.benchmarks.databases.shop_api import answer
 from eval.benchmarks.dataset import EXPECTED
 from eval.benchmarks.sample_set import SHOP, BosSampleDataset
-from eval.scorers.expected.scorer import is_right_answer
-from eval.scorers.expected.tables import is_same_table, run_gold_query
+from eval.scorers.expected import is_right_answer, is_same_table, run_gold_query
 
 SPLITS = ("train", "val", "test")
 ROWS = [

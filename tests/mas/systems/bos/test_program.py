@@ -8,7 +8,7 @@ import pytest
 from dspy.utils.exceptions import LMServerError
 from pydantic import ValidationError
 
-from eval.scorers.expected.scorer import ExpectedScorer
+from eval.scorers.expected import ExpectedScorer
 from eval.scorers.score import AnsweredSample
 from mas.runtime.errors import UserError
 from mas.runtime.lm_errors import TruncatedReplyError

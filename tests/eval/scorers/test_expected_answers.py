@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.scorers.expected.scorer import is_right_answer
+from eval.scorers.expected import is_right_answer
 from eval.scorers.score import ScorerError
 
 

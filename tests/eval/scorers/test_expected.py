@@ -8,7 +8,7 @@ import pytest
 
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.record import Record
-from eval.scorers.expected.scorer import ExpectedScorer
+from eval.scorers.expected import ExpectedScorer
 from eval.scorers.score import AnsweredSample, ScorerError
 from mas.runtime.errors import UserError
 from tests.eval.stored_run import summarise_records

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from eval.scorers.expected.tables import is_same_table, normalise_cell, run_gold_query
+from eval.scorers.expected import is_same_table, normalise_cell, run_gold_query
 from eval.scorers.score import ScorerError
 
 PAIRS = [["a", 1], ["b", 2], ["b", 2]]
