@@ -6,19 +6,16 @@
 Exit codes: 0 the chosen configuration can run · 1 it cannot. Only lines marked `missing` count; a `warning` does not.
 """
 
-from __future__ import annotations  # read under Pythons that are too old, to say that they are
-
-import os
 import sys
 from pathlib import Path
 
-if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed yet
+if __name__ == "__main__":  # as a script only this folder is on the path, and the project may not be installed
     sys.path[0] = str(Path(__file__).resolve().parents[1])
+    import eval.cli.start  # noqa: F401
 
 from eval.cli.arguments import UserErrorParser
-from eval.cli.paths import PROJECT_ROOT
+from eval.cli.command import exit_now, run_cli
 from eval.workflows.doctor import MISSING, run_checks
-from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
 
@@ -27,13 +24,9 @@ def main(arguments: list[str]) -> int:
     description = "Say what is missing for the chosen configuration, and how to get it."
     parser = UserErrorParser(usage="python eval/doctor.py [name=value ...]", description=description)
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")
-    try:
-        given = parser.parse_intermixed_args(arguments)
-    except UserError as error:
-        print_line(f"error: {error}", error=True)
-        return 1
+    given = parser.parse_intermixed_args(arguments)
     missing = 0
-    for finding in run_checks(given.overrides, PROJECT_ROOT / "pyproject.toml"):
+    for finding in run_checks(given.overrides):
         print_line(str(finding))
         missing += finding.state == MISSING
     print_line(f"\nCannot run: {missing} missing." if missing else "\nCan run.")
@@ -41,8 +34,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that is not UTF-8
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except BrokenPipeError:  # `| head`: whoever was reading has seen enough
-        os._exit(0)
+    exit_now(run_cli(lambda: main(sys.argv[1:])))

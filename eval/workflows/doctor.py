@@ -1,27 +1,24 @@
 """The doctor's checks: what is missing for a configuration on this machine, and how to get it.
 
 Each part checks itself (`check()` raises UserError), and its sentence is reported; what a run can do without is a
-warning. Values of environment variables are never shown. Only the standard library is imported before the packages
-have been checked, since the rest may be missing.
+warning. Values of environment variables are never shown.
 """
 
-from __future__ import annotations  # read under Pythons that are too old for the rest
-
-import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from eval.benchmarks.dataset import select_samples
+from eval.cli.hydra_compat import MISTAKES, compose_config
+from eval.cli.mistakes import describe_mistake, is_mistake
+from eval.config.evaluation import EvalConfig, read_config
 from mas.runtime.errors import UserError
-
-if TYPE_CHECKING:
-    from eval.config.evaluation import EvalConfig
+from mas.tools.files.readers import converted
+from mas.tools.files.readers.media import has_tesseract
+from mas.tools.sandbox.repl import try_isolations
+from mas.tools.settings import AUTO
 
 OK, MISSING, WARNING = "ok", "missing", "warning"  # MISSING: the chosen configuration cannot run
-OLDEST, NEWEST = (3, 11), (3, 13)
 _NAME_COLUMN, _WHAT_COLUMN = 9, 24  # characters before them
 
 
@@ -37,49 +34,14 @@ class Finding:
         return f"{line}\n{' ' * _WHAT_COLUMN}→ {self.remedy}" if self.remedy else line
 
 
-def run_checks(overrides: Sequence[str], pyproject: Path) -> Iterator[Finding]:
-    """Yield each finding as soon as it is known; without Python and packages nothing else can be checked."""
-    yield (python := check_python())
-    if python.state != MISSING:
-        yield (packages := check_packages(pyproject))
-        if packages.state != MISSING:
-            yield from check_configuration(overrides)
-            yield from check_machine()
-
-
-def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
-    found = ".".join(map(str, version))
-    if OLDEST <= version[:2] <= NEWEST:
-        return Finding("python", OK, found)
-    remedy = "install Python 3.12, then make setup PYTHON=python3.12"
-    return Finding("python", MISSING, f"{found}; 3.11, 3.12 or 3.13 is needed", remedy)
-
-
-def check_packages(pyproject: Path) -> Finding:
-    """Check that the project itself and its base dependencies are installed."""
-    import tomllib  # Python 3.11
-
-    project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
-    wanted = [re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in (project["name"], *project["dependencies"])]
-    if absent := [name for name in wanted if not _is_installed(name)]:
-        remedy = "make setup, then use .venv/bin/python (or: source .venv/bin/activate)"
-        return Finding("packages", MISSING, f"{len(absent)} of {len(wanted)} missing: {', '.join(absent)}", remedy)
-    return Finding("packages", OK, f"all {len(wanted)} are installed")
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return bool(metadata.version(name))
-    except metadata.PackageNotFoundError:
-        return False
+def run_checks(overrides: Sequence[str]) -> Iterator[Finding]:
+    """Yield each finding as soon as it is known."""
+    yield from check_configuration(overrides)
+    yield from check_machine()
 
 
 def check_configuration(overrides: Sequence[str]) -> Iterator[Finding]:
     """Ask each part of the configuration, then the whole."""
-    from eval.cli.hydra_compat import MISTAKES, compose_config
-    from eval.cli.mistakes import describe_mistake, is_mistake
-    from eval.config.evaluation import read_config
-
     try:
         config = read_config(compose_config(overrides))
     except (*MISTAKES, ValueError) as error:
@@ -116,8 +78,6 @@ def _ask(name: str, check: Callable[[], object], success: str = "") -> Finding:
 
 def _describe_data(config: EvalConfig) -> str:
     """Read and count local questions; those of a repository are fetched by the first run."""
-    from eval.benchmarks.dataset import select_samples
-
     data, name = config.data, f"{config.data.name}, split {config.split}"
     data.check()
     repo = getattr(data, "repo", None)
@@ -144,9 +104,6 @@ def check_tools(config: EvalConfig) -> Iterator[Finding]:
 
 def check_machine() -> Iterator[Finding]:
     """Check the programs that tools may use; a run can do without any of them."""
-    from mas.tools.files.readers import converted
-    from mas.tools.files.readers.media import has_tesseract
-
     if not has_tesseract():
         what = "no tesseract: of pictures and scanned PDF pages nothing but the size is read"
         yield Finding("files", WARNING, what, "apt-get install tesseract-ocr")
@@ -158,9 +115,6 @@ def check_machine() -> Iterator[Finding]:
 
 def check_isolation() -> Finding:
     """Check which isolation `tools.sandbox.kind=auto` chooses here, and why not a better one."""
-    from mas.tools.sandbox.repl import try_isolations
-    from mas.tools.settings import AUTO
-
     isolation, refused = try_isolations(AUTO)
     what = isolation.description if isolation else "the tool python_repl_tool refuses: code cannot be shut in here"
     return Finding("isolation", WARNING if refused else OK, what, " ".join(refused))

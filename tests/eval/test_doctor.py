@@ -1,6 +1,5 @@
 """What the doctor says of configurations that can run and of those that cannot, in this process and on loopback."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 from eval import doctor
 from eval.cli.paths import PROJECT_ROOT
 from eval.workflows import doctor as checks
-from eval.workflows.doctor import MISSING, OK, Finding
+from eval.workflows.doctor import OK, Finding
 from tests.eval.command_line import without_secrets
 from tests.process import finish
 from tests.servers.running import RunningServer
@@ -113,21 +112,9 @@ def test_the_value_of_a_key_is_not_shown(run: Doctor, monkeypatch: pytest.Monkey
     assert SECRET not in "\n".join(lines)
 
 
-def test_python_and_packages(tmp_path: Path) -> None:
-    assert checks.check_python().state == OK
-    assert [checks.check_python((3, minor, 1)).state for minor in (10, 11, 13, 14)] == [MISSING, OK, OK, MISSING]
-    assert checks.check_packages(PROJECT_ROOT / "pyproject.toml").state == OK
-    pyproject = tmp_path / "pyproject.toml"
-    pyproject.write_text('[project]\nname = "pytest"\ndependencies = ["rich[jupyter]>=1", "no-such-thing", "PyYAML"]\n')
-    found = checks.check_packages(pyproject)
-    assert (found.state, found.what) == (MISSING, "1 of 4 missing: no-such-thing")
-
-
-@pytest.mark.parametrize(("encoding", "arrow"), [("utf-8", "→"), ("ascii", "?")])
-def test_without_any_package_the_doctor_still_says_what_to_do(encoding: str, arrow: str) -> None:
+def test_without_any_package_the_doctor_says_what_to_do() -> None:
     """`-S`: no site-packages, as with the system's Python before `make setup`."""
     command = [sys.executable, "-S", str(PROJECT_ROOT / "eval" / "doctor.py"), "experiment=offline"]
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert "missing  packages" in ended.stdout and f"{arrow} make setup" in ended.stdout
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "is missing in" in ended.stderr and "run `make setup` once" in ended.stderr

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.config.tracking import LocalTracking
-from eval.mlflow_export.exporter_launcher import EVALUATION, ExportRequest
 from eval.runs.logs import RunLogs
 from mas.runtime.security.redaction import build_redactor
 
@@ -58,11 +56,9 @@ def test_a_secret_inside_another_leaves_no_rest() -> None:
     assert build_redactor(("sk-1234567", "sk-1234567-long"))("sk-1234567-long") == "***"
 
 
-def test_logs_and_what_goes_to_mlflow_are_masked_alike(tmp_path: Path) -> None:
+def test_a_log_masks_a_key_in_other_encodings(tmp_path: Path) -> None:
     told = f"Basic {base64.b64encode(f'me:{KEY}'.encode()).decode()} {quote(KEY, safe='')}"
     with RunLogs(tmp_path, [KEY]) as logs:
         logs.entry_point.info("refused", reply=told)
     line = json.loads((tmp_path / "logs" / "entry_point.log").read_text("utf-8"))["reply"]
-    request = ExportRequest.build(EVALUATION, LocalTracking(folder=str(tmp_path)), [KEY])
-    assert line == build_redactor(request.secrets)(told)
     assert line.startswith("Basic bWU6") and line.endswith(" ***") and line.count("***") == 2
