@@ -254,10 +254,10 @@ def read_rows(
         listed = "\n  ".join(["", *bad[:MAX_LISTED], *more])
         raise UserError(f"{len(bad)} rows are bad; correct them, or leave them out with data.on_bad_row=skip:{listed}")
     if not samples:
-        reason = f"all {len(bad)} are bad, the first one being {bad[0]}" if bad else "it has none"
-        raise UserError(
-            f"No rows are left in {attachments.metadata or attachments.folder}: {reason}; correct the data."
-        )
+        file = attachments.metadata or attachments.folder
+        if not bad:
+            raise UserError(f"{file} has no rows: it is empty, or has a header alone.")
+        raise UserError(f"No rows are left in {file}: all {len(bad)} are bad, the first one being {bad[0]}.")
     return Split(tuple(samples.values()), tuple(bad), columns.notes)
 
 

@@ -105,7 +105,6 @@ RANGES = [
     (["gate.looks=0"], ["gate.looks=0", "expected 1 to 10"]),
     (["shortlist.min_gain=1"], ["shortlist.min_gain=1", "0 to less than 1"]),
     (["splits.train=0.7", "splits.val=0.7"], ["splits.train=0.7", "more than all"]),
-    (["splits.sealed_level=''"], ["splits.sealed_level= seals no question"]),
     (["run.concurrency=0"], ["run.concurrency=0", "at least 1"]),
     (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),
     (["optimizer=bootstrap", "optimizer.max_demos=0"], ["optimizer.max_demos"]),
@@ -154,6 +153,7 @@ def test_questions_that_cannot_be_tuned_on_are_refused(refused: Refused, tmp_pat
     unanswered = write_questions(tmp_path / "open", *(question(f"q{n}", f"What is {n}?") for n in range(24)))
     refused(path=few, words=["the questions with gold answers make 1 train", "add questions"], said=True)
     refused(path=unanswered, words=["0 train, 0 val, 0 sealed", "gold answers"], said=True)
+    refused("splits.sealed_level=9", words=["splits.sealed_level=9 seals no question"], said=True)
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(refused: Refused, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_skipped_rows_are_returned_with_their_places(tmp_path: Path) -> None:
 def test_no_rows_left_is_refused_even_when_bad_rows_are_skipped(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="all 1 are bad, the first one being m, line 1: not JSON"):
         read_rows([Row("m, line 1", problem="not JSON")], Attachments(tmp_path), on_bad_row="skip")
-    with pytest.raises(UserError, match="it has none"):
+    with pytest.raises(UserError, match="has no rows: it is empty"):
         read_rows([], Attachments(tmp_path))
 
 

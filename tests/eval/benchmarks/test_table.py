@@ -83,9 +83,9 @@ def test_an_unquoted_comma_is_told_and_not_cut_off(tmp_path: Path) -> None:
         ("prompt,prompt,label\na,b,c\n", "two columns named 'prompt'"),
         (b"prompt,label\n\xff,x\n", "is not UTF-8"),
         (codecs.BOM_UTF16_LE + "prompt,label\n".encode("utf-16-le"), "is not UTF-8"),
-        ("", "it has none"),
+        ("", "has no rows: it is empty"),
         ("a,b\n1,2\n", "no column 'prompt' and no column 'label': name what it has with data.columns.question=… and"),
-        ("prompt,label\n", "it has none"),
+        ("prompt,label\n", "has no rows: it is empty"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | bytes, words: str) -> None:
