@@ -48,7 +48,8 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     if own and "scorer" not in options:
         raise UserError(f"{own[0]} is an option of a scorer; name that too: scorer=… {own[0]}.")
     if given.gold and not given.gold.is_dir():
-        raise UserError(f"gold={given.gold} is not a folder of labels under {Path.cwd()}; give gold=outputs/gold.")
+        made = "the labels that people give in python eval/view.py are in outputs/gold"
+        raise UserError(f"gold={given.gold} is no folder under {Path.cwd()}; {made}.")
     if given.gold is None and "scorer" not in options:
         raise UserError("nothing would be scored differently; give scorer=… or gold=outputs/gold.")
     return given

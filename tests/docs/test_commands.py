@@ -47,7 +47,7 @@ def test_another_command_takes_these_words(
     package: str, script: str, options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "outputs" / "gold").mkdir(parents=True)
+    Path("outputs/gold").mkdir(parents=True)  # labels of people
     import_module(f"{package}.{script}").read_arguments(shlex.split(options))
 
 
