@@ -81,12 +81,8 @@ class FunctionScorer(SampleScorer):
     def reads_outputs(self) -> bool:
         return self._loaded[1] is not None
 
-    async def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        """Score one answer; raises ScorerError if what came back is no score, and whatever the function raises."""
-        return await self.score_sample(AnsweredSample(question, answer, target))
-
     async def score_sample(self, sample: AnsweredSample) -> Score:
-        """Score one answer, with its named inputs and outputs for a DSPy metric; raises as `__call__`."""
+        """Score one answer; raises ScorerError if what came back is no score, and whatever the function raises."""
         if self.reads_outputs():
             return convert_to_score(await self._call_metric(sample))
         return convert_to_score(await self._call(sample.question, sample.answer, sample.target))
