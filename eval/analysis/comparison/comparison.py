@@ -16,15 +16,13 @@ from statistics import fmean
 
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, compare_means, run_paired_test
-from eval.analysis.summary.measures import add_usage, keep_numbers
+from eval.analysis.summary.measures import Key, add_usage, keep_numbers
 from eval.runs.record import PlannedQuestion, Record
 from eval.runs.run_info import digest_questions
 from eval.runs.store import RunStore
 from eval.scorers.score import join_metrics, name_metric, read_scorer_name
 from mas.runtime.text import format_count
 
-# Sample id → epoch, from 1 → its last attempt, with the usage and the seconds of all: all were paid for.
-Given = dict[str, dict[int, Record]]
 _Asked = Sequence[tuple[Sequence[Record], Sequence[Record]]]  # both sides' answers to each question
 
 
@@ -33,7 +31,7 @@ class Answers:
     """The answers of a run, and the task that they belong to."""
 
     questions: Mapping[str, PlannedQuestion]  # those with a target, by id
-    given: Given
+    given: Mapping[Key, Record]
     epochs: int
     scorer: object = None  # its configuration
     questions_sha256: str = ""  # of texts, targets and attachments, in any order
@@ -41,8 +39,8 @@ class Answers:
 
     def list_given(self, sample_id: str) -> list[Record]:
         """Return the answers to a sample that there are, by epoch."""
-        given = self.given.get(sample_id, {})
-        return [given[epoch] for epoch in range(1, self.epochs + 1) if epoch in given]
+        keys = ((sample_id, epoch) for epoch in range(1, self.epochs + 1))
+        return [self.given[key] for key in keys if key in self.given]
 
     def list_scores(self, sample_id: str) -> tuple[float, ...]:
         """Return the value of each of these, 0 to 1; in error it is 0."""
@@ -73,18 +71,17 @@ def build_answers(records: Iterable[Record], scorer: object = None) -> Answers:
     return Answers(questions, collect_answers(kept), max((each.epoch for each in kept), default=1), scorer)
 
 
-def collect_answers(records: Iterable[Record]) -> Given:
-    """Return the answers in all attempts, which may come in any order."""
-    found: Given = {}
-    for record in records:
-        epochs = found.setdefault(record.sample_id, {})
-        answer, before = keep_numbers(record), epochs.get(record.epoch)
-        if before is not None:
-            answer, earlier = (answer, before) if answer.attempt > before.attempt else (before, answer)
-            answer.usage = add_usage(answer.usage, earlier.usage)
-            answer.wall_seconds += earlier.wall_seconds
-            answer.waited_seconds += earlier.waited_seconds
-        epochs[record.epoch] = answer
+def collect_answers(records: Iterable[Record]) -> dict[Key, Record]:
+    """Return the last attempts, each with the usage and the seconds of all attempts: all were paid for."""
+    found: dict[Key, Record] = {}
+    for answer in map(keep_numbers, records):
+        key = (answer.sample_id, answer.epoch)
+        if (before := found.get(key)) is not None:
+            before, answer = sorted((before, answer), key=lambda each: each.attempt)
+            answer.usage = add_usage(answer.usage, before.usage)
+            answer.wall_seconds += before.wall_seconds
+            answer.waited_seconds += before.waited_seconds
+        found[key] = answer
     return found
 
 

@@ -70,8 +70,8 @@ def test_the_last_attempt_decides_and_all_are_paid_for() -> None:
     late = answered("q1", "17", attempt=2, usage=usage, wall_seconds=3.0, waited_seconds=1.0)
     early = answered("q1", None, error="down", error_class="infrastructure", score=None, usage=usage, wall_seconds=1.0)
     for order in ([early, late], [late, early]):
-        given = collect_answers(order)["q1"][1]
+        given = collect_answers(order)["q1", 1]
         assert (given.correct, given.answer, given.error_class) == (True, "17", None)
         assert (measure_seconds(given), count_tokens(given), read_cost(given)) == (3.0, 30, 1.0)
-    unknown = collect_answers([early, answered("q1", "17", attempt=2, usage=Usage(1))])["q1"][1]
+    unknown = collect_answers([early, answered("q1", "17", attempt=2, usage=Usage(1))])["q1", 1]
     assert read_cost(unknown) is None, "a part of the cost would look like the whole"
