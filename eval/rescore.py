@@ -60,7 +60,7 @@ def task(arguments: list[str]) -> int:
     original = find_run(given.run)
     from eval.workflows.rescore import rescore_run  # heavier, and only needed for a run that exists
 
-    return rescore_run(original, given.overrides, given.gold, command=arguments)
+    return rescore_run(original, given.overrides, given.gold)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,6 @@ class Export(ABC):
             self.state,
             complete=warning is None,
             warning=warning,
-            cpu_seconds=time.process_time(),
             seconds_after_the_end=time.monotonic() - ended,
         )
         log.info("export ended", complete=self.state.complete, counts=self.state.counts)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SILENT = "its process ended without notice"
 
-VERSION = 8  # of RunInfo and RunState
+VERSION = 9  # of RunInfo and RunState
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
@@ -39,7 +39,6 @@ class TaskInfo:
 
     dataset_sha256: str = ""
     task_version: str = ""  # over questions, attachments and scorer
-    data_revision: str = ""  # as the dataset's publisher calls it
     file_sha256: dict[str, str] = field(default_factory=dict)  # sample id → SHA-256 of its attachment
     labels: list[str] = field(default_factory=list)  # that the targets are (`eval.scorers.labels`); empty: answers
 
@@ -104,7 +103,6 @@ class RunInfo:
     program_sha256: str = ""  # the program's source (`mas.agents.source_digest`); empty: it is elsewhere
     sweep: SweepJob | None = None
     rescored_from: str = ""  # name of the run whose answers these are
-    rescored_by: list[str] = field(default_factory=list)  # the command that did it
     gold_informed: str = ""  # agent that was given the right answers, or "control" (`eval/attribute.py`)
     tuning: TuningTask | None = None  # None: it is an evaluation
 
@@ -200,9 +198,7 @@ def dump_config(config: Mapping[str, object]) -> str:
     return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
 
 
-def describe_task(
-    samples: Iterable[Sample], scorer: object, revision: str | None, labels: Sequence[str] = ()
-) -> TaskInfo:
+def describe_task(samples: Iterable[Sample], scorer: object, labels: Sequence[str] = ()) -> TaskInfo:
     """Return the digests of a task: all samples, and the scorer's configuration as the run's own has it."""
     kept = list(samples)
     try:
@@ -210,7 +206,7 @@ def describe_task(
     except OSError as error:
         raise UserError(f"an attachment cannot be read ({error}); check the files of the dataset.") from error
     questions = digest_questions(map(PlannedQuestion.of, kept), files)
-    return TaskInfo(compute_dataset_digest(kept), digest_task(questions, scorer), revision or "", files, list(labels))
+    return TaskInfo(compute_dataset_digest(kept), digest_task(questions, scorer), files, list(labels))
 
 
 def digest_questions(questions: Iterable[PlannedQuestion], files: Mapping[str, str]) -> str:

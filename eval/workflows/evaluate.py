@@ -104,7 +104,7 @@ def _describe(request: SessionRequest, samples: Sequence[Sample], bad_rows: Sequ
     """Return everything known of the run before its folder is made."""
     config, prompts, kept = request.config, request.prompts, request.config.stored_config
     labels = find_labels(samples, given=read_labels(config.data)).names
-    task = describe_task(samples, kept.get("scorer"), getattr(config.data, "revision", None), labels)
+    task = describe_task(samples, kept.get("scorer"), labels)
     return replace(
         describe_run(request, kept, task),
         epochs=config.run.epochs,

@@ -1,7 +1,7 @@
 """Score the answers of a run again, into a run of its own.
 
-    rescore_run(find_run("latest"), ["scorer=numeric"], gold=None, command=[])
-    rescore_run(find_run("night"), [], Path("outputs/gold"), command=[])       # what people said of its answers
+    rescore_run(find_run("latest"), ["scorer=numeric"], gold=None)
+    rescore_run(find_run("night"), [], Path("outputs/gold"))       # what people said of its answers
 
 The new records are the same but for score, explanation, parts, target and the labels of people. Without another scorer
 only answers to questions with a corrected target are scored again.
@@ -51,21 +51,20 @@ _AT_ONCE = 16  # verdicts of a function that waits
 _NO_TARGETS: dict[str, Any] = {"dataset_sha256": "", "labels": []}  # of a TaskInfo whose targets are others now
 
 
-def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str]) -> int:
+def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None) -> int:
     """Score the answers of a run again, into a new run, and show its results; return the exit code.
 
     Args:
         original: the run's folder; nothing in it changes.
         overrides: `scorer=…` and its options, `run.dir`, `run.name`; without `scorer=…` the run's own scorer.
         gold: the folder of people's labels.
-        command: as typed, to be kept.
 
     Raises:
         UserError: the run is still running or cannot be opened, the scorer calls a model, or there are no labels.
     """
     try:
         with refuse_unreadable(original):
-            folder = _rescore(original, overrides, gold, command)
+            folder = _rescore(original, overrides, gold)
             with RunStore(folder / DATABASE) as store:
                 summary = write_files(folder, store)
     except MISTAKES:  # some of Hydra's are OSErrors
@@ -81,7 +80,7 @@ def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None, com
     return choose_exit_code(summary, None, console)
 
 
-def _rescore(original: Path, overrides: Sequence[str], gold: Path | None, command: Sequence[str]) -> Path:
+def _rescore(original: Path, overrides: Sequence[str], gold: Path | None) -> Path:
     """Return the folder of the new run; StoreError: it cannot be written."""
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; score it again when it has ended.")
@@ -123,7 +122,6 @@ def _rescore(original: Path, overrides: Sequence[str], gold: Path | None, comman
             command=None,
             sweep=None,
             rescored_from=original.name,
-            rescored_by=list(command),
             task=replace(info.task, task_version="", **(_NO_TARGETS if targets else {})),
         )
         for place in read_kept_prompts(original, info.prompts):

@@ -189,8 +189,7 @@ def open_tuning_run(config: TuneConfig, splits: Splits, output: Output) -> Itera
 
 def _describe(config: TuneConfig, splits: Splits, asked: SessionRequest, before: RunInfo) -> RunInfo:
     base, stored = config.base, config.stored_config
-    revision = getattr(base.data, "revision", None)
-    task = describe_task(splits.sealed, stored.get("scorer"), revision, splits.labels.names)
+    task = describe_task(splits.sealed, stored.get("scorer"), splits.labels.names)
     # The copy in the folder of a resumed run does not say it.
     parent_gated = before.tuning.parent_gated if before.tuning else is_gated(config.parent)
     info = describe_run(asked, stored, replace(task, dataset_sha256=splits.sealed_digest))

@@ -86,7 +86,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     if prompts is None:
         raise UserError(f"system={before.system.name} shows no agents whose outputs could be corrected.")
     samples, kept = select_samples(before.data.load(before.split).samples, before.selection), before.stored_config
-    task = describe_task(samples, kept.get("scorer"), getattr(before.data, "revision", None))
+    task = describe_task(samples, kept.get("scorer"))
     program = read_program_digest(before.system)
     with refuse_unreadable(original), open_run(original) as store:
         info = store.read_info()
@@ -304,7 +304,7 @@ def _build_info(request: Request) -> RunInfo:
         epochs=config.run.epochs,
         sweep=None,
         simulated=config.simulated,
-        task=describe_task(request.samples, kept.get("scorer"), getattr(config.data, "revision", None), labels),
+        task=describe_task(request.samples, kept.get("scorer"), labels),
     )
 
 
