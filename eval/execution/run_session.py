@@ -27,7 +27,7 @@ from eval.execution.executors.local import LocalAnswering, create_runner, relax_
 from eval.execution.runner import add_unseen_usage
 from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, KeptResults
-from eval.runs.folder import DATABASE, keep_prompts, make_run_folder, read_kept_prompts, read_origin
+from eval.runs.folder import DATABASE, keep_prompts, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts, measure_peak_memory_mb
 from eval.runs.own_runs import note_run, refuse_unreadable
 from eval.runs.record import PlannedQuestion, Record
@@ -102,6 +102,7 @@ def describe_run(request: SessionRequest, stored: dict[str, Any], task: TaskInfo
         system=config.system.name,
         model=config.model_name,
         simulated=config.simulated,
+        prompts_name=prompts.name if prompts else None,
         prompts_sha256=digest(prompts) if prompts else "",
         critics=list_critics(config.system),
         origin=read_origin(),
@@ -176,16 +177,14 @@ class Session:
         if planned != store.read_plan():  # of this run, or of a process that died before its run began
             store.write_plan(planned)
         (self.folder / "config.yaml").write_text(dump_config(info.config), encoding="utf-8")
-        names = keep_prompts(self.folder, before.prompts, prompts) if prompts else before.prompts
-        sets = [*read_kept_prompts(self.folder, names).values()]  # a resumed run may have had others before
-        sets += [prompts] if prompts else []  # the copies do not say whether it was edited
+        if prompts is not None:
+            keep_prompts(self.folder, prompts)
         self.info = replace(
             info,
             run_id=before.run_id or info.run_id or uuid.uuid4().hex[:12],
             started_at=before.started_at or now,
             sweep=info.sweep or before.sweep,
-            prompts=names,
-            tuning_use=find_tuning_use(sets, planned, info.task.file_sha256, before),
+            tuning_use=find_tuning_use(prompts, planned, info.task.file_sha256),
             tools=list_offered_tools(self.program),
         )
         session = SessionInfo(now, changes=dict(changes or {}))

@@ -12,7 +12,7 @@ from eval.mlflow_export.exporter import Counts, Export, Redact
 from eval.mlflow_export.run_page import build_page, build_run_name, read_start_ms, write_page
 from eval.mlflow_export.tracked_run import TrackedRun, open_run, to_ms
 from eval.reports.run_report.page import write_reports
-from eval.runs.folder import read_kept_prompts
+from eval.runs.folder import PROMPTS_FOLDER
 from eval.runs.record import Record
 from mas.runtime.errors import UserError
 
@@ -99,7 +99,7 @@ class RunExport(Export):
         summary, state = write_reports(self.folder, self.store), self.store.read_state()
         self._write_page(summary)
         info = self.store.read_info()
-        self.send_files(*FILES, *read_kept_prompts(self.folder, info.prompts))
+        self.send_files(*FILES, PROMPTS_FOLDER)
         status = "KILLED" if summary.stopped or state.finished is False else "FINISHED"
         ended_at = self.store.last_finished_at()
         end_ms = to_ms(ended_at) if ended_at else read_start_ms(info)

@@ -41,7 +41,7 @@ def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInf
         run_id=f"{info.run_id}-{candidate_id}",
         epochs=info.part("gate")["epochs"],
         command=None,
-        prompts={},
+        prompts_name=None,
         prompts_sha256=sha256,
         task=replace(info.task, task_version=task, dataset_sha256=dataset if len(planned) == len(sealed) else ""),
         tuning=None,

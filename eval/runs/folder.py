@@ -3,12 +3,12 @@
 import getpass
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -25,8 +25,7 @@ VERDICT = "verdict.json"  # of a tuning run, to read
 REPORT = "report.html"  # the page of a run, also of a tuning run
 MLFLOW_STATE = "mlflow.json"  # what MLflow has of it
 FACTS, RECORDS = "run.jsonl", "records.jsonl"  # copies of what it holds: plan and facts about the run; rows
-FIRST = "prompts"  # folder of the first prompt set; one that was resumed with another also has prompts_2, and so on
-_PLACE = re.compile(rf"{FIRST}(_\d+)?")
+PROMPTS_FOLDER = "prompts"  # folder of the prompt set
 _PROBE = ".probe"  # file by which it is seen that the folder can be written
 
 
@@ -71,29 +70,19 @@ def _new(parent: Path, name: str) -> Path:
     raise AssertionError("unreachable: there is always a next number")
 
 
-def keep_prompts(folder: Path, names: Mapping[str, str], prompts: PromptSet) -> dict[str, str]:
-    """Copy this session's prompt set into the run's folder, unless it is there: the set itself may be edited later.
-
-    `names` are `RunInfo.prompts` of the sessions before; those of this session are returned.
-    """
-    if not names and (folder / FIRST / SET_FILE).is_file():  # of a process that died before its run began
-        names = {FIRST: prompts.name}
-    known = read_kept_prompts(folder, names)
-    place = next((name for name, kept in known.items() if digest(kept) == digest(prompts)), None)
-    if place is None:
-        places = [FIRST, *(f"{FIRST}_{number}" for number in range(2, len(names) + 2))]
-        place = next(each for each in places if each not in known)
-        write_prompt_set(folder / place, prompts)
-    return {**{name: each for name, each in names.items() if name != place}, place: names.get(place, prompts.name)}
+def keep_prompts(folder: Path, prompts: PromptSet) -> None:
+    """Copy the run's prompt set into its folder, unless it is there: the set itself may be edited later."""
+    kept = read_kept_prompts(folder)
+    if kept is not None and digest(kept) != digest(prompts):  # edited, or of a process that died before its run began
+        shutil.rmtree(folder / PROMPTS_FOLDER)
+        kept = None
+    if kept is None:
+        write_prompt_set(folder / PROMPTS_FOLDER, prompts)
 
 
-def read_kept_prompts(folder: Path, names: Mapping[str, str]) -> dict[str, PromptSet]:
-    """Return the sets in a run's folder that `RunInfo.prompts` names, by the folder they are in; the last used last."""
-    return {
-        place: replace(read_set_folder(folder / place), name=name)
-        for place, name in names.items()
-        if _PLACE.fullmatch(place) and (folder / place / SET_FILE).is_file()
-    }
+def read_kept_prompts(folder: Path) -> PromptSet | None:
+    """Return the prompt set in a run's folder; None if it has none."""
+    return read_set_folder(folder / PROMPTS_FOLDER) if (folder / PROMPTS_FOLDER / SET_FILE).is_file() else None
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

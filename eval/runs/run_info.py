@@ -17,7 +17,7 @@ from eval.benchmarks.fingerprint import compute_dataset_digest, compute_file_dig
 from eval.cli.command import read_option_name
 from eval.config.measured import MAX_EPOCHS, OF_THE_SESSION
 from eval.runs.record import PlannedQuestion
-from mas.prompt_sets.prompt_set import PromptSet, digest
+from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.provenance import TUNED_ON_FILE, TunedOn
 from mas.runtime.errors import UserError
 from mas.system import Program
@@ -54,10 +54,10 @@ class SweepJob:
 class TuningUse:
     """Ids of the run's samples that its prompts were tuned on."""
 
-    prompts: str  # names of the tuned sets
+    prompts: str  # name of the set
     learnt_from: list[str]
     picked_by: list[str]
-    edited: dict[str, str]  # digest → name of each set whose list of tuning questions was edited or removed
+    is_edited: bool = False  # the set's list of tuning questions was edited or removed
 
     @property
     def ids(self) -> set[str]:
@@ -93,7 +93,7 @@ class RunInfo:
     command: list[str] | None = None  # the overrides as typed, without secrets; None: the run cannot be resumed
     task: TaskInfo = field(default_factory=TaskInfo)
     bad_rows: list[str] = field(default_factory=list)  # rows of the dataset that were skipped
-    prompts: dict[str, str] = field(default_factory=dict)  # folder in the run's → name of the set, the last used last
+    prompts_name: str | None = None  # of the set
     prompts_sha256: str = ""
     prompts_edited: list[str] = field(default_factory=list)  # files of the set that changed since it was published
     tuning_use: TuningUse | None = None  # None: nothing is known of it
@@ -122,10 +122,6 @@ class RunInfo:
         """Return a part of the configuration such as `system`; empty if it is unknown or null."""
         found = self.config.get(name)
         return found if isinstance(found, dict) else {}
-
-    @property
-    def prompts_name(self) -> str | None:
-        return list(self.prompts.values())[-1] if self.prompts else None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), default=str)
@@ -221,30 +217,17 @@ def digest_task(questions: str, scorer: object) -> str:
 
 
 def find_tuning_use(
-    sets: Iterable[PromptSet],
-    questions: Iterable[PlannedQuestion],
-    files: Mapping[str, str],
-    before: RunInfo | None = None,
+    prompts: PromptSet | None, questions: Iterable[PlannedQuestion], files: Mapping[str, str]
 ) -> TuningUse | None:
-    """Return which questions of a run its prompts were tuned on; None if nothing is known of the prompts.
-
-    `sets` has more than one if the run was resumed with others, `before` is the run as earlier sessions left it.
-    """
-    edited = dict(before.tuning_use.edited) if before and before.tuning_use else {}
-    names, found = [], None
-    for each in sets:
-        if TUNED_ON_FILE in each.edited:
-            edited[digest(each)] = each.name
-        if each.tuned_on is not None:
-            names.append(each.name)
-            found = each.tuned_on | found
-    if found is None and not edited:
+    """Return which questions of a run its prompts were tuned on; None if nothing is known of the prompts."""
+    is_edited = prompts is not None and TUNED_ON_FILE in prompts.edited
+    if prompts is None or (prompts.tuned_on is None and not is_edited):
         return None
+    tuned_on = prompts.tuned_on or TunedOn(frozenset(), frozenset())
     marks = {each.id: compute_fingerprint(each.question, files.get(each.id)) for each in questions}
-    names, found = names or list(edited.values()), found or TunedOn(frozenset(), frozenset())
-    learnt_from = [id for id, mark in marks.items() if mark in found.learnt_from]
-    picked_by = [id for id, mark in marks.items() if mark in found.picked_by - found.learnt_from]
-    return TuningUse(" and ".join(dict.fromkeys(names)), learnt_from, picked_by, edited)
+    learnt_from = [id for id, mark in marks.items() if mark in tuned_on.learnt_from]
+    picked_by = [id for id, mark in marks.items() if mark in tuned_on.picked_by - tuned_on.learnt_from]
+    return TuningUse(prompts.name, learnt_from, picked_by, is_edited)
 
 
 def list_offered_tools(program: Program) -> dict[str, list[str]]:

@@ -175,7 +175,7 @@ class _Evaluation:
             from eval.reports.rare_notes import describe_tuned_on
 
             overlap = measure_overlap(use, {each.id for each in self.samples.values() if each.target is not None})
-            if overlap.n_questions or overlap.edited:
+            if overlap.n_questions or overlap.is_edited:
                 self.output.print(f"warning: {describe_tuned_on(overlap)}")
 
     @property

@@ -34,7 +34,7 @@ from eval.execution.scoring import SCORER, Scoring
 from eval.reports.files import write_files
 from eval.reports.summary_table import choose_exit_code, print_report_path, print_summary
 from eval.runs.find import get_run_name
-from eval.runs.folder import DATABASE, format_path, is_in_use, make_run_folder, read_kept_prompts
+from eval.runs.folder import DATABASE, PROMPTS_FOLDER, format_path, is_in_use, make_run_folder
 from eval.runs.own_runs import is_own_run, note_run, refuse_unreadable
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
@@ -124,8 +124,8 @@ def _rescore(original: Path, overrides: Sequence[str], gold: Path | None) -> Pat
             rescored_from=original.name,
             task=replace(info.task, task_version="", **(_NO_TARGETS if targets else {})),
         )
-        for place in read_kept_prompts(original, info.prompts):
-            shutil.copytree(original / place, folder / place)
+        if (original / PROMPTS_FOLDER).is_dir():
+            shutil.copytree(original / PROMPTS_FOLDER, folder / PROMPTS_FOLDER)
         if is_own:  # else its configuration is somebody else's
             note_run(info.run_id, folder)
         with RunStore(folder / DATABASE) as target:

@@ -97,7 +97,7 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
         before: the run as its earlier sessions left it.
         config: of this session, resolved and without secrets, as the run's own is stored.
         info: of this session; a digest that is empty is not compared.
-        allow: `run.allow_config_change`.
+        allow: `run.allow_config_change`; a run has the same prompts in all its sessions.
     """
     found = find_changes(before.config, config)
     source = f"source of {'system.target' if 'target' in before.part('system') else f'system={before.system}'}"
@@ -109,13 +109,12 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
     ):
         if old != new:
             found[name] = f"{old[:12]} → {new[:12]}"
-    if found and not allow:
+    has_other_prompts = before.prompts_sha256 != info.prompts_sha256
+    if found and (has_other_prompts or not allow):
         listed = "; ".join(f"{key}: {change}" for key, change in list(found.items())[:_SHOWN])
         more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise UserError(
-            f"the run was started otherwise ({listed}{more}); start a new run, or mix both in one with "
-            "run.allow_config_change=true."
-        )
+        mixed = "" if has_other_prompts else ", or mix both in one with run.allow_config_change=true"
+        raise UserError(f"the run was started otherwise ({listed}{more}); start a new run{mixed}.")
     return found
 
 

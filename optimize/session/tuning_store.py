@@ -17,10 +17,10 @@ from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from eval.config.evaluation import EvalConfig
 from eval.config.measured import find_changes
 from eval.runs.find import find_run
-from eval.runs.folder import DATABASE, VERDICT, format_path, read_kept_prompts
+from eval.runs.folder import DATABASE, PROMPTS_FOLDER, VERDICT, format_path, read_kept_prompts
 from eval.runs.own_runs import is_own_run
 from eval.runs.run_info import RunInfo, RunState, TuningTask
-from eval.runs.store import PROPOSAL, RunStore, open_run, read_run_info
+from eval.runs.store import PROPOSAL, RunStore, open_run
 from eval.scorers.score import read_scorer_digest
 from eval.workflows.resume import read_stored_command
 from mas.prompt_sets.prompt_set import PromptSet, digest, find_set_folder, read_set_folder
@@ -58,13 +58,11 @@ def find_set(name: str, root: Path = PROJECT_ROOT) -> PromptSet:
 
 def read_parent(folder: Path, info: RunInfo) -> PromptSet:
     """Return the prompts that a run started from; UserError: somebody has changed them since the run wrote them."""
-    kept = list(read_kept_prompts(folder, info.prompts).values())
-    if not kept or digest(kept[-1]) != info.prompts_sha256:
-        raise UserError(
-            f"{format_path(folder)}/{next(reversed(info.prompts), 'prompts')} was changed since the run wrote it: "
-            "restore it, or start a new tuning run."
-        )
-    return replace(kept[-1], name=PARENT)
+    kept = read_kept_prompts(folder)
+    if kept is None or digest(kept) != info.prompts_sha256:
+        place = format_path(folder / PROMPTS_FOLDER)
+        raise UserError(f"{place} was changed since the run wrote it: restore it, or start a new tuning run.")
+    return replace(kept, name=PARENT)
 
 
 @dataclass(frozen=True)
@@ -200,8 +198,7 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
 
 def find_parent_set(run: str) -> str:
     """Return the folder of the prompts that the run started from: a copy, since the set may have been edited."""
-    folder = find_tuning_run(run)
-    return str(folder / next(reversed(read_run_info(folder).prompts), "prompts"))
+    return str(find_tuning_run(run) / PROMPTS_FOLDER)
 
 
 def check_sources(before: RunInfo, base: EvalConfig) -> None:

@@ -94,7 +94,7 @@ def test_failures_stay_in_the_denominator(runs: Path, tmp_path: Path) -> None:
 
 
 def test_questions_that_prompts_were_tuned_on_do_not_decide(runs: Path, tmp_path: Path) -> None:
-    used = {"prompts": "tuned", "learnt_from": [f"q{n}" for n in range(6, N)], "picked_by": [], "edited": {}}
+    used = {"prompts": "tuned", "learnt_from": [f"q{n}" for n in range(6, N)], "picked_by": []}
     new = run(tmp_path / "tuned", 0, tuning_use=_tuning_use(used))
     compare(runs / "base", new, "--gate", "--json", tmp_path / "gate.json")
     made = json.loads((tmp_path / "gate.json").read_text())

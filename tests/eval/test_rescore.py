@@ -23,7 +23,6 @@ from tests.eval.stored_run import CONFIG, answered, stored_run
 
 Rescore = Callable[..., int]
 
-PROMPTS = {"prompts": "baseline"}
 SWEEP = SweepJob("s", 0, [])
 
 
@@ -188,13 +187,13 @@ def test_it_has_a_name_of_its_own_the_same_prompts_and_no_part_in_the_sweep(
     tmp_path: Path, new: Path, rescore: Rescore
 ) -> None:
     config = {**CONFIG, "run": {"name": "careful"}}
-    old = stored_run(tmp_path / "old", [answered("q1", "17")], config=config, sweep=SWEEP, prompts=PROMPTS)
+    old = stored_run(tmp_path / "old", [answered("q1", "17")], config=config, sweep=SWEEP, prompts_name="baseline")
     write_prompt_set(old / "prompts", PromptSet("baseline", "toy", {"planner": "Plan."}, old))
     assert rescore("scorer=numeric", "run.name=strict") == FINISHED
     with RunStore(new / "run.db", read_only=True) as store:
         info = store.read_info()
     assert (info.config["run"]["name"], info.sweep) == ("strict", None)
-    assert read_kept_prompts(new, info.prompts)["prompts"].texts == {"planner": "Plan."}
+    assert (kept := read_kept_prompts(new)) and kept.texts == {"planner": "Plan."}
 
 
 DATA = "d" * 64

@@ -240,6 +240,12 @@ def test_the_source_of_a_system_of_the_harness_is_compared() -> None:
     assert check_unchanged(RunInfo(system="toy", config=config), config, now, allow=False) == {}, "it was not recorded"
 
 
+def test_other_prompts_are_refused_whatever_else_may_change() -> None:
+    before, now = (RunInfo(prompts_sha256=each * 64) for each in "ab")
+    with pytest.raises(UserError, match=r"prompts_sha256: a{12} → b{12}\); start a new run\."):
+        check_unchanged(before, {}, now, allow=True)
+
+
 def test_what_a_smaller_plan_leaves_out_is_paid_for_and_nothing_else(eval_command: EvalCommand, half: Path) -> None:
     eval_command(f"run.resume={half}", "run.max_errors=null")
     assert summary(half)["accuracy"] == pytest.approx(2 / 6), "a in both epochs"

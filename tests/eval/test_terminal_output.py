@@ -31,7 +31,7 @@ def run_of(folder: Path, answer: str) -> Path:
         system=f"toy{EVIL}",
         model=f"m{EVIL}",
         config={**CONFIG, "prompts": f"p{EVIL}{answer}", "name": EVIL},
-        prompts={"prompts": f"p{EVIL}"},
+        prompts_name=f"p{EVIL}",
         sessions=[{**SESSION, "stopped": f"the server said {EVIL}"}],
         finished=False,
         bad_rows=[f"row 3 {EVIL}"],

@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "2026-11-21_10-00-00_tuned"
     write_prompt_set(folder / "prompts", PARENT)
     info = RunInfo(
-        run_id="r1", started_at="2026-11-21T10:00:00+00:00", simulated=True, prompts={"prompts": "baseline"},
+        run_id="r1", started_at="2026-11-21T10:00:00+00:00", simulated=True, prompts_name="baseline",
         prompts_sha256=digest(PARENT), tuning=TASK,
     )  # fmt: skip
     lines = (proposal("c001"), proposal("c002", decision="rejected", val_score=None))

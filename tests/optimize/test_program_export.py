@@ -79,7 +79,7 @@ def published(folder: Path, target: str, **changes: object) -> Path:
     system = {"_target_": "mas.systems.external.system.DspySystem", "target": target}
     info = RunInfo(
         run_id="r1", started_at="2026-11-21T10:00:00+00:00", config={"system": system, **changes},
-        prompts={"prompts": "own"}, prompts_sha256=digest(prompts), tuning=TASK,
+        prompts_name="own", prompts_sha256=digest(prompts), tuning=TASK,
     )  # fmt: skip
     found = {"published": True, "winner": {"candidate_id": "c001"}}
     kept = keep_candidate({"candidate_id": "c001", "decision": "accepted"}, tuned)

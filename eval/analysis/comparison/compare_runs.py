@@ -38,7 +38,7 @@ class ReadRun:
     path: Path
     info: RunInfo
     answers: Answers
-    prompt_sets: Sequence[PromptSet]  # that it kept, the last used last
+    prompts: PromptSet | None  # that it kept
 
     def __str__(self) -> str:
         return f"{self.label} ({self.name})"
@@ -52,7 +52,7 @@ class ReadRun:
             "run_id": info.run_id,
             "system": info.system or str(info.part("system").get("name", "")),
             "model": info.model or str(info.part("model").get("name", "")),
-            "prompts": self.prompt_sets[-1].name if self.prompt_sets else None,
+            "prompts": self.info.prompts_name if self.prompts else None,
             "epochs": self.answers.epochs,
             "simulated": info.simulated,
         }
@@ -112,8 +112,8 @@ def read_run(label: str, folder: Path) -> ReadRun:
         info, answers = store.read_info(), read_answers(store)
     if why := info.describe_gold():
         raise UserError(f"{format_path(folder)} cannot be compared: {why}.")
-    kept = list(read_kept_prompts(folder, info.prompts).values())
-    return ReadRun(label=label, name=folder.name, path=folder, info=info, answers=answers, prompt_sets=kept)
+    kept = read_kept_prompts(folder)
+    return ReadRun(label=label, name=folder.name, path=folder, info=info, answers=answers, prompts=kept)
 
 
 def compare_read_runs(runs: Sequence[ReadRun]) -> ComparisonResult:
@@ -147,10 +147,10 @@ def _compare_pair(first: ReadRun, second: ReadRun) -> RunComparison:
 
 
 def _describe_differing(run: ReadRun) -> dict[str, str]:
-    """Return the digest of each agent's text and demos, of the prompts used last, and its tools."""
+    """Return the digest of each agent's text and demos, and its tools."""
     found = {}
-    if run.prompt_sets:
-        texts, demos = run.prompt_sets[-1].texts, run.prompt_sets[-1].demos
+    if run.prompts:
+        texts, demos = run.prompts.texts, run.prompts.demos
         for agent, text in texts.items():
             content = json.dumps([text, demos.get(agent, [])]).encode("ascii")
             found[f"prompt {agent}"] = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARS]
@@ -209,5 +209,3 @@ def _list_run_notes(run: ReadRun, ids: Sequence[str]) -> Iterator[str]:
         yield f"{run.label}: {met}; right answers to these prove little"
     if run.info.rescored_from:
         yield f"{run.label} holds the answers of {run.info.rescored_from}, scored again"
-    if len(run.prompt_sets) > 1:
-        yield f"{run.label} was resumed with other prompts; those used last are shown"

@@ -93,7 +93,7 @@ class TuningOverlap:
     prompts: str
     n_questions: int | None  # None: unknown
     n_all: int
-    edited: tuple[str, ...]  # prompt sets whose tuned_on.json was edited or removed
+    is_edited: bool  # the set's tuned_on.json was edited or removed
     n_learnt_from: int
     n_picked_by: int
     without: Estimate | None = None  # the metric on the others, as below; None: it is not known yet
@@ -104,11 +104,10 @@ class TuningOverlap:
         return f"{self.prompts} ({', '.join(f'{n} for {role}' for n, role in counts if n)})"
 
     def describe_unknown(self) -> str:
-        """Return the sentence about prompt sets whose tuned_on.json was edited; empty if there are none."""
-        if not self.edited:
+        """Return the sentence about a set whose tuned_on.json was edited; empty if it was not."""
+        if not self.is_edited:
             return ""
-        sets, they = " and ".join(self.edited), "it was" if len(self.edited) == 1 else "they were"
-        return f"{TUNED_ON_FILE} of {sets} was edited or removed: which questions {they} tuned on is not known"
+        return f"{TUNED_ON_FILE} of {self.prompts} was edited or removed: which questions it was tuned on is not known"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,12 +293,11 @@ def _read_original_value(answer: Record) -> float:
 def measure_overlap(use: TuningUse, sample_ids: Collection[str]) -> TuningOverlap:
     """Return how many samples with a target the prompts were tuned on: no other sample is in the accuracy."""
     used, learnt_from = use.ids & set(sample_ids), set(use.learnt_from) & set(sample_ids)
-    edited = tuple(dict.fromkeys(use.edited.values()))
     return TuningOverlap(
         prompts=use.prompts,
-        n_questions=len(used) or (None if edited else 0),
+        n_questions=len(used) or (None if use.is_edited else 0),
         n_all=len(sample_ids),
-        edited=edited,
+        is_edited=use.is_edited,
         n_learnt_from=len(learnt_from),
         n_picked_by=len(used - learnt_from),
     )

@@ -125,7 +125,7 @@ def _build_page(
         if name != NOT_RUN
     ]
     overlap = summary.used_to_tune
-    clean = "tuned on" if overlap and not overlap.n_questions and not overlap.edited else ""
+    clean = "tuned on" if overlap and not overlap.n_questions and not overlap.is_edited else ""
     return {
         "summary": summary,
         "title": format_title(summary),

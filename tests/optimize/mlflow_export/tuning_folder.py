@@ -114,10 +114,9 @@ def a_tuning(
     task = {each.name: known.pop(each.name) for each in fields(TuningTask) if each.name in known}
     opened = known.pop("sealed_opened_before", 2 if "winner" in (verdict or {}) else None)
     parent = PromptSet("parent", own, TEXTS, folder)
-    names = {"prompts": known.pop("prompts_name", "")}
     about = {each.name: known.pop(each.name) for each in fields(RunInfo) if each.name in known}
     info = RunInfo(
-        **about, config={**settings, **(config or {})}, prompts=names, prompts_sha256=digest(parent),
+        **about, config={**settings, **(config or {})}, prompts_sha256=digest(parent),
         tuning=replace(TASK, **task),
     )  # fmt: skip
     write_prompt_set(folder / "prompts", parent)

@@ -30,7 +30,7 @@ CONFIG = {"gate": {"min_gain": 0.0}, "system": {"agents": {"plan": {"model": "gp
 INFO = RunInfo(
     simulated=True,
     model="/home/somebody/models/llama-3",
-    prompts={"prompts": "toy_baseline"},
+    prompts_name="toy_baseline",
     tuning=replace(TASK, optimizer="gepa", seed=3, reflection_model="gpt-x", split_digest="aa", sealed_digest="bb"),
     origin={"mlflow.user": "somebody", "harness.host": "box", "mlflow.source.git.commit": "abc123"},
     config=CONFIG,

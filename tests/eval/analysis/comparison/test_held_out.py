@@ -17,7 +17,7 @@ IDS = [f"q{n}" for n in range(8)]
 
 def run(folder: Path, right: int, learnt_from: str = "", picked_by: str = "", known: bool = True) -> Path:
     """The first `right` of eight questions are answered right; those that were used are named by their digits."""
-    used = TuningUse(folder.name, [f"q{n}" for n in learnt_from], [f"q{n}" for n in picked_by], {})
+    used = TuningUse(folder.name, [f"q{n}" for n in learnt_from], [f"q{n}" for n in picked_by])
     records = [answered(id, "17" if place < right else "18") for place, id in enumerate(IDS)]
     return stored_run(folder, records, tuning_use=used if known else None)
 
@@ -56,7 +56,7 @@ def test_where_all_questions_were_tuned_on_a_warning_says_that_the_difference_is
 
 
 def test_of_an_edited_set_it_says_that_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edited = {"tuning_use": TuningUse("mine", [], [], {"digest": "mine"})}
+    edited = {"tuning_use": TuningUse("mine", [], [], is_edited=True)}
     records = [answered(id, "17") for id in IDS]
     compared(tmp_path, run(tmp_path / "a", 2), stored_run(tmp_path / "b", records, **edited))
     told = "warning: B: tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"

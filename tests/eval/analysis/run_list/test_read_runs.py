@@ -15,7 +15,7 @@ from eval.runs.store import RunStore
 from tests.eval.stored_run import SESSION, answered, stored_run
 from tests.eval.stored_tuning import TASK, store_tuning
 
-FACTS = {"system": "toy", "model": "gpt-4o-mini", "prompts": {"prompts": "baseline"}, "finished": True}
+FACTS = {"system": "toy", "model": "gpt-4o-mini", "prompts_name": "baseline", "finished": True}
 TUNING = RunInfo(
     run_id="t1", system="toy", model="offline", simulated=True, config={"data": {"name": "toy"}}, tuning=TASK
 )

@@ -203,7 +203,7 @@ def test_a_summary_reads_back_as_it_was(tmp_path: Path, record: Make) -> None:
         epochs=2,
         sessions=[{"started_at": "2026-11-20T10:00:00", "changes": {"run.epochs": "1 → 2"}}],
         unfinished={"lm_calls": 1},
-        tuning_use=TuningUse("mine", ["a"], [], {}),
+        tuning_use=TuningUse("mine", ["a"], []),
     )
     path = tmp_path / "summary.json"
     path.write_text(json.dumps(summary.to_dict()))

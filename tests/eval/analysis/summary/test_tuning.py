@@ -18,7 +18,7 @@ Make = Callable[..., Record]
 
 
 def summary_of(*records: Record, learnt_from: str = "", picked_by: str = "", **facts: Any) -> Summary:
-    use = TuningUse("mine", list(learnt_from), list(picked_by), {})
+    use = TuningUse("mine", list(learnt_from), list(picked_by))
     return summarise_records(records, **{"tuning_use": use, **facts})
 
 
@@ -29,7 +29,7 @@ def test_questions_tuned_on_are_left_out_as_a_whole_and_those_of_no_run_do_not_c
     assert summary.used_to_tune is not None
     assert asdict(summary.used_to_tune) == {
         "prompts": "mine", "n_questions": 2, "n_all": 4, "n_learnt_from": 1, "n_picked_by": 1,
-        "edited": (),
+        "is_edited": False,
         "without": {"value": 0.5, "n": 4, "ci95": (pytest.approx(0.003, abs=1e-3), pytest.approx(0.997, abs=1e-3))},
     }  # fmt: skip
     name, line = next(list_notes(summary))
@@ -61,7 +61,7 @@ def test_only_questions_with_a_gold_answer_count(record: Make) -> None:
 
 def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
     told = "tuned_on.json of mine was edited or removed: which questions it was tuned on is not known"
-    nothing_left = TuningUse("mine", [], [], {"0f3a": "mine"})
+    nothing_left = TuningUse("mine", [], [], is_edited=True)
     summary = summary_of(record("a"), record("b"), tuning_use=nothing_left)
     assert dict(list_notes(summary))["tuned on"] == told
     assert "used_to_tune/n_questions" not in build_page(RunInfo(), summary).metrics
