@@ -19,8 +19,8 @@ _FILES = (DATABASE, FACTS)  # by which the folder of an evaluation is known
 Kind = Literal["eval", "optimize"]
 
 
-def find_run(run: str | Path, runs_folder: Path | None = None, kind: Kind = "eval") -> Path:
-    """Return the folder of a run in `runs_folder`, or in outputs/<kind>.
+def find_run(run: str | Path, kind: Kind = "eval") -> Path:
+    """Return the folder of a run.
 
     `run`: `latest`, a folder's name, the run's own name, or a path to its folder or to its run.db; RUN:ID for a side of
     a tuning run's sealed test (`eval.runs.candidates`). UserError: there is no such run, or more than one; the sentence
@@ -35,7 +35,7 @@ def find_run(run: str | Path, runs_folder: Path | None = None, kind: Kind = "eva
     if kind == "eval" and name and colon and not path.exists():
         return find_run(name, kind="optimize") / candidate_id
     if str(run) == LATEST or not _is_run(folder, kind):
-        folder = _find_by_name(str(run), runs_folder or OUTPUTS / kind, kind)
+        folder = _find_by_name(str(run), kind)
     check_entries(folder)
     return folder
 
@@ -67,8 +67,8 @@ def check_entries(folder: Path) -> int:
     return n_bytes
 
 
-def _find_by_name(run: str, parent: Path, kind: Kind) -> Path:
-    runs = list_runs(parent, kind)
+def _find_by_name(run: str, kind: Kind) -> Path:
+    parent, runs = OUTPUTS / kind, list_runs(kind)
     if run == LATEST:
         if not runs:
             raise UserError(f"there is no run under {parent} yet; start one with python {kind}/run.py.")
@@ -101,9 +101,9 @@ def _is_run(folder: Path, kind: Kind = "eval") -> bool:
     return is_tuning if kind == "optimize" else not is_tuning and any((folder / name).is_file() for name in _FILES)
 
 
-def list_runs(runs_folder: Path | None = None, kind: Kind = "eval") -> list[Path]:
-    """Return the folders of all runs, the newest first; `runs_folder` None: outputs/<kind>."""
-    folders = [each for each in (runs_folder or OUTPUTS / kind).glob("*/") if _is_run(each, kind)]
+def list_runs(kind: Kind = "eval") -> list[Path]:
+    """Return the folders of all runs in outputs/<kind>, the newest first."""
+    folders = [each for each in (OUTPUTS / kind).glob("*/") if _is_run(each, kind)]
     return sorted(folders, key=_read_start, reverse=True)
 
 

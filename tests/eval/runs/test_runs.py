@@ -24,37 +24,39 @@ def make(parent: Path, name: str, written: float = 0.0) -> Path:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    make(tmp_path, "2026-11-20_09-00-00_smoke", written=500.0)  # touched later, as by a report
-    make(tmp_path, "2026-11-21_09-00-00_smoke")
-    make(tmp_path, "2026-11-21_10-00-00_gaia_offline_sample")
-    (tmp_path / "2026-11-22_10-00-00_empty").mkdir()
-    return tmp_path
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("eval.runs.find.OUTPUTS", tmp_path)
+    folder = tmp_path / "eval"
+    make(folder, "2026-11-20_09-00-00_smoke", written=500.0)  # touched later, as by a report
+    make(folder, "2026-11-21_09-00-00_smoke")
+    make(folder, "2026-11-21_10-00-00_gaia_offline_sample")
+    (folder / "2026-11-22_10-00-00_empty").mkdir()
+    return folder
 
 
 def test_latest_is_the_run_that_was_started_last(runs: Path) -> None:
-    assert find_run("latest", runs).name == "2026-11-21_10-00-00_gaia_offline_sample"
+    assert find_run("latest").name == "2026-11-21_10-00-00_gaia_offline_sample"
     later = make(runs, "named_by_hand", written=2_000_000_000.0)
-    assert find_run("latest", runs) == later
+    assert find_run("latest") == later
     second = make(runs, "2050-01-01_00-00-00_a_2", written=20.0)
     make(runs, "2050-01-01_00-00-00_a", written=10.0)
-    assert find_run("latest", runs) == second
+    assert find_run("latest") == second
 
 
 def test_a_run_is_found_by_its_folder_its_name_and_its_path(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gaia = runs / "2026-11-21_10-00-00_gaia_offline_sample"
-    assert find_run(gaia.name, runs) == find_run("gaia_offline_sample", runs) == gaia
+    assert find_run(gaia.name) == find_run("gaia_offline_sample") == gaia
     monkeypatch.chdir(gaia)
     for path in (".", "run.db", f"../{gaia.name}", str(gaia), str(gaia / "run.db"), gaia):
-        assert find_run(path, Path("/nowhere")).samefile(gaia)
-        assert find_run(path, Path("/nowhere")).is_absolute()
+        assert find_run(path).samefile(gaia)
+        assert find_run(path).is_absolute()
 
 
 def test_a_name_that_several_runs_have_is_refused(runs: Path) -> None:
     with pytest.raises(UserError, match=r"2 runs are named smoke.*2026-11-21_09-00-00_smoke, 2026-11-20"):
-        find_run("smoke", runs)
+        find_run("smoke")
 
 
 def test_a_lock_that_is_soon_released_is_waited_for_and_another_is_not(tmp_path: Path) -> None:
