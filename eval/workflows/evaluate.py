@@ -210,7 +210,7 @@ class _Evaluation:
         session.end(stopped)
         finals = session.store.final_records()
         wrong = (each for each in finals if each.error is None and each.scored and not each.correct)
-        self.wrong = list(islice(wrong, _SHOWN_WRONG))
+        self.wrong = list(islice({each.sample_id: each for each in wrong}.values(), _SHOWN_WRONG))
         (session.folder / REPORT).unlink(missing_ok=True)  # of an earlier session
         return write_files(session.folder, session.store)
 
