@@ -143,7 +143,7 @@ def _explain(result: GateResult) -> str:
 
 def _build_gate_table(result: GateResult) -> Table:
     interval = f"{100 * (1 - 2 * result.alpha):.3g}% interval"
-    headings = ("verdict", "base", "new", "points", interval, "allowed")
+    headings = ("verdict", "base", "new", "points", interval, "limit")
     change, low, high, allowed = map(format_points, (result.difference, result.lower, result.upper, -result.margin))
     shares = (format_percent(result.base_score), format_percent(result.new_score))
     return Table(headings, [(result.verdict, *shares, change, f"{low} to {high}", allowed)])
