@@ -74,6 +74,8 @@ def _find_by_name(run: str, kind: Kind) -> Path:
             raise UserError(f"there is no run under {parent} yet; start one with python {kind}/run.py.")
         return runs[0]
     named = [each for each in runs if each.name == run] or [each for each in runs if get_run_name(each) == run]
+    if not named and kind == "optimize":  # a folder is named after the prompt set and the optimizer
+        named = [each for each in runs if get_run_name(each).rpartition("_")[0] == run]
     if not named and kind == "eval" and (Path(run) / TUNING_FILE).is_file():
         raise UserError(
             f"{run} is a tuning run; its page is made again with: python optimize/report.py {run}. The answers of its "

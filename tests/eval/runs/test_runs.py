@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.runs.find import find_run
-from eval.runs.folder import RunInUseError, RunLock, is_in_use
+from eval.runs.folder import TUNING_FILE, RunInUseError, RunLock, is_in_use
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, check_free
 from mas.runtime.errors import UserError
@@ -52,6 +52,12 @@ def test_a_run_is_found_by_its_folder_its_name_and_its_path(
     for path in (".", "run.db", f"../{gaia.name}", str(gaia), str(gaia / "run.db"), gaia):
         assert find_run(path).samefile(gaia)
         assert find_run(path).is_absolute()
+
+
+def test_a_tuning_run_is_found_by_the_name_of_its_prompt_set(runs: Path) -> None:
+    folder = make(runs.parent / "optimize", "2026-11-21_09-00-00_my_first_gepa")
+    (folder / TUNING_FILE).touch()
+    assert find_run("my_first", "optimize") == find_run("my_first_gepa", "optimize") == folder
 
 
 def test_a_name_that_several_runs_have_is_refused(runs: Path) -> None:
