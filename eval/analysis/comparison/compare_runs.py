@@ -173,7 +173,7 @@ def _explain_refusal(first: ReadRun, second: ReadRun, reason: str) -> str:
         again = ", or score one again with python eval/rescore.py RUN scorer=…"
     elif ours.keys() != others.keys() and all(ours[id] == others[id] for id in ours.keys() & others):
         # A resumed run keeps its answers to these: to other texts, they would be compared as if given to the new ones.
-        again = ", or resume one with the options of the other and run.allow_config_change=true"
+        again = ", or resume one on the questions of the other with run.allow_config_change=true"
     return f"{first} and {second} had different tasks: {reason}; choose other runs{again}."
 
 
