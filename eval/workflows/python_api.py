@@ -23,7 +23,7 @@ from eval.cli.mistakes import describe_mistake
 from eval.config.evaluation import build_part, read_config
 from eval.execution.console import Console, KeptOutput
 from eval.reports.data_frames import RunName, find_folders, samples_df
-from eval.reports.formats import format_floor, format_interval
+from eval.reports.formats import format_share
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.store import check_free
 from eval.runs.store import open_run as open_store
@@ -77,11 +77,10 @@ class Run:
 
     def __str__(self) -> str:
         summary = self.summary
-        share = format_floor(summary.score, summary.incomplete)
-        interval = f" ({format_interval(self.interval)})" if self.interval else ""
+        share = format_share(summary.score, self.interval, summary.incomplete)
         errors = f", {format_count(summary.n_error, 'error')}" if summary.n_error else ""
         right = f"{summary.n_correct}/{summary.n_scored} right"
-        return f"{self.folder.name}: {self.metric} {share}{interval}, {right}{errors}"
+        return f"{self.folder.name}: {self.metric} {share}, {right}{errors}"
 
     __repr__ = __str__
 
