@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from eval.analysis.attribution.agent_steps import AgentSteps
-from eval.analysis.attribution.broken_link import PAIR, BrokenLink, attribute_run, build_matcher, read_with_steps
+from eval.analysis.attribution.broken_link import PAIR, attribute_run, build_matcher, read_with_steps
 from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
-from eval.benchmarks.dataset import Sample, read_labels, select_samples
+from eval.benchmarks.dataset import Sample, select_samples
 from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, LocalSettings, read_config
@@ -37,7 +37,7 @@ from eval.runs.own_runs import is_own_run, refuse_unreadable
 from eval.runs.record import NOT_RUN, Record
 from eval.runs.run_info import CONTROL, NO_MEASUREMENT, RunInfo, describe_task
 from eval.runs.store import RETRIED, RunStore, list_pending, open_run, read_run_info
-from eval.scorers.labels import LabelSet, find_labels
+from eval.scorers.labels import LabelSet
 from eval.workflows.estimate import format_estimate
 from eval.workflows.replayed_proof.correction import Correction, Kind
 from eval.workflows.resume import check_unchanged, read_original_arguments
@@ -96,10 +96,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         ids = list(dict.fromkeys(each.sample_id for each in wrong))[:limit]
         if not ids:
             raise UserError(f"{original.name} has no wrong answer with a known target: nothing can be proven.")
-        links: dict[str, BrokenLink] = {}
-        for (sample_id, _), link in sorted(attribute_run(store).links.items()):
-            if sample_id in ids:
-                links.setdefault(sample_id, link)
+        links = [link for key, link in sorted(attribute_run(store).links.items()) if key[0] in ids]
         keys = {(each.sample_id, each.epoch) for each in wrong if each.sample_id in ids}
         records = list(read_with_steps(store, keys.__contains__))
     config = _read_config([*arguments, *overrides])
@@ -111,9 +108,7 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         raise UserError(
             f"--agents names {', '.join(unknown)}; the agents of {config.system.name} are {', '.join(known)}."
         )
-    blamed = Counter(
-        name for link in links.values() if link.kind in ("agent", "format") for name in link.name.split(PAIR)
-    )
+    blamed = Counter(name for link in links if link.kind in ("agent", "format") for name in link.name.split(PAIR))
     labels, most = LabelSet(tuple(info.task.labels)), [name for name, _ in blamed.most_common()]
     corrections, skipped = find_suspects(config, records, labels, most, agents)
     if not corrections:
@@ -126,11 +121,10 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
 def _check_overrides(overrides: Sequence[str]) -> None:
     for name in map(read_option_name, overrides):
         kept = name in _OTHER_OPTIONS or any(f"{name}.".startswith(f"{each}.") for each in UNMEASURED)
-        if name == "executor" or name.startswith("executor."):
-            raise UserError(f"{name} is not supported here: an agent is corrected in this process alone; leave it out.")
-        if not kept or (name in OF_THE_SESSION and name not in _OTHER_OPTIONS):
+        is_refused = name.partition(".")[0] == "executor" or (name in OF_THE_SESSION and name not in _OTHER_OPTIONS)
+        if is_refused or not kept:
             raise UserError(
-                f"{name} cannot be changed here: the same program is asked again; give run.epochs=…, "
+                f"{name} cannot be changed here: the same program is asked again, in this process; give run.epochs=…, "
                 "run.max_cost_usd=…, run.concurrency=… or run.name=…."
             )
 
@@ -293,8 +287,7 @@ def prove(request: Request, output: Output) -> Proof:
 
 
 def _build_info(request: Request) -> RunInfo:
-    config, kept = request.config, request.config.stored_config
-    labels = find_labels(request.samples, given=read_labels(config.data)).names or tuple(request.info.task.labels)
+    config, kept, labels = request.config, request.config.stored_config, request.info.task.labels
     return replace(
         request.info,
         run_id="",
