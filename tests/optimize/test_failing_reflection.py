@@ -32,3 +32,4 @@ def test_a_reflection_model_that_fails_in_the_search_stops_the_run_which_can_go_
     assert how.endswith("resume=run")
     assert not (wire.tuned.folder / "verdict.json").exists()
     assert wire.rows_in(wire.bodies).isdisjoint(wire.sealed)
+    assert {body["model"] for body in wire.bodies} == {"default"}, "without a reflection_model, the run's own rewrites"

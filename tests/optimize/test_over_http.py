@@ -173,23 +173,6 @@ def test_the_eval_command_sends_the_published_set_byte_for_byte_as_the_sealed_te
     assert len(bodies) == len(A_FILE) * len(gepa.sealed)
 
 
-def test_agents_that_are_not_tuned_keep_their_prompts_and_are_never_reflected_on(
-    tmp_path: Path, server: RunningServer, questions: Questions
-) -> None:
-    wire = tune(tmp_path, server, questions, *GEPA, "agents=[planner,finalizer]")
-    assert wire.tuned.verdict["finish_reason"] == "improved", wire.tuned.err
-    parent, tuned = texts(BASELINE), {"planner", "finalizer"}
-    kept = wire.tuned.kept_folder
-    assert {agent for agent in AGENTS if texts(kept)[agent] != parent[agent]} == tuned
-    assert not (kept / "demos.json").exists()
-    for sent in agents_requests(wire.bodies):
-        assert sent.agent in tuned or sent.instructions == parent[sent.agent]
-    rewritten = [fields["current_instruction"] for fields in reflections(wire.bodies)]
-    assert {agent for agent in AGENTS for text in rewritten if text.startswith(parent[agent])} == tuned
-    assert all(text.startswith((parent["planner"], parent["finalizer"])) for text in rewritten)
-    assert {body["model"] for body in wire.bodies} == {"default"}, "without a reflection_model, the run's own rewrites"
-
-
 def told(sent: Sent) -> Counter[str]:
     """The turns of its examples, whatever the order of the examples."""
     return Counter(map(repr, conversation_of(sent.samples)))
