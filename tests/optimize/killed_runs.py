@@ -6,6 +6,7 @@ compared.requests, compared.repeated        # 520, 7
 """
 
 import random
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ def requests_by_phase(run: TunedRun, server: SimulatedServer) -> dict[str, int]:
         while running.process.poll() is None:
             if (phase := run.phase) and phase not in began:
                 began[phase] = server.asked
+            time.sleep(0.005)
     assert running.process.returncode == 0, run.printed[-1]
     return began
 
