@@ -62,8 +62,7 @@ def dearest(folder: Path) -> tuple[int, float]:
     return int(tokens), float(usd)
 
 
-@pytest.mark.parametrize("share", [0.55, 0.97])
-@pytest.mark.parametrize("option", ["lm_calls", "tokens", "usd"])
+@pytest.mark.parametrize(("option", "share"), [("lm_calls", 0.55), ("lm_calls", 0.97), ("tokens", 0.97), ("usd", 0.55)])
 def test_a_budget_is_exceeded_by_no_more_than_what_is_in_flight_and_a_larger_one_ends_in_a_verdict(
     option: str, share: float, left_alone: LeftAlone, server: SimulatedServer, tmp_path: Path
 ) -> None:
