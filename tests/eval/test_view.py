@@ -31,6 +31,7 @@ from tests.pages.browser import (
     small_picture,
     why_not,
 )
+from tests.patience import PATIENCE_SECONDS
 from tests.process import Running, finish, started
 
 DATA = "d" * 64
@@ -71,7 +72,7 @@ class RunningViewer:
 
     @contextmanager
     def connect(self) -> Iterator[httpx.Client]:
-        with httpx.Client(base_url=self.base, timeout=30) as client:
+        with httpx.Client(base_url=self.base, timeout=PATIENCE_SECONDS) as client:
             client.get(self.url)
             yield client
 

@@ -9,7 +9,6 @@ MLflow's pages are shown as a person has them who has closed the assistant and t
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -17,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from eval.cli.paths import PROJECT_ROOT
+from tests.patience import PATIENCE_SECONDS
 
 View = tuple[int, str]  # width, theme
 CHROMIUM = Path("/usr/bin/chromium")
-WAIT_SECONDS = 60.0
 VIEWS = ((1440, "light"), (400, "dark"))
 _AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 # Chromium looks for its maker's servers at every start.
@@ -52,7 +51,7 @@ def browser(width: int = 1600, height: int = 900, theme: str = "light") -> Itera
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=flags)
         page = chromium.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
-        page.set_default_timeout(WAIT_SECONDS * 1000)
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
         page.add_init_script(_PANES_CLOSED)
         page.route(lambda url: not url.startswith(_REACHABLE), lambda route: route.abort())
         try:
@@ -91,14 +90,12 @@ def collect_errors(page: Any) -> list[str]:
     return errors
 
 
-def open_file(page: Any, path: Path, link: str = "") -> float:
-    """Open a page from the disk, with a link to a place in it; the seconds until it is drawn."""
-    start = time.perf_counter()
+def open_file(page: Any, path: Path, link: str = "") -> None:
+    """Open a page from the disk, with a link to a place in it, and wait until it is drawn."""
     page.goto(path.resolve().as_uri() + link)
     is_drawn = "[...document.querySelectorAll('.rows')].every((each) => each.querySelector('.list'))"
     page.wait_for_function(f"() => document.readyState === 'complete' && {is_drawn}")
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    return time.perf_counter() - start
 
 
 def visit(

@@ -120,8 +120,8 @@ def test_texts_of_charts_and_rows_execute_nothing(page: Any, tmp_path: Path) -> 
 def test_ten_thousand_rows_are_filtered_at_once(page: Any, tmp_path: Path) -> None:
     write_page(tmp_path / "page.html", n_rows=10_000)
     open_file(page, tmp_path / "page.html")
-    seconds = page.evaluate(
-        """() => ["ropes 7", "question 99", "", "long"].map((text) => {
+    milliseconds = page.evaluate(
+        """() => ["ropes 7", "question 99", "", "long", "ropes 7", "question 99", ""].map((text) => {
             const field = document.querySelector(".tools input");
             const start = performance.now();
             field.value = text;
@@ -130,5 +130,5 @@ def test_ten_thousand_rows_are_filtered_at_once(page: Any, tmp_path: Path) -> No
             return performance.now() - start;
         })"""
     )
-    print("milliseconds to filter 10,000 rows:", [round(each) for each in seconds])
-    assert min(seconds) < 100
+    print("milliseconds to filter 10,000 rows:", [round(each) for each in milliseconds])
+    assert min(milliseconds) < 100

@@ -143,7 +143,9 @@ def test_hostile_texts_execute_nothing(page: Any, tmp_path: Path) -> None:
 def test_the_report_is_readable_at_every_width_in_both_themes(
     eval_command: EvalCommand, page: Any, tmp_path: Path
 ) -> None:
-    report = eval_command("experiment=offline", "run.epochs=2", "run.name=report", "tracking=off").write_report()
+    report = eval_command(
+        "experiment=offline", "limit=30", "run.epochs=2", "run.name=report", "tracking=off"
+    ).write_report()
     errors = collect_errors(page)
     open_file(page, report)
     wrong = page.evaluate("document.querySelector('details.row:has(.mark.wrong)').dataset.id")
