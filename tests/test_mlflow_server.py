@@ -16,6 +16,7 @@ import pytest
 from eval.config.tracking import LocalTracking
 from tests.eval.command_line import Finished
 from tests.mlflow_runs import CopyInMlflow, counts_in_store, many_questions, model, records_in_store, sync, texts
+from tests.patience import PATIENCE_SECONDS
 from tests.process import finish, started
 from tests.servers.mlflow_server import MlflowServer, running_mlflow
 from tests.servers.postgres import RunningPostgres, running_postgres, why_not
@@ -26,6 +27,8 @@ SPANS = 23  # of a question: eight LM calls, and three more for the researcher's
 TOOL_CALLS = 4
 LATENCY_SECONDS = 0.05
 ALWAYS_READ_BACK = 20  # characters: shorter texts in an LM's messages say what a part of them is
+
+PATIENT = ("tracking=server", f"++tracking.wait_seconds={PATIENCE_SECONDS}")
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +117,7 @@ def two_at_once(folder: Path, options: Sequence[str]) -> list[Finished]:
 
 
 def test_two_runs_at_once_arrive_whole_on_the_server(as_user: MlflowServer, tmp_path: Path) -> None:
-    for finished in two_at_once(tmp_path, ["tracking=server", "tracking.experiment=two at once"]):
+    for finished in two_at_once(tmp_path, [*PATIENT, "tracking.experiment=two at once"]):
         check_complete(finished)
         assert counts_in_store(finished.folder)[1] == QUESTIONS * SPANS
 
@@ -133,7 +136,7 @@ def test_the_server_lets_nobody_in_without_an_account(as_user: MlflowServer, tmp
 def test_a_server_killed_and_restarted_in_mid_run_costs_nothing(
     as_user: MlflowServer, postgres: RunningPostgres, tmp_path: Path
 ) -> None:
-    options = ["tracking=server", "tracking.experiment=killed", "run.concurrency=8"]
+    options = [*PATIENT, "tracking.experiment=killed", "run.concurrency=8"]
     with llm(latency_seconds=0.3) as url:
         questions = many_questions(tmp_path / "questions", QUESTIONS)
         with started(tmp_path / "run", *model(url), *questions, *options) as running:
@@ -170,7 +173,7 @@ def sort_dump(dump: str) -> list[str]:
 def test_no_secret_of_a_run_is_left_on_the_server_or_in_its_database(
     as_user: MlflowServer, postgres: RunningPostgres, tmp_path: Path
 ) -> None:
-    printed = run_with_secrets(tmp_path, "tracking=server")
+    printed = run_with_secrets(tmp_path, *PATIENT)
     dumps = postgres.dump("mlflow") + postgres.dump("accounts")
     assert not list_in_text(printed)
     assert "***" in dumps, "the run has arrived, and what its model repeated was taken out"

@@ -18,6 +18,7 @@ import pytest
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from tests.command import TUNED_SET, Finished, check_mistake, tuning_command
 from tests.eval.command_line import question, write_questions
+from tests.patience import PATIENCE_SECONDS
 from tests.sampling import mostly_slow
 from tests.servers.running import RunningServer
 
@@ -199,7 +200,7 @@ def at_a_terminal(command: Sequence[str], env: dict[str, str], cwd: Path, answer
     master, slave = pty.openpty()
     process = subprocess.Popen(command, cwd=cwd, env=env, stdin=slave, stdout=slave, stderr=slave, close_fds=True)
     os.close(slave)
-    seen, typed, until = b"", False, time.monotonic() + 120
+    seen, typed, until = b"", False, time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
         if not select.select([master], [], [], 1.0)[0]:
             continue
@@ -214,7 +215,7 @@ def at_a_terminal(command: Sequence[str], env: dict[str, str], cwd: Path, answer
             os.write(master, answer.encode() + b"\n")
             typed = True
     os.close(master)
-    return process.wait(10), seen.decode("utf-8", "replace")
+    return process.wait(PATIENCE_SECONDS), seen.decode("utf-8", "replace")
 
 
 @pytest.fixture

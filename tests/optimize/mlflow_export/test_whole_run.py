@@ -9,13 +9,14 @@ from optimize.search.optimizers.gepa_optimizer import GepaOptimizer
 from tests.command import run_command, surroundings
 from tests.optimize.mlflow_export.tuning_folder import client
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.mark.slow
 def test_a_published_run_is_in_mlflow_with_its_proposals_and_its_gate(tmp_path: Path) -> None:
     mlflow = tmp_path / "mlflow"
     model = Obedient(reflected=f"[[ ## new_instruction ## ]]\nAnswer it. {ALWAYS}\n\n[[ ## completed ## ]]")
-    where = ("tracking=local", f"tracking.folder={mlflow}", "++tracking.wait_seconds=120")
+    where = ("tracking=local", f"tracking.folder={mlflow}", f"++tracking.wait_seconds={PATIENCE_SECONDS}")
     tuned = planted_run(tmp_path, *where, "budget.metric_calls=60", model=model, optimizer=GepaOptimizer())
     assert (tuned.code, tuned.verdict["finish_reason"]) == (0, "improved"), (tuned.out, tuned.err)
     assert "warning" not in tuned.out + tuned.err and "see it: " in tuned.out
