@@ -2,10 +2,7 @@
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,11 +11,13 @@ from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import NoTracking
 from eval.config.tracking import LocalTracking, ServerTracking
 from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome, format_view_line
+from eval.runs.folder import is_in_use
 from eval.runs.mlflow_state import ExportState, read_state, write_state
 from eval.sync import sync
 from tests.eval.command_line import EvalCommand, dataset, tracked_in
 from tests.eval.mlflow_export.exporting import in_mlflow
 from tests.eval.obedient_agent import AGENT, told
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.process import started
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
@@ -37,14 +36,6 @@ def completed(folder: Path, *overrides: str) -> ExportState:
     state = state_of(folder)
     assert state.complete
     return state
-
-
-def until(condition: Callable[[], Any], seconds: float = 40.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found
 
 
 def test_a_run_is_in_mlflow_when_the_command_ends(
@@ -97,23 +88,18 @@ def test_a_server_that_is_not_there_costs_a_warning_and_sync_sends_the_run_elsew
     eval_command: EvalCommand, tmp_path: Path, local: LocalTracking, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = dataset(tmp_path / "data", *QUICK)
-    patience = 240  # seconds; the exporter has the lowest priority, so it is slow to start while tests use all cores
-    server = ["tracking=server", f"tracking.uri={NOWHERE}", f"++tracking.wait_seconds={patience}"]
+    wait = f"++tracking.wait_seconds={PATIENCE_SECONDS}"
+    server = ["tracking=server", f"tracking.uri={NOWHERE}", wait]
     finished = eval_command(*AGENT, *data, *server)
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
-    assert finished.summary["wall_seconds"] < patience and state_of(finished.folder).seconds_after_the_end < patience
+    assert finished.summary["wall_seconds"] < PATIENCE_SECONDS
+    assert state_of(finished.folder).seconds_after_the_end < PATIENCE_SECONDS
     assert finished.err.startswith(f"warning: MLflow has nothing of this run ({NOWHERE} cannot be reached); complete")
     assert "python eval/sync.py" in finished.err
-    assert told_code(lambda: sync([str(finished.folder), f"++tracking.wait_seconds={patience}"])) == 3
+    assert told_code(lambda: sync([str(finished.folder), wait])) == 3
     assert "cannot be reached" in capsys.readouterr().err
     state = completed(finished.folder, *tracked_in(local))
     assert state.counts["traces"] == {"store": 6, "mlflow": 6}
-
-
-def _is_sending(folder: Path) -> bool:
-    from eval.runs.folder import is_in_use
-
-    return is_in_use(folder / "mlflow.json")
 
 
 @pytest.mark.slow
@@ -121,7 +107,7 @@ def test_a_place_that_is_none_costs_a_warning(eval_command: EvalCommand, tmp_pat
     (tmp_path / "in the way").write_text("a file")
     data = dataset(tmp_path / "data", *QUICK)
     where = LocalTracking(local.experiment, str(tmp_path / "in the way"))
-    finished = eval_command(*AGENT, *data, *tracked_in(where, wait_seconds=30))
+    finished = eval_command(*AGENT, *data, *tracked_in(where))
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
     assert "MLflow has nothing of this run" in finished.err
     assert completed(finished.folder, *tracked_in(local)).counts["traces"] == {"store": 6, "mlflow": 6}
@@ -133,11 +119,11 @@ def test_a_killed_run_shows_as_killed_with_what_it_had(tmp_path: Path, local: Lo
     folder = tmp_path / "run"
     given = [*AGENT, *dataset(tmp_path / "data", *HELD), *tracked_in(local), "run.drain_seconds=0"]
     with started(folder, *given, cwd=tmp_path) as running:
-        run = in_mlflow(local, until(lambda: read_state(folder)))
-        until(lambda: run.count()["traces"])
+        run = in_mlflow(local, wait_for(lambda: read_state(folder)))
+        wait_for(lambda: run.count()["traces"])
         running.process.kill()
-        until(lambda: state_of(folder).status == "KILLED")
-        until(lambda: not _is_sending(folder))
+        wait_for(lambda: state_of(folder).status == "KILLED")
+        wait_for(lambda: not is_in_use(folder / "mlflow.json"))
     state = state_of(folder)
     assert state.counts["traces"] == {"store": 1, "mlflow": 1}
     run = in_mlflow(local, state)
