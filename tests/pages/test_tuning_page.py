@@ -23,7 +23,8 @@ def open_all(page: Any) -> None:
 
 
 def test_the_page_says_first_whether_the_prompts_are_better(page: Any, tmp_path: Path) -> None:
-    tuned = tuning_command(tmp_path / "runs", "system=toy", "data=toy", "model=offline", "data.n_test=120")
+    given = ("system=toy", "data=toy", "model=offline", "data.n_test=120", "gate.epochs=2")
+    tuned = tuning_command(tmp_path / "runs", *given)
     path = tuned.folder / "report.html"
     errors = collect_errors(page)
     pictures = find_pictures(tmp_path)
