@@ -58,6 +58,10 @@ def format_usd(cost_usd: float | None) -> str:
     return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
 
 
+def format_seconds(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:,.1f} s"
+
+
 @dataclass(frozen=True)
 class Table:
     """Texts in rows; columns of numbers are on the right of their cells."""

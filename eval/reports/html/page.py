@@ -1,12 +1,12 @@
 """What every page is made of: a template of this folder's, scripts, charts, rows, and compressed blocks of data.
 
 columns = [Column("question", "question", width="3fr"), Column("cause", "lost at", menu=True)]
-lost = Chart("bars", "Points lost", [Point("expert", 12, low=7, high=19, tone="wrong", href="#?cause=expert")])
+lost = Chart("Points lost", [Bar("expert", 12, "12 (7 to 19)", (7, 19), "wrong", href="#?cause=expert")])
 writer = BlockWriter(max_bytes=8_000_000)
 writer.add("prompts", 17, {"messages": […]}, rank=1)     # on the page: await Blocks.get("prompts", 17)
 rows = Rows("question", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
 values = {"charts": [lost], "rows": rows, "blocks": writer.close()}
-write_page(path, Path("report.html.jinja"), (*CHARTS, *ROWS, Path("report.js")), values)      # which draws them
+write_page(path, Path("report.html.jinja"), (*ROWS, Path("report.js")), values)      # which draws them
 """
 
 import base64
@@ -26,16 +26,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from eval.analysis.statistics.intervals import Interval
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
 
-Format = Literal["number", "percent", "seconds"]
-Tone = Literal["", "wrong", "error", "accent"]
+Tone = Literal["wrong", "error", "accent"]
 Kind = Literal["text", "usd", "seconds", "hidden"]
 
 FOLDER = Path(__file__).parent
-CHARTS = (FOLDER / "vendor" / "d3.min.js", FOLDER / "vendor" / "plot.umd.min.js", FOLDER / "charts.js")
 ROWS = (FOLDER / "blocks.js", FOLDER / "rows.js")
 STEPS = (FOLDER / "steps.js", FOLDER / "answers.js")  # after the rows: what opens in them
 BLOCK_BYTES = 300_000  # of JSON, before it is compressed
@@ -109,33 +108,26 @@ def map_texts(value: object, change: Callable[[str], object]) -> object:
     return [map_texts(each, change) for each in value] if isinstance(value, list | tuple) else value
 
 
-@dataclass(frozen=True)
-class Point:
-    """One bar or dot; `low` and `high` bound it."""
-
+class Bar(NamedTuple):
     label: str
-    x: float
-    low: float | None = None
-    high: float | None = None
-    group: str = ""  # those of one label are below each other
-    tone: Tone = ""  # colour by meaning; empty: by group
-    note: str = ""  # shown behind the bar, and when the pointer is over it
+    value: float  # its length; not negative
+    text: str  # the value in words, and what else is to be known
+    bounds: Interval | None = None  # of the value
+    tone: Tone = "accent"
     href: str = ""  # "#id" opens a row, "#?cause=expert" filters the rows
 
 
 @dataclass(frozen=True)
 class Chart:
-    kind: Literal["bars", "dots"]
     title: str  # the sentence that the chart answers
-    points: Sequence[Point]
-    x_label: str = ""
-    x_format: Format = "number"
-    x_domain: tuple[float, float] | None = None  # None: from the data
-    x_mark: float | None = None  # a line across the chart: no difference, the run's own mean
+    bars: Sequence[Bar]
+    longest: float | None = None  # value of a bar of the whole width; None: from the data
+    mark: float | None = None  # a line across all bars, as at the run's own mean
 
-    @property
-    def data(self) -> dict[str, object]:
-        return asdict(self)
+    def find_place(self, value: float) -> str:
+        """Return a value's place in the width of the chart, for CSS."""
+        longest = self.longest or max(each.bounds[1] if each.bounds else each.value for each in self.bars)
+        return f"{100 * value / longest if longest else 0:.2f}%"
 
 
 def link(**filters: str) -> str:

@@ -16,21 +16,8 @@ from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.console import format_duration
 from eval.reports.files import write_files
-from eval.reports.formats import Table, format_floor, format_interval, format_usd
-from eval.reports.html.page import (
-    CHARTS,
-    ROWS,
-    STEPS,
-    Blocks,
-    BlockWriter,
-    Chart,
-    Column,
-    Point,
-    Rows,
-    Tone,
-    link,
-    write_page,
-)
+from eval.reports.formats import Table, format_floor, format_interval, format_seconds, format_share, format_usd
+from eval.reports.html.page import ROWS, STEPS, Bar, Blocks, BlockWriter, Chart, Column, Rows, link, write_page
 from eval.reports.rare_notes import (
     LABEL_LEGEND,
     PASS_LEGEND,
@@ -57,7 +44,7 @@ CAVEATS = (  # what a reader must know before the number is believed
     *("unscored", "left out", "skipped", "answers"),
 )
 _HERE = Path(__file__).parent
-_TEMPLATE, _SCRIPTS = _HERE / "report.html.jinja", (*CHARTS, *ROWS, *STEPS, _HERE / "report.js")
+_TEMPLATE, _SCRIPTS = _HERE / "report.html.jinja", (*ROWS, *STEPS, _HERE / "report.js")
 
 
 def write_reports(folder: Path, store: RunStore) -> Summary:
@@ -136,7 +123,6 @@ def _build_page(
         "errors": errors,
         "all_failed": bool(errors) and summary.n_error == summary.n,
         "score_charts": list(_build_score_charts(summary)),
-        "losses": notes.get("points lost", ""),
         "loss_charts": list(_build_loss_charts(summary)),
         "critics": {name: describe_critic(each) for name, each in summary.critics.items()},
         "tables": list(_list_tables(summary)),
@@ -221,33 +207,36 @@ def _build_score_charts(summary: Summary) -> Iterator[Chart]:
     """Yield the score by level and by tag, such as the kind of the attachment, as far as there are several."""
     floor, metric = ", so far" if summary.incomplete else "", summary.metric
     for name, counts in {"level": summary.by_level, **summary.by_tag}.items():
-        points = []
+        bars = []
         for value, each in counts.items():
             if each.score is not None:
                 label, key = (f"level {value}", "level") if name == "level" else (value, f"tag {name}")
-                low, high = each.score_ci95 or (None, None)
-                note, href = f"{each.score:.0%} of {each.n_scored:,}", link(**{key: value})
-                points.append(Point(label, each.score, low=low, high=high, tone="accent", note=note, href=href))
-        if len(points) > 1:
-            title = f"{metric[0].upper()}{metric[1:]} by {name}{floor}"
-            yield Chart("dots", title, points, metric, x_format="percent", x_domain=(0, 1), x_mark=summary.score)
+                text = f"{format_share(each.score, each.score_ci95)} of {each.n_scored:,}"
+                bars.append(Bar(label, each.score, text, each.score_ci95, href=link(**{key: value})))
+        if len(bars) > 1:
+            yield Chart(f"{metric[0].upper()}{metric[1:]} by {name}{floor}", bars, longest=1.0, mark=summary.score)
 
 
 def _build_loss_charts(summary: Summary) -> Iterator[Chart]:
     if lost := summary.attribution:
         rest = f" (the {MAX_CAUSES} largest of {len(lost)})" if len(lost) > MAX_CAUSES else ""
-        title = f"Points lost of 100, by the first broken link{rest}"
-        yield Chart("bars", title, list(map(_build_loss, lost[:MAX_CAUSES])), x_label="points lost")
+        yield Chart(f"Points lost of 100, by the first broken link{rest}", list(map(_build_loss, lost[:MAX_CAUSES])))
     n = summary.n - summary.n_not_run
     if summary.by_agent and n:
-        by_agent = sorted(summary.by_agent.items(), key=lambda item: -item[1])
-        points = [Point(agent, round(seconds / n, 4), tone="accent") for agent, seconds in by_agent]
-        yield Chart("bars", "Seconds of each agent, mean of all answers", points, "seconds", x_format="seconds")
+        means = {agent: seconds / n for agent, seconds in summary.by_agent.items()}
+        slowest_first = sorted(means.items(), key=lambda item: -item[1])
+        bars = [Bar(agent, seconds, format_seconds(seconds)) for agent, seconds in slowest_first]
+        yield Chart("Seconds of each agent, mean of all answers", bars)
 
 
-def _build_loss(lost: LostPoints) -> Point:
-    points = lost.points
-    low, high = (round(100 * bound, 2) for bound in points.ci95) if points.ci95 else (None, None)
-    tone: Tone = "error" if lost.kind == "error" else "wrong"
-    note, href = format_count(points.n or 0, "answer"), link(lost=lost.title)
-    return Point(lost.title, round(100 * (points.value or 0.0), 2), low=low, high=high, tone=tone, note=note, href=href)
+def _build_loss(lost: LostPoints) -> Bar:
+    points, bounds = 100 * (lost.points.value or 0.0), lost.points.ci95
+    interval = f" ({100 * bounds[0]:.1f} to {100 * bounds[1]:.1f})" if bounds else ""
+    return Bar(
+        label=lost.title,
+        value=points,
+        text=f"{points:.1f}{interval}, {format_count(lost.points.n or 0, 'answer')}",
+        bounds=bounds and (100 * bounds[0], 100 * bounds[1]),
+        tone="error" if lost.kind == "error" else "wrong",
+        href=link(lost=lost.title),
+    )
