@@ -20,9 +20,7 @@ ANSWERS, CORRELATION_IDS, SUMMARY = "answers.jsonl", "correlation_ids.jsonl", "s
 def write_files(folder: Path, store: RunStore, attribution: RunAttribution | None = None) -> Summary:
     """Write the files, also while the run is going on, and return the summary.
 
-    Raises:
-        StoreError: the store cannot be read.
-        OSError: the folder cannot be written; files already there stay as they were.
+    StoreError: the store cannot be read. OSError: the folder cannot be written; files already there stay as they were.
     """
     folder.mkdir(exist_ok=True)  # a candidate of a tuning run has none yet
     summary = summarise_store(store, attribution or attribute_run(store))

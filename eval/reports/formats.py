@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from eval.analysis.statistics.intervals import Estimate, Interval
+from eval.analysis.statistics.intervals import Interval
 from mas.runtime.terminal import shorten_line
 
 if TYPE_CHECKING:
@@ -34,16 +34,9 @@ def format_interval(bounds: Interval | None, form: Callable[[float], str] = form
     return " to ".join(map(form, bounds)) if bounds else NOT_AVAILABLE
 
 
-def format_bounds(bounds: Interval | None) -> str:
-    return f" ({format_interval(bounds)})" if bounds else ""
-
-
 def format_share(share: float | None, bounds: Interval | None, incomplete: bool = False) -> str:
-    return format_floor(share, incomplete) + format_bounds(bounds)
-
-
-def format_estimate(found: Estimate, incomplete: bool = False) -> str:
-    return format_share(found.value, found.ci95, incomplete)
+    """Return a share with its interval, if it has one."""
+    return format_floor(share, incomplete) + (f" ({format_interval(bounds)})" if bounds else "")
 
 
 def format_points(difference: float) -> str:

@@ -17,8 +17,6 @@ from eval.reports.formats import (
     MAX_ERROR_CHARS,
     MAX_NAME_CHARS,
     Table,
-    format_bounds,
-    format_estimate,
     format_floor,
     format_interval,
     format_percent,
@@ -51,9 +49,12 @@ def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.labels:
         yield "labels", describe_labels(summary.labels, incomplete)
     for name, part in summary.parts.items():
-        yield f"part {name}", f"{format_estimate(part, incomplete)} of {format_count(part.n or 0, 'answer')}"
+        yield (
+            f"part {name}",
+            f"{format_share(part.value, part.ci95, incomplete)} of {format_count(part.n or 0, 'answer')}",
+        )
     for name, extra in summary.extra_scorers.items():
-        result = f"{extra.metric} {format_estimate(extra.score, incomplete)}"
+        result = f"{extra.metric} {format_share(extra.score.value, extra.score.ci95, incomplete)}"
         failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
         error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
         yield f"scored by {name}", f"{result}; {failed}: {error}" if extra.n_failed else result
@@ -90,8 +91,8 @@ def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: 
 
 
 def _describe_without(others: Estimate, incomplete: bool, metric: str) -> str:
-    share = format_floor(others.value, incomplete)
-    return f"{metric} without them: {share} of {others.n}{format_bounds(others.ci95)}"
+    bounds = f" ({format_interval(others.ci95)})" if others.ci95 else ""
+    return f"{metric} without them: {format_floor(others.value, incomplete)} of {others.n}{bounds}"
 
 
 def describe_critic(critic: CriticNumbers) -> str:

@@ -67,11 +67,7 @@ def load_template(path: Path) -> Template:
 
 
 def write_page(path: Path, template: Path, scripts: Sequence[Path], values: Mapping[str, object]) -> None:
-    """Write a page with its scripts.
-
-    Raises:
-        OSError: it cannot be written; one that is already there stays as it was.
-    """
+    """Write a page with its scripts; raise OSError if it cannot be written, and leave one that is already there."""
     stream = load_template(template).stream(values, scripts=load_scripts(*scripts))
     stream.enable_buffering(64)  # events of the template that are written at once
     with write_atomically(path) as file:

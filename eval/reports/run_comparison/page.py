@@ -27,9 +27,7 @@ _TEMPLATE, _SCRIPTS = _HERE / "comparison.html.jinja", (*ROWS, *STEPS, _HERE / "
 def write_comparison(path: Path, result: ComparisonResult) -> None:
     """Write the page.
 
-    Raises:
-        UserError: a run's store cannot be read.
-        OSError: the page cannot be written; one that is already there stays as it was.
+    UserError: a run's store cannot be read. OSError: the page cannot be written; one already there stays as it was.
     """
     ids = list(dict.fromkeys(id for each in result.comparisons for id in each.comparison.pairs))
     runs, n = result.runs, len(result.comparisons)
@@ -85,11 +83,7 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
 
 
 def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str]) -> tuple[list[Row], Blocks]:
-    """Return the rows of questions, those on which the runs disagree most first, and what opens in them.
-
-    Raises:
-        UserError: a store cannot be read.
-    """
+    """Return the rows of questions, those on which the runs disagree most first, and what opens in them."""
     means = {each: [fmean(run.answers.list_scores(each)) for run in runs] for each in ids}
     # stable: else in the dataset's order; losses before gains
     ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))

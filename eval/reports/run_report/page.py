@@ -48,12 +48,7 @@ _TEMPLATE, _SCRIPTS = _HERE / "report.html.jinja", (*ROWS, *STEPS, _HERE / "repo
 
 
 def write_reports(folder: Path, store: RunStore) -> Summary:
-    """Write all files and the page, also while the run is going on, and return the summary.
-
-    Raises:
-        StoreError: the store cannot be read.
-        OSError: the folder cannot be written; files already there stay as they were.
-    """
+    """Write all files and the page, also while the run is going on, and return the summary; raise as `write_files`."""
     attribution = attribute_run(store)
     summary = write_files(folder, store, attribution)
     info, plan = store.read_info(), store.read_plan()
