@@ -49,10 +49,8 @@ def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.labels:
         yield "labels", describe_labels(summary.labels, incomplete)
     for name, part in summary.parts.items():
-        yield (
-            f"part {name}",
-            f"{format_share(part.value, part.ci95, incomplete)} of {format_count(part.n or 0, 'answer')}",
-        )
+        share = format_share(part.value, part.ci95, incomplete)
+        yield f"part {name}", f"{share} of {format_count(part.n or 0, 'answer')}"
     for name, extra in summary.extra_scorers.items():
         result = f"{extra.metric} {format_share(extra.score.value, extra.score.ci95, incomplete)}"
         failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
