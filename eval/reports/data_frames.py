@@ -121,16 +121,16 @@ def _read_calls(folder: Path) -> Iterator[Row]:
             for span in record.trajectory:
                 inner = span["name"] if span["kind"] == "agent" else agents.get(span["parent"])
                 agents[span["id"]] = inner
-                if (event := EVENTS.get(span["kind"])) is not None:
-                    yield _describe_call(folder.name, record, span, event, inner)
+                if span["kind"] in EVENTS:
+                    yield _describe_call(folder.name, record, span, inner)
 
 
-def _describe_call(run: str, record: Record, span: Mapping[str, Any], event: str, agent: object) -> Row:
+def _describe_call(run: str, record: Record, span: Mapping[str, Any], agent: object) -> Row:
     attributes, began, ended = span.get("attributes") or {}, span["start_seconds"], span.get("end_seconds")
     n_in, n_out = attributes.get("input_tokens"), attributes.get("output_tokens")
     values = (
-        *(run, record.run_id, record.sample_id, record.epoch, record.attempt, event, agent, span["name"]),
-        *(span["id"], span["parent"]),
+        *(run, record.run_id, record.sample_id, record.epoch, record.attempt, EVENTS[span["kind"]], agent),
+        *(span["name"], span["id"], span["parent"]),
         *(None if n_in is None or n_out is None else n_in + n_out, n_in, n_out, attributes.get("cost_usd")),
         *(None if ended is None else ended - began, began, span.get("error")),
     )

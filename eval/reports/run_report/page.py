@@ -81,8 +81,6 @@ def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
     """Return facts of a run that are not in its title; what it did not record is left out."""
     digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
     edited = ", edited since it was published" if info.prompts_edited else ""
-    commit = info.origin.get("mlflow.source.git.commit", "")[:_DIGEST_CHARS]
-    changed = ", with uncommitted changes" if info.origin.get("mlflow.source.git.dirty") == "true" else ""
     facts = {
         "run": f"{summary.folder} (id {summary.run_id})",
         "scorer": summary.scorer,
@@ -90,7 +88,6 @@ def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
         "answers": info.rescored_from and f"those of {info.rescored_from}, scored again",
         NO_MEASUREMENT: info.describe_gold(),
         "date": info.started_at and f"{datetime.fromisoformat(info.started_at):%Y-%m-%d %H:%M} UTC",
-        "harness": commit and f"commit {commit}{changed}",
         "command": summary.command and f"python eval/run.py {shlex.join(summary.command)}",
     }
     return {name: str(text) for name, text in facts.items() if text}
