@@ -203,11 +203,6 @@ class RunStore(RunDatabase):
         query = "SELECT 1 FROM records WHERE (variant, sample_id, epoch, attempt) = (?, ?, ?, ?)"
         return bool(self._all(query, record.variant, escape(record.sample_id), record.epoch, record.attempt))
 
-    def count_asked(self, sample_ids: Iterable[str]) -> int:
-        """Return how many of these samples have an answer by any variant; nothing else of the answers is read."""
-        asked = {escaped_id for (escaped_id,) in self._all("SELECT DISTINCT sample_id FROM records")}
-        return len(asked.intersection(map(escape, sample_ids)))
-
     def list_scores(self) -> list[float]:
         scores = self._all("SELECT DISTINCT json_extract(data, '$.score') FROM records")
         return [float(score) for (score,) in scores if score is not None]

@@ -112,7 +112,7 @@ class Verdict(TypedDict, total=False):
     cost: dict[str, dict[str, float] | None]  # differences per answer
     gate: JsonObject  # `settings` and `checks`
     set: str  # folder of the published set
-    sealed: JsonObject  # the sealed test (docs/reference/tuning.md); of one that was not judged only some of it
+    sealed: JsonObject  # the sealed test (docs/reference/tuning.md)
 
 
 def compute_exit_code(verdict: Verdict) -> int:

@@ -260,7 +260,10 @@ class SealedTest:
                 "n_answers_saved": self._n_answers - len(records),
                 "stopped": last["decision"],
                 "epochs": self._gate.epochs,
-                **_describe_allowance(run, self._allowance),
+                "n_sealed": len(self._samples),
+                "level": self._allowance.level,
+                "level_left": self._allowance.left,
+                "opened_before": self._allowance.n_earlier,
                 "known_to_parent": run.splits.count_known_to(run.parent.tuned_on),
                 "failed_answers": {"parent": _count_failed(parent), "winner": _count_failed(winner)},
             },
@@ -273,9 +276,6 @@ def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     """Write the verdict of a run that ended before the gate."""
     verdict: JsonObject = {**_build_head(run), **dict.fromkeys(("gain", "gain_ci95", "p"))}
     verdict |= {"published": False, "finish_reason": end.finish_reason, "reasons": [str(end)]}
-    if begun := run.store.read_result(SEALED):
-        n_asked, looks = run.store.count_asked(each.id for each in run.splits.sealed), run.config.gate.looks
-        verdict["sealed"] = {"n_questions": n_asked, "looks": looks, **_describe_allowance(run, Allowance(**begun))}
     write_verdict(run.store, verdict)
 
 
@@ -290,15 +290,6 @@ def _build_head(run: TuningRun) -> Verdict:
         "best_val": {"candidate_id": best, "val_gain": scores[best] - baseline["val_score"]} if best else None,
         "null_gain": again["fresh_score"] - again["val_score"] if again else None,
         "labels": list(run.splits.labels.names),
-    }
-
-
-def _describe_allowance(run: TuningRun, allowance: Allowance) -> JsonObject:
-    return {
-        "n_sealed": len(run.splits.sealed),
-        "level": allowance.level,
-        "level_left": allowance.left,
-        "opened_before": allowance.n_earlier,
     }
 
 

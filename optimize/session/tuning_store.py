@@ -120,7 +120,7 @@ class TuningSnapshot:
     @property
     def sealed_opened(self) -> bool:
         """True if any candidate was tested on sealed questions, even on a part of them."""
-        return bool(self.verdict.get("sealed") or self.results.get("sealed"))
+        return bool(self.results.get("sealed"))
 
     @property
     def name(self) -> str:
