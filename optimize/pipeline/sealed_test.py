@@ -190,7 +190,7 @@ class SealedTest:
 
         def keep(record: Record) -> None:
             run.store.write(record)
-            run.call_log.forget_replies(SampleKey(record.sample_id, record.epoch, record.attempt, record.variant))
+            run.call_log.forget_replies(record.key)
             run.trials.n_completed += 1
             run.trials.show(record)
             if record.attempt == 1 and (reason := failures.observe(record)):  # some questions fail each time

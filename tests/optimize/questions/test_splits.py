@@ -211,7 +211,7 @@ def test_questions_without_gold_answers_are_left_out_and_counted() -> None:
         (SplitSettings(val=float("nan")), "splits.val=nan is out of range"),
         (SplitSettings(train=0.6, val=0.5), "more than all"),
         (SplitSettings(seed=-1), "splits.seed=-1 is out of range"),
-        (SplitSettings(train=0.5, val=0.5), "leave nothing to be sealed"),
+        (SplitSettings(train=0.5, val=0.5), "0 sealed, and each part needs 2"),
         (SplitSettings(train=0.05), "make 1 train, 5 val, 14 sealed, and each part needs 2"),
         (SplitSettings(sealed_level=" "), "splits.sealed_level=  seals no question"),
         (SplitSettings(sealed_level="7"), "their levels are: 2; choose one of several"),
