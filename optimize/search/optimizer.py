@@ -8,7 +8,7 @@ An optimizer is a dataclass whose fields are the keys of its file in `conf/optim
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from eval.config.evaluation import require
 from eval.execution.budget import Spend
@@ -71,6 +71,16 @@ class SearchTask:
         """Return why the scoring of a candidate was broken off."""
         return self.get_stop_reason() or "its scoring was broken off"
 
+    def propose(self, prompts: PromptSet, base: PromptSet, since: Spend, **about: Any) -> None:
+        """Report a proposal with the agents that differ from `base`, and with what was spent since then."""
+        agents = tuple(
+            agent
+            for agent in self.student.agents
+            if (prompts.texts[agent], prompts.demos.get(agent)) != (base.texts[agent], base.demos.get(agent))
+        )
+        spend = (self.spend() - since).to_dict()
+        self.report(Proposal(prompts=prompts, agents=agents, spend=spend, **about))
+
 
 class SearchCost(NamedTuple):
     """Upper limits of what a search takes, for the estimate."""
@@ -107,15 +117,6 @@ class Optimizer(Protocol):
         Exception: what `task.report` raised, or a defect of the harness.
         """
         ...
-
-
-def list_changed_agents(prompts: PromptSet, parent: PromptSet) -> tuple[str, ...]:
-    """Return the agents whose text or demos differ."""
-    return tuple(
-        agent
-        for agent, text in prompts.texts.items()
-        if text != parent.texts[agent] or prompts.demos.get(agent) != parent.demos.get(agent)
-    )
 
 
 def check_settings(optimizer: Optimizer, least: Mapping[str, int]) -> None:

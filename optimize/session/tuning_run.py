@@ -32,13 +32,7 @@ from optimize.search.optimizer import PARENT
 from optimize.search.student import Objective, Student
 from optimize.search.trials import Trial, Trials
 from optimize.session.config import TuneConfig
-from optimize.session.tuning_store import (
-    check_unchanged,
-    find_tuning_run,
-    read_parent,
-    take_snapshot,
-    write_file,
-)
+from optimize.session.tuning_store import check_unchanged, find_tuning_run, read_parent, take_snapshot, write_file
 
 
 class TuningRun:

@@ -18,16 +18,7 @@ from typing import TYPE_CHECKING
 
 from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet, digest
-from optimize.search.optimizer import (
-    Decision,
-    Proposal,
-    SearchCost,
-    SearchOutcome,
-    SearchOverError,
-    SearchTask,
-    check_settings,
-    list_changed_agents,
-)
+from optimize.search.optimizer import Decision, SearchCost, SearchOutcome, SearchOverError, SearchTask, check_settings
 
 if TYPE_CHECKING:
     import dspy
@@ -186,19 +177,17 @@ class ScoredPrograms:
         elif score > self._best_score:
             decision, reason = "accepted", f"the best so far (before: {self._best_score:.1%})"
             self._best_score = score
-        spend = self._task.spend()
-        proposal = Proposal(
-            f"c{len(self._seen) - 1:03}",
+        self._task.propose(
             prompts,
-            decision,
-            reason,
-            agents=list_changed_agents(prompts, self._student.initial_prompts),
+            self._student.initial_prompts,
+            self._spend_before,
+            candidate_id=f"c{len(self._seen) - 1:03}",
+            decision=decision,
+            reason=reason,
             origin=self._origin,
             val_score=score if is_complete else None,
-            spend=(spend - self._spend_before).to_dict(),
         )
-        self._spend_before = spend
-        self._task.report(proposal)
+        self._spend_before = self._task.spend()
 
     def _check_over(self) -> None:
         if self._task.get_stop_reason():

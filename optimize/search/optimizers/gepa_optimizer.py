@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval.config.evaluation import require
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.search.optimizer import (
-    PARENT,
-    Decision,
-    Proposal,
-    SearchCost,
-    SearchOutcome,
-    SearchTask,
-    check_settings,
-    list_changed_agents,
-)
+from optimize.search.optimizer import PARENT, Decision, SearchCost, SearchOutcome, SearchTask, check_settings
 
 if TYPE_CHECKING:
     import dspy
@@ -120,11 +111,11 @@ class GepaEvents:
         """Report the proposal, if there is one."""
         try:
             if "after" in self._round:
-                self._task.report(self._build_proposal(event["state"], event["proposal_accepted"]))
+                self._propose(event["state"], event["proposal_accepted"])
         except Exception as error:  # noqa: BLE001  gepa would log it and go on; the search ends, and raises it
             self.failure = self.failure or error
 
-    def _build_proposal(self, state: Any, is_accepted: bool) -> Proposal:
+    def _propose(self, state: Any, is_accepted: bool) -> None:
         before, after, val = (self._round.get(name) for name in ("before", "after", "val"))
         assert after is not None
         parents, candidates = after["parent_ids"], state.program_candidates
@@ -150,19 +141,18 @@ class GepaEvents:
         is_complete = has_minibatch and _are_complete(((val or {}).get("outputs_by_val_id") or {}).values())
         if not is_complete:
             decision, reason = "cut_off", self._task.describe_break()
-        prompts = self._build_prompts(texts)
-        return Proposal(
-            candidate_id,
-            prompts,
-            decision,
-            reason,
+        self._task.propose(
+            self._build_prompts(texts),
+            self._build_prompts(candidates[parents[0]]),
+            self._spend_before,
+            candidate_id=candidate_id,
+            decision=decision,
+            reason=reason,
             parent_ids=parent_ids,
-            agents=list_changed_agents(prompts, self._build_prompts(candidates[parents[0]])),
             origin="merge" if is_merge else "reflection",
             minibatch_before=old if has_minibatch else None,
             minibatch_after=new if has_minibatch else None,
             val_score=val["average_score"] if val and is_complete else None,
-            spend=(self._task.spend() - self._spend_before).to_dict(),
         )
 
     def _build_prompts(self, texts: Mapping[str, str]) -> PromptSet:

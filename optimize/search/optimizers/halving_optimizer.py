@@ -18,16 +18,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.search.optimizer import (
-    PARENT,
-    Decision,
-    Proposal,
-    SearchCost,
-    SearchOutcome,
-    SearchTask,
-    check_settings,
-    list_changed_agents,
-)
+from optimize.search.optimizer import PARENT, Decision, SearchCost, SearchOutcome, SearchTask, check_settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -282,18 +273,17 @@ class _Rounds:
         parent_id = max(included, key=lambda name: len(included[name].changes))  # that most of its changes come from
         candidate_id = f"c{len(self.proposed):03}"
         self.proposed[candidate_id] = guess
-        proposal = Proposal(
-            candidate_id,
+        self.task.propose(
             guess.prompts,
-            decision,
-            reason,
+            included[parent_id].prompts,
+            before,
+            candidate_id=candidate_id,
+            decision=decision,
+            reason=reason,
             parent_ids=(parent_id,),
-            agents=list_changed_agents(guess.prompts, included[parent_id].prompts),
             origin="reflection",
             val_score=score,
-            spend=(self.task.spend() - before).to_dict(),
         )
-        self.task.report(proposal)
         return decision == "accepted"
 
     def find_changes(self, guess: _Version) -> list[Change]:
