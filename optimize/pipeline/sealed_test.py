@@ -14,7 +14,6 @@ that a resumed run goes on after it.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from itertools import zip_longest
 
 from eval.analysis.comparison.comparison import Comparison, Side, build_answers, compare_answers
@@ -53,8 +52,7 @@ from optimize.search.trials import FailuresInARow
 from optimize.session.tuning_run import TuningRun
 from optimize.session.tuning_store import take_snapshot, write_verdict
 
-# Names of results: the test has begun, at this level; the answers are final; the looks that were taken.
-SEALED, JUDGED, LOOKS = "sealed", "judged", "looks"
+SEALED, LOOKS = "sealed", "looks"  # names of results: the test has begun, at this level; the looks that were taken
 COSTS = ("cost_usd", "seconds", "tokens")
 
 
@@ -78,12 +76,8 @@ class SealedTest:
         self._lines: list[JsonObject] = run.store.read_result(LOOKS) or []
 
     @property
-    def _is_judged(self) -> bool:
-        """True if an earlier session has judged the test, and could not write the set."""
-        return self._run.store.read_result(JUDGED) is not None
-
-    @property
     def _goes_on(self) -> bool:
+        """False if the test is decided, maybe in an earlier session that could not write the set."""
         return not self._lines or self._lines[-1]["decision"] == CONTINUE
 
     def check_budget(self, *sides: AnswerMeans) -> None:
@@ -91,7 +85,7 @@ class SealedTest:
 
         `sides`: what an answer of the parent and of the winner takes; tuned prompts are mostly longer.
         """
-        if self._is_judged or not self._goes_on:
+        if not self._goes_on:
             return
         run, needed = self._run, Spend()
         for sha256, means in zip(self._programs, sides, strict=True):
@@ -121,8 +115,7 @@ class SealedTest:
         while self._goes_on:
             look = self._plan[len(self._lines)]
             asked = self._samples[: look.count_questions(n_questions)]
-            if not self._is_judged:
-                self._answer_all(asked)
+            self._answer_all(asked)
             self._lines.append(self._take_look(look, *self.read_answers(asked)))
             run.store.write_results({LOOKS: self._lines})
             if look.n_looks > 1:  # no score: who saw it might stop the run for it
@@ -245,8 +238,6 @@ class SealedTest:
         run, last, (parent, winner) = self._run, self._lines[-1], self._read_final()
         comparison, records = self._compare(parent, winner), (*parent, *winner)
         record_judgement(run.session.info.run_id, comparison.score.p, last["n_questions"])
-        if not self._is_judged:
-            run.store.write_results({JUDGED: datetime.now(UTC).isoformat()})
         judged = judge(self._gate, comparison, self._plan[last["look"] - 1])
         about = {"candidate_id": self.winner.name, "prompts_sha256": digest(self.winner)}
         return {

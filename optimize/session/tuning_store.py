@@ -2,7 +2,7 @@
 
 Its files are described in docs/reference/run-folder.md. `run.db` holds the result of each phase by name: `splits`,
 `baseline`, `search`, `proposal ID`, `prompts ID` with their SHA-256, `shortlist`, `leaks`, `sealed` (the test's
-level), `looks`, `judged` (its answers are final), and `verdict`, written last.
+level), `looks`, and `verdict`, written last.
 """
 
 import json

@@ -116,7 +116,6 @@ def test_a_test_whose_answers_were_removed_is_not_drawn_again(n_looks: int, tmp_
     forget_answers(first.folder)
     forget_results(first.folder, "verdict")
     if n_looks > 1:
-        forget_results(first.folder, "judged")
         keep_result(first.folder, "looks", first_look := first.read("looks")[:1])
         assert [each["decision"] for each in first_look] == ["continue"]
     model = Obedient()
@@ -130,7 +129,7 @@ def test_a_test_that_was_killed_before_its_first_question_keeps_its_level(reject
     first, place = copy_run(rejected, tmp_path / "copy"), tmp_path / "copy"
     verdict = first.verdict
     forget_answers(first.folder)
-    forget_results(first.folder, "verdict", "judged", "looks", "sealed")
+    forget_results(first.folder, "verdict", "looks", "sealed")
     begun, _ = first.sealed_log.read_text().splitlines()
     first.sealed_log.write_text(f"{begun}\n")
     again = planted_run(place, "resume=run", texts={"finalize": SLIGHTLY}, model=Obedient())

@@ -61,7 +61,7 @@ class DrawnScores:
 def judge_drawn(run: TuningRun, approved: PromptSet, scores: dict[str, dict[str, float]], looks: int) -> dict[str, Any]:
     drawn = DrawnScores(scores)
     run.config.gate.looks = looks
-    run.store.write_results({"looks": None, "judged": None})
+    run.store.write_results({"looks": None})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SealedTest, "answer_missing", lambda test, asked: drawn.answer_missing(asked))
         patch.setattr(SealedTest, "read_answers", lambda test, asked: drawn.read_answers(asked))
