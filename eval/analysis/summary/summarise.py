@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.measures import REMARKS, Key, add_usage, keep_numbers, measure
+from eval.analysis.summary.measures import REMARKS, Answer, Key, add_usage, measure
 from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.folder import is_in_use
@@ -21,7 +21,6 @@ from eval.runs.record import NOT_RUN, PlannedQuestion, Record, Usage, build_miss
 from eval.runs.run_info import SILENT, RunInfo, RunState, SessionInfo
 from eval.runs.store import UNFINISHED, RunStore
 from eval.scorers.score import name_metric, read_scorer_name
-from mas.runtime.sample_context import SampleKey
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
@@ -55,23 +54,27 @@ def summarise(
     `records`: each attempt; for a (sample, epoch) that was not run, one with the error class `not_run`. Those that the
     plan no longer has count only towards the usage.
     """
-    attempts, last = list(map(keep_numbers, records)), dict[Key, Record]()
-    ids, config = {each.id for each in plan}, info.config
-    usage, scorer_usage, by_agent = Usage(), Usage(), dict[str, float]()
-    for each in attempts:  # all were paid for
-        usage, scorer_usage = add_usage(usage, each.usage), add_usage(scorer_usage, each.scorer_usage)
-        for agent, seconds in each.seconds_by_agent.items():
+    last, ids, config = dict[Key, Answer](), {each.id for each in plan}, info.config
+    usage, scorer_usage, waited_seconds, by_agent = Usage(), Usage(), 0.0, dict[str, float]()
+    calls, failed, blocked, first_tool_errors = Counter[str](), Counter[str](), Counter[str](), dict[str, str]()
+    for record in records:  # all attempts were paid for
+        usage, scorer_usage = add_usage(usage, record.usage), add_usage(scorer_usage, record.scorer_usage)
+        waited_seconds += record.waited_seconds
+        for agent, seconds in record.seconds_by_agent.items():
             by_agent[agent] = by_agent.get(agent, 0.0) + seconds
-        key = (each.sample_id, each.epoch)
-        if is_planned(each, info.epochs, ids) and (key not in last or each.attempt > last[key].attempt):
-            last[key] = each
+        calls.update(record.calls_by_tool)
+        failed.update(record.tool_errors)
+        blocked.update(record.blocked_pages)
+        first_tool_errors = {**record.first_tool_errors, **first_tool_errors}
+        key = (record.sample_id, record.epoch)
+        if is_planned(record, info.epochs, ids) and (key not in last or record.attempt > last[key].attempt):
+            last[key] = Answer.of(record)
     final = list(last.values())
     scored = [each for each in final if each.scored]
     errors = _tally(each.error_class for each in final)
     incomplete = any(name in MISSING for name in errors)
     prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
     scorer, tools = read_scorer_name(info.part("scorer")), (info.tools or {}).items()
-    calls_by_tool = _add_up(each.calls_by_tool for each in attempts)
     idle = tuple(agent for agent, names in tools if names and agent in by_agent)
     return Summary(
         **vars(count_answers(final, incomplete)),
@@ -108,22 +111,22 @@ def summarise(
         limits=_tally(each.limit for each in final),
         n_retried=sum(each.attempt > 1 for each in final),
         format_loss=sum(each.parts.get("format_loss", 0.0) > 0 for each in final),
-        blocked_pages=_add_up(each.blocked_pages for each in attempts),
+        blocked_pages=dict(blocked.most_common()),
         usage=usage,
         scorer_usage=scorer_usage,
         by_agent={agent: round(seconds, 3) for agent, seconds in by_agent.items()},
-        calls_by_tool=calls_by_tool,
-        agents_without_calls=() if calls_by_tool else idle,
-        tool_errors=_add_up(each.tool_errors for each in attempts),
-        first_tool_errors={tool: text for each in reversed(attempts) for tool, text in each.first_tool_errors.items()},
-        waited_seconds=round(sum(each.waited_seconds for each in attempts), 3),
+        calls_by_tool=dict(calls.most_common()),
+        agents_without_calls=() if calls else idle,
+        tool_errors=dict(failed.most_common()),
+        first_tool_errors=first_tool_errors,
+        waited_seconds=round(waited_seconds, 3),
         peak_memory_mb=max((each.peak_memory_mb or 0.0 for each in state.sessions), default=0.0) or None,
         attribution=tuple(_count_lost_points(scored, attribution.links, incomplete)) if attribution else None,
         critics=dict(sorted(attribution.critics.items())) if attribution else {},
     )
 
 
-def _summarise_rest(final: Sequence[Record], info: RunInfo, incomplete: bool) -> dict[str, Any]:
+def _summarise_rest(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
     """Return what few runs have; it is loaded where a run has it."""
     of_answers = any(each.parts.keys() - REMARKS or each.leaks or each.human for each in final)
     if not (of_answers or info.task.labels or info.epochs > 1 or info.tuning_use or info.part("extra_scorers")):
@@ -138,7 +141,7 @@ def is_planned(attempt: Record, epochs: int, sample_ids: Collection[str]) -> boo
     return attempt.epoch <= epochs and attempt.sample_id in sample_ids
 
 
-def count_answers(answers: Sequence[Record], incomplete: bool) -> Counts:
+def count_answers(answers: Sequence[Answer], incomplete: bool) -> Counts:
     """Return the counts of some answers; `incomplete`: answers are missing, and so are intervals."""
     scored = [each for each in answers if each.scored]
     accuracy, score = measure(scored, incomplete, lambda answer: float(answer.correct)), measure(scored, incomplete)
@@ -158,10 +161,10 @@ def count_answers(answers: Sequence[Record], incomplete: bool) -> Counts:
 
 
 def _count_groups(
-    answers: Iterable[Record], read: Callable[[Record], str | None], incomplete: bool
+    answers: Iterable[Answer], read: Callable[[Answer], str | None], incomplete: bool
 ) -> dict[str, Counts]:
     """Return the counts of each value that the answers have; of very many values those of the most frequent."""
-    groups: defaultdict[str, list[Record]] = defaultdict(list)
+    groups: defaultdict[str, list[Answer]] = defaultdict(list)
     for each in answers:
         if (value := read(each)) is not None:
             groups[value].append(each)
@@ -170,7 +173,7 @@ def _count_groups(
 
 
 def _count_by_tag(
-    final: Sequence[Record], tags: Mapping[str, Mapping[str, str]], incomplete: bool
+    final: Sequence[Answer], tags: Mapping[str, Mapping[str, str]], incomplete: bool
 ) -> dict[str, dict[str, Counts]]:
     """Return the counts of each value of each tag that has several."""
     names = dict.fromkeys(tag for each in final for tag in tags[each.sample_id] if tag != EXPECTED)
@@ -183,22 +186,14 @@ def _tally(names: Iterable[str | None]) -> dict[str, int]:
     return dict(Counter(name for name in names if name is not None).most_common())
 
 
-def _add_up(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the sum of each name, the largest first."""
-    total = Counter[str]()
-    for each in tables:
-        total.update(each)
-    return dict(total.most_common())
-
-
 def _count_lost_points(
-    scored: Sequence[Record], links: "Mapping[Key, BrokenLink]", incomplete: bool
+    scored: Sequence[Answer], links: "Mapping[Key, BrokenLink]", incomplete: bool
 ) -> list[LostPoints]:
     """Return the points lost at each link, the most first. Together they are what the metric lacks to 1."""
-    lost: defaultdict[tuple[str, str], dict[SampleKey, float]] = defaultdict(dict)  # by kind and name of a link
+    lost: defaultdict[tuple[str, str], dict[Key, float]] = defaultdict(dict)  # by kind and name of a link
     for each in scored:
         if each.value < 1:
-            link = links.get((each.sample_id, each.epoch))
+            link = links.get(each.key)
             lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)][each.key] = (
                 1.0 - each.value
             )
