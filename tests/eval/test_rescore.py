@@ -135,7 +135,7 @@ def test_a_scorer_that_fails_puts_the_question_in_error_without_its_gold_answer(
         (["scorer=graded"], "scorer=graded calls a model"),
         (["scorer.foo=1"], "scorer.foo=1 is an option of a scorer; name that too: scorer=… scorer.foo=1"),
         (["model=offline", "scorer=exact"], "model cannot be changed"),
-        (["gold=nowhere"], "gold=nowhere is no folder"),
+        (["gold=nowhere"], "nowhere has no labels yet; review answers with python eval/view.py"),
     ],
 )
 def test_a_mistake_is_told_and_nothing_is_made(
