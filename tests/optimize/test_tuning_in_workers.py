@@ -1,17 +1,17 @@
 """Tuning in actors of a Ray cluster: the same verdict, nothing lost, nothing paid for twice."""
 
 import importlib.util
-import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.eval.execution.executors.test_ray import ready_actors
 from tests.optimize.killed_runs import CONCURRENCY, check_killed_run, requests_by_phase, same, told
 from tests.optimize.tuned import MINI, SimulatedServer, TunedRun, over_http, simulated_server
+from tests.patience import wait_for
 
 pytestmark = [
     pytest.mark.slow,  # whole runs, in processes of their own
@@ -26,23 +26,6 @@ def server() -> Iterator[SimulatedServer]:
         yield server
 
 
-def ready_workers(run: TunedRun) -> list[int]:
-    """Ids of the processes whose workers have begun to answer and still run, by the run's log."""
-    log = run.folder / "logs" / "entry_point.log"
-    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
-    ready = [line["pid"] for line in lines if line["event"] == "worker ready"]
-    return [each for each in ready if Path(f"/proc/{each}").exists()]
-
-
-def wait_for_answers(run: TunedRun, server: SimulatedServer, number: int) -> list[int]:
-    """Wait for so many requests of the workers; return the workers."""
-    until = time.monotonic() + 120
-    while server.asked < number or not ready_workers(run):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return ready_workers(run)
-
-
 def test_tuning_comes_to_the_same_verdict_as_in_one_process(tmp_path: Path, server: SimulatedServer) -> None:
     """Also if a worker is killed in the search: then nothing is paid for twice but what it had in flight."""
     left_alone = TunedRun(tmp_path / "local" / "run", over_http(server, *OPTIONS), server)
@@ -52,7 +35,8 @@ def test_tuning_comes_to_the_same_verdict_as_in_one_process(tmp_path: Path, serv
     asked = over_http(server, *OPTIONS, "executor=ray", "executor.workers=2")
     run = TunedRun(tmp_path / "workers" / "run", asked, server)
     with run.started() as running:
-        os.kill(wait_for_answers(run, server, began["search"] + 8)[0], signal.SIGKILL)
+        wait_for(lambda: server.asked >= began["search"] + 8)
+        os.kill(wait_for(lambda: ready_actors(run.folder))[0], signal.SIGKILL)
     assert running.process.returncode == 0, run.printed[-1]
     same(run.verdict, left_alone.verdict)
     assert told(run) == told(left_alone)
