@@ -52,7 +52,7 @@ class ReadRun:
             "run_id": info.run_id,
             "system": info.system or str(info.part("system").get("name", "")),
             "model": info.model or str(info.part("model").get("name", "")),
-            "prompts": self.info.prompts_name if self.prompts else None,
+            "prompts": self.info.prompts_name or (self.info.prompts_sha256 and self.name),
             "epochs": self.answers.epochs,
             "simulated": info.simulated,
         }
@@ -154,6 +154,8 @@ def _describe_differing(run: ReadRun) -> dict[str, str]:
         for agent, text in texts.items():
             content = json.dumps([text, demos.get(agent, [])]).encode("ascii")
             found[f"prompt {agent}"] = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARS]
+    elif run.info.prompts_sha256:  # a side of a sealed test, whose texts are the candidate's
+        found["prompts"] = run.info.prompts_sha256[:_DIGEST_CHARS]
     tools = (run.info.tools or {}).items()
     return found | {f"tools of {agent}": ", ".join(names) or _NOTHING for agent, names in tools}
 
