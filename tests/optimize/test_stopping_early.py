@@ -37,19 +37,14 @@ def new_run(tmp_path: Path, server: SimulatedServer) -> NewRun:
 # ---------------------------------------------------------------- signals
 
 
-def interrupted(run: TunedRun, moment: Moment, number: signal.Signals) -> tuple[int, float]:
-    """The exit code of a session that is sent this signal, and the seconds from then to its end.
-
-    The requests of the moment are those since the phase began.
-    """
+def interrupted(run: TunedRun, moment: Moment, number: signal.Signals) -> int:
+    """The exit code of a session that gets this signal; the requests of the moment are those since the phase began."""
     with run.started() as running:
         assert running.wait_until(lambda: run.has_come(Moment(phase=moment.phase), running)), running.out + running.err
         moment = replace(moment, requests=run.server.asked + (moment.requests or 0))
         assert running.wait_until(lambda: run.has_come(moment, running)), running.out + running.err
         time.sleep(moment.then_seconds)
-        began = time.monotonic()
-        code = running.end(number).code
-        return code, time.monotonic() - began
+        return running.end(number).code
 
 
 def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_on(
@@ -60,16 +55,15 @@ def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_
     left_alone = dict(server.counted)
     server.counted.clear()
     server.latency_seconds = 0.05
-    run = new_run("run", *MINI_GEPA)
+    run = new_run("run", *MINI_GEPA, "run.drain_seconds=3600")
     phases = {"baseline": 2, "search": 70, "shortlist": 2, "sealed": 10}  # and how many requests are sent in it
     for number, (phase, more) in enumerate(phases.items()):
         how = signal.SIGTERM if number % 2 else signal.SIGINT
-        code, took = interrupted(run, Moment(0.02, more, phase), how)
+        code = interrupted(run, Moment(0.02, more, phase), how)
         said = run.printed[-1]
         assert (code, run.read("verdict"), run.phase) == (3, None, phase), said
         assert f"interrupted by {'SIGTERM' if number % 2 else 'Ctrl-C'}" in said
         assert GOING_ON.search(said), said
-        assert took < 20
         if phase != "baseline":
             assert run.proposals
             assert {each["candidate_id"] for each in run.proposals} < set(run.candidates())
@@ -85,28 +79,27 @@ def test_a_signal_in_any_phase_lets_finish_what_is_in_flight_and_says_how_to_go_
 def test_a_reflection_in_flight_is_broken_off_after_the_time_for_draining(
     new_run: NewRun, server: SimulatedServer
 ) -> None:
-    run, reflecting = new_run("run", *MINI_GEPA, "run.drain_seconds=0.5"), threading.Event()
+    run = new_run("run", *MINI_GEPA, "run.drain_seconds=0.5")
+    reflecting, is_over = threading.Event(), threading.Event()
 
     def hold(messages: list[dict[str, Any]]) -> bool:
         if "new_instruction" in str(messages):
             reflecting.set()
-            time.sleep(20.0)
+            is_over.wait()
         return False
 
     server.always_fails = hold
     with run.started() as running:
         assert running.wait_until(reflecting.is_set), running.out + running.err
-        began = time.monotonic()
         assert running.end(signal.SIGTERM).code == 3
-    assert time.monotonic() - began < 8
+    is_over.set()
     assert GOING_ON.search(run.printed[-1])
 
 
 # ---------------------------------------------------------------- the model's server
 
 
-@pytest.mark.parametrize("fault", ["401", "quota"])
-@pytest.mark.parametrize("after", [45, 250])
+@pytest.mark.parametrize(("fault", "after"), [("401", 45), ("quota", 250)])
 def test_a_refused_key_or_quota_stops_the_run_and_is_no_wrong_answer(fault: str, after: int, tmp_path: Path) -> None:
     """The 45th request is the search's, the 250th the sealed test's."""
     with simulated_server(schedule={"faults": ["ok"] * after, "every": 1, "fault": fault}) as server:
