@@ -6,6 +6,7 @@ A worker that dies loses its samples: others answer them, one at a time, with th
 """
 
 import asyncio
+import pickle
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,7 +21,7 @@ from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.executors.cluster.connection import RunCluster
 from eval.execution.executors.cluster.worker import Message, Start, WorkerActor
-from eval.execution.executors.contract import AnsweredTrial, NamedCall, OpenContext
+from eval.execution.executors.contract import AnsweredTrial, OpenContext
 from eval.execution.termination import StopController
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record, build_blank_record
@@ -261,6 +262,10 @@ class RemoteWorker:
 
     # Messages of the worker, whose `number` is that of a sample
 
+    def fail(self, reason: str) -> None:
+        """Stop the run: no worker could do better."""
+        self._stop.stop_now(reason)
+
     def reserve(self, number: int, request: int) -> None:
         """Reserve a request in the run's budget; none is granted once what is in flight is broken off."""
         if self._stop.is_cancelled or (lease := self.leases.get(number)) is None:
@@ -282,8 +287,8 @@ class RemoteWorker:
         if (lease := self.leases.get(number)) is not None and lease.context.call_log is not None:
             lease.context.call_log.put(request, reply)
 
-    def finish(self, number: int, record: Record, calls: list[NamedCall]) -> None:
+    def finish(self, number: int, record: Record, calls: bytes) -> None:
         self.is_reserved, lease = False, self.leases.pop(number)
         lease.end()
         if not lease.answered.done():
-            lease.answered.set_result(AnsweredTrial(record, calls))
+            lease.answered.set_result(AnsweredTrial(record, pickle.loads(calls)))

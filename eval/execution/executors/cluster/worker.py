@@ -23,6 +23,7 @@ from typing import Any
 
 import dspy
 from omegaconf import OmegaConf
+from ray import cloudpickle
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import read_config
@@ -157,7 +158,12 @@ class _Worker:
         calls = [
             (name, dict(inputs), dspy.Prediction(**dict(outputs.items()))) for name, inputs, outputs in trial.calls
         ]
-        self._send("finish", number, trial.record, calls)
+        try:
+            packed = cloudpickle.dumps(calls)
+        except Exception as error:  # noqa: BLE001  of a user's value; Ray would lose all messages with it
+            self._send("fail", f"the values of a predictor cannot be sent by a worker ({error}): use executor=local")
+        else:
+            self._send("finish", number, trial.record, packed)
 
     def _open_context(self, link: "_SampleLink", key: SampleKey) -> SampleContext:
         results = KeptResults(link) if self._is_search or self._config.cache.tools == "run" else None

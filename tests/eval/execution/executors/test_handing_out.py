@@ -1,10 +1,13 @@
 """Which worker of a Ray cluster gets which sample, with workers that start, answer and die when a test says so."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import dspy
 import pytest
 
 from eval.benchmarks.dataset import Sample
@@ -161,3 +164,20 @@ def test_a_question_that_ends_each_worker_is_an_error_and_the_others_are_not(
 
     errors = {each.sample_id: each.error for each in run(tmp_path, StopController(), 2, script)}
     assert errors == {"q0": "the worker ended 3 times while it answered this question alone (killed)", "q1": None}
+
+
+def test_a_value_that_cannot_be_sent_stops_the_run_and_loses_no_message() -> None:
+    from eval.execution.executors.cluster.worker import _Worker
+
+    sample, key, sent = Sample("q", "?"), SampleKey("q"), list[tuple[Any, ...]]()
+
+    async def answer(*_: object) -> AnsweredTrial:
+        record = build_blank_record("r", sample, key, thread_id="")
+        return AnsweredTrial(record, [("solve", {"helper": threading.Lock()}, dspy.Prediction(answer="1"))])
+
+    worker = _Worker.__new__(_Worker)
+    worker._send, worker._asks_budget = lambda *message: sent.append(message), False
+    worker._answering = cast(Any, SimpleNamespace(answer=answer))
+    asyncio.run(worker._answer(0, sample, key, {}, None))
+    ((name, reason),) = sent
+    assert name == "fail" and "lock" in reason and "use executor=local" in reason
