@@ -33,6 +33,10 @@ FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
 REGRESSION, INCONCLUSIVE = 4, 5  # of `eval/compare.py --gate`
 _PRIVATE = 0o077  # umask: a run holds questions, answers and replies that were paid for
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
+_CHOSEN_ANEW = {
+    "executor",
+    "tracking",
+}  # parts that a resumed run may choose: the options of the earlier one are not its
 
 Task = Callable[[DictConfig], int]
 ReadOriginal = Callable[[str, Sequence[str]], Sequence[str]]  # command line of a run, from its name and what is given
@@ -82,8 +86,13 @@ def add_original_arguments(arguments: Sequence[str], key: str, read_original: Re
     if {"-m", "--multirun"} & set(arguments):
         raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
     given = set(map(read_option_name, arguments))
-    original = [each for each in read_original(run, arguments) if read_option_name(each) not in given]
+    original = [each for each in read_original(run, arguments) if not _is_given(read_option_name(each), given)]
     return [*arguments[:here], *original, *arguments[here:]]
+
+
+def _is_given(name: str, given: set[str]) -> bool:
+    """Return whether an option of the run is given anew, also by the choice of another executor or tracking."""
+    return name in given or name.partition(".")[0] in given & _CHOSEN_ANEW
 
 
 def read_option_name(override: str) -> str:

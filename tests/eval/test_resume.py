@@ -74,6 +74,12 @@ def test_the_run_to_go_on_with_may_be_named_by_another_key() -> None:
         add("-m", "resume=a")
 
 
+def test_another_executor_takes_no_options_of_the_earlier_one() -> None:
+    earlier = ["limit=3", "executor=ray", "executor.workers=2", "tracking.uri=http://a"]
+    added = add_original_arguments(["run.resume=old", "executor=local"], RESUME, lambda run, given: earlier)
+    assert added == ["limit=3", "tracking.uri=http://a", "run.resume=old", "executor=local"]
+
+
 def test_what_cannot_be_resumed_is_said(interrupted: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="leave --multirun out"):
         add_original(["-m", f"run.resume={interrupted}"])
