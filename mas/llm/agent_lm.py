@@ -24,6 +24,7 @@ class AgentLM(dspy.LM):
     """
 
     is_quick = True  # for the loop's threads (`mas.runtime.event_loop`)
+    _cache_responses = False  # by DSPy, on disk, if a program asks for it: replies of other runs, without their cost
 
     def __init__(self, model: str, engine: Engine, policy: CallPolicy, **settings: object) -> None:
         self._agent_engine = asynchronous = AgentEngine(engine, policy)

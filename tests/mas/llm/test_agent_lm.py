@@ -124,6 +124,13 @@ print(sorted(thread.name for thread in threading.enumerate()))
     assert ran.stdout.strip() == "['MainThread', 'mas-loop']"
 
 
+def test_a_program_that_asks_for_the_cache_of_dspy_gets_replies_of_its_own() -> None:
+    with serving(complete_with("hello")) as server:
+        lm = OpenAIChatModel("m", server.base_url).create_lm(AgentModel())
+        assert [lm("hi", cache=True) for _ in range(2)] == [["hello"]] * 2
+    assert len(server.requests) == 2
+
+
 def test_a_call_from_a_thread_of_the_pool_is_retried_and_logged() -> None:
     log: dict[str, str] = {}
     replies = SimpleNamespace(get=log.get, put=log.__setitem__)
