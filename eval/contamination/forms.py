@@ -172,8 +172,9 @@ def _derive_list_forms(items: Sequence[Reading]) -> Iterator[Form]:
     words = [[word.text for word in item.words if word.text != "and"] for item in items]
     said = [word for item in words for word in item]
     distinctive = any(not form.weak for form in forms) or (len(items) > 2 and not are_common(said))
-    for together in (said, [*(word for item in words[:-1] for word in item), "and", *words[-1]]):
-        yield Form("".join(together), weak=not distinctive, specific=distinctive)
+    *first, last = ("".join(item) for item in words)
+    for run in ("".join(said), f"{''.join(first)}and{last}", "and".join((*first, last))):
+        yield Form(run, weak=not distinctive, specific=distinctive)
 
 
 def extract_passages(question: str, size: int) -> Iterator[Form]:

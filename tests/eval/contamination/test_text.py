@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.contamination.forms import Reading, parse_quantity
+from eval.contamination.forms import FormIndex, Reading, derive_inflected_forms, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,9 @@ def test_a_script_without_blanks_is_read_by_character_and_places_are_those_of_th
         ("two", 3, 6),
         ("words", 7, 12),
     ]
+
+
+@pytest.mark.parametrize("text", ["312, 75, 40", "312 75 and 40", "312, 75, and 40", "312 and 75 and 40"])
+def test_a_list_is_found_as_a_whole_however_its_items_are_joined(text: str) -> None:
+    proofs = FormIndex(form for form in derive_inflected_forms("312, 75, 40") if not form.weak)
+    assert list(proofs.find(Reading(f"answer {text} then")))
