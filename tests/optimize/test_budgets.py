@@ -20,8 +20,8 @@ from tests.optimize.tuned import MINI_GEPA, SimulatedServer, over_http, simulate
 pytestmark = pytest.mark.slow  # whole runs, or whole stores
 
 CONCURRENCY = 8
+GOING_ON = re.compile(r"^continue with: python \S*optimize/run\.py resume=\S+$", re.MULTILINE)
 LARGE = ("budget.lm_calls=100000", "budget.tokens=100000000", "budget.usd=1000", "budget.seconds=100000")
-GOING_ON = re.compile(r"raise that budget and continue with: python \S*optimize/run\.py resume=\S+\n")
 
 
 @pytest.fixture
