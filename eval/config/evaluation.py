@@ -68,6 +68,7 @@ class LogSettings:
     """Part `log`: what the lines in a run's `logs/` look like."""
 
     level: str = "info"  # the least level that is written: debug, info, warning (warn), error
+    terminal: bool = False  # the lines are printed as text, too
 
 
 @dataclass

@@ -193,7 +193,7 @@ class Session:
         note_run(self.info.run_id, self.folder, info.command or ())
         store.write_info(self.info)
         store.write_state(self.state)
-        logs = RunLogs(self.folder, config.secrets(), config.log.level, self.stop.stop_now)
+        logs = RunLogs(self.folder, config.secrets(), config.log.level, self.stop.stop_now, config.log.terminal)
         self.answers = self._stack.enter_context(logs)
         log_parts(logs.entry_point, info.system, info.config, prompts, self.program)
         print_notes(self.notes, self.output.print)

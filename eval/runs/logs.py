@@ -23,6 +23,7 @@ from mas.prompt_sets.prompt_set import PromptSet, digest, name_prompt_file
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.security.redaction import build_redactor, redact_value, sort_secrets
 from mas.runtime.stack_trace import format_stack
+from mas.runtime.terminal import print_line
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Level, Listener
 from mas.system import Program
@@ -34,6 +35,7 @@ MAX_FIELD_CHARS = 500
 _MAX_STACK_CHARS = 20_000
 _STACKS = ("exception", "stack")  # fields that may be longer than the others
 _OWN_FIELDS = ("timestamp", "level", "event", "message", "run_id", "correlation_id", "task_id", "epoch", "attempt")
+_IN_MESSAGE = ("component", "error", *_OWN_FIELDS[:6])
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40}
 _AS_THEY_ARE = (bool, int, type(None))
 
@@ -44,7 +46,15 @@ class Log:
     Any thread may write, and any process: each line is appended whole.
     """
 
-    def __init__(self, folder: Path, component: str, secrets: Collection[str] = (), level: str = "info") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        component: str,
+        secrets: Collection[str] = (),
+        level: str = "info",
+        is_shown: bool = False,
+    ) -> None:
+        """`level`: the least that is written; `is_shown`: on standard error, too."""
         path = folder / "logs" / f"{component}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -53,7 +63,7 @@ class Log:
         self._lock, self._is_closed = threading.Lock(), False
         self._fields = {"component": component, "run_id": folder.name, "correlation_id": folder.name}
         self._redact = build_redactor(tuple(sort_secrets([*secrets])))
-        self._least = _LEVELS[level.lower()]
+        self._least, self._is_shown = _LEVELS[level.lower()], is_shown
 
     def info(self, event: str, **fields: object) -> None:
         self.write("info", event, fields)
@@ -74,6 +84,9 @@ class Log:
         line["level"] = "WARN" if level == "warning" else level.upper()
         line["message"] = ": ".join(str(each) for each in (line["component"], event, line.get("error")) if each)
         line = {name: self._shorten(name, value) for name, value in line.items()}
+        if self._is_shown:
+            fields = " ".join(f"{name}={value!r}" for name, value in line.items() if name not in _IN_MESSAGE)
+            print_line(f"{line['timestamp']} [{line['level']}] {line['message']} {fields}", error=True)
         rest = f"{json.dumps(line)}\n".encode()
         with self._lock:
             while rest and not self._is_closed:  # a cancelled answer may end a little later
@@ -113,14 +126,15 @@ class RunLogs:
         secrets: Collection[str] = (),
         level: str = "info",
         stop: Callable[[str], None] = lambda reason: None,
+        is_shown: bool = False,
     ) -> None:
         """Open the files of the run's folder. `secrets` are written as `***`.
 
         `stop` is called with the reason if a line cannot be written: that ends the session, never a sample.
         """
         self._stop = stop
-        self.entry_point = Log(folder, "entry_point", secrets, level)
-        self._system = Log(folder, "multi_agent_system", secrets, level)
+        self.entry_point = Log(folder, "entry_point", secrets, level, is_shown)
+        self._system = Log(folder, "multi_agent_system", secrets, level, is_shown)
 
     def note(self, event: str, **fields: object) -> None:
         self._write(self.entry_point, "info", event, fields)

@@ -76,7 +76,12 @@ def test_a_session_logs_what_it_is_made_of_and_each_answer(sure_command: EvalCom
     assert lines[-1]["peak_memory_mb"] == finished.summary["peak_memory_mb"] > 10
 
 
-def test_a_log_has_the_lines_of_its_level(sure_command: EvalCommand, tmp_path: Path) -> None:
-    quiet = sure_command(*dataset(tmp_path / "data", question("a", SUM, "5")), "log.level=error")
-    assert quiet.code == 0
+def test_a_log_has_the_lines_of_its_level_and_is_shown_where_that_is_asked_for(
+    sure_command: EvalCommand, tmp_path: Path
+) -> None:
+    data = dataset(tmp_path / "data", question("a", SUM, "5"))
+    shown = sure_command(*data, "log.terminal=true")
+    assert "[INFO] entry_point: question started task_id='a'" in shown.err and "question started" not in shown.out
+    quiet = sure_command(*data, "log.level=error")
+    assert quiet.code == 0 and "question started" not in quiet.err
     assert (quiet.folder / "logs/entry_point.log").read_text() == ""
