@@ -161,8 +161,8 @@ class StopController:
             timer = loop.call_at(self._ends_at, self.drain, message)
         try:
             with self.in_flight(cancel):
-                if self.reason:
-                    waiting.cancel()
+                if self.reason:  # since the caller looked: the workers are not even begun
+                    cancel()
                 await asyncio.wait([waiting])
         finally:
             if timer:

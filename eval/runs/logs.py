@@ -85,8 +85,8 @@ class Log:
         line["message"] = ": ".join(str(each) for each in (line["component"], event, line.get("error")) if each)
         line = {name: self._shorten(name, value) for name, value in line.items()}
         if self._is_shown:
-            fields = " ".join(f"{name}={value!r}" for name, value in line.items() if name not in _IN_MESSAGE)
-            print_line(f"{line['timestamp']} [{line['level']}] {line['message']} {fields}", error=True)
+            others = (f"{name}={value!r}" for name, value in line.items() if name not in _IN_MESSAGE)
+            print_line(" ".join([f"{line['timestamp']} [{line['level']}] {line['message']}", *others]), error=True)
         rest = f"{json.dumps(line)}\n".encode()
         with self._lock:
             while rest and not self._is_closed:  # a cancelled answer may end a little later

@@ -145,6 +145,14 @@ def test_stopping_now_from_the_loop_lets_no_worker_take_another_step() -> None:
     assert len(steps) == 10
 
 
+def test_no_worker_begins_once_the_run_is_stopped() -> None:
+    """Else the first request of a question would be sent, broken off, and paid again by the next session."""
+    work = Work(quiet())
+    work.stop.start_nothing("interrupted")
+    asyncio.run(work.go(0))
+    assert work.ended == []
+
+
 @contextmanager
 def begun(tmp_path: Path, rows: list[dict[str, object]], *options: str) -> Iterator[Running]:
     """The real command, at the moment when its first question has ended."""
