@@ -174,7 +174,8 @@ def handle_signals(handle: Callable[[str], None], names: Mapping[signal.Signals,
     """Call `handle` with the name of each signal inside, and restore the earlier handlers afterwards.
 
     Only the main thread receives signals: in another one nothing is changed. Under `nohup` and its like SIGHUP is
-    ignored on purpose; it stays so.
+    ignored on purpose; it stays so. KeyboardInterrupt in a destructor or a weak reference's callback, where Python can
+    only print it, is lost without a traceback; the next signal is another chance.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -185,10 +186,17 @@ def handle_signals(handle: Callable[[str], None], names: Mapping[signal.Signals,
 
     is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     handled = [number for number in names if not (number == signal.SIGHUP and is_ignored)]
-    before = {number: signal.signal(number, receive) for number in handled}
+    before, report_lost = {number: signal.signal(number, receive) for number in handled}, sys.unraisablehook
+
+    def report_others(lost: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            report_lost(lost)
+
+    sys.unraisablehook = report_others
     try:
         yield
     finally:
+        sys.unraisablehook = report_lost
         for number, handler in before.items():
             signal.signal(number, handler)
 

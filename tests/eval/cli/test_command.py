@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from eval.cli.command import (
     InterruptedRunError,
+    handle_signals,
     run_cli,
     run_command,
     survive_broken_pipe,
@@ -120,6 +122,25 @@ def test_sigterm_outside_the_questions_ends_the_command_as_ctrl_c_does(
         signal.signal(signal.SIGTERM, before)
     assert others == []
     assert capsys.readouterr().err.startswith("stopped by SIGTERM; a run that had begun keeps what it has")
+
+
+class Referred:
+    """Something that a weak reference can refer to."""
+
+
+def test_a_signal_where_python_can_only_print_it_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: printed.append(lost.exc_type))
+
+    def interrupt(name: str) -> None:
+        raise KeyboardInterrupt(name)
+
+    with handle_signals(interrupt):
+        for callback in (lambda _: signal.raise_signal(signal.SIGINT), lambda _: 1 / 0):
+            value = Referred()
+            _reference = weakref.ref(value, callback)
+            del value
+    assert printed == [ZeroDivisionError]
 
 
 @contextmanager
