@@ -33,10 +33,7 @@ FINISHED, USER_ERROR, FAILURES, STOPPED = 0, 1, 2, 3
 REGRESSION, INCONCLUSIVE = 4, 5  # of `eval/compare.py --gate`
 _PRIVATE = 0o077  # umask: a run holds questions, answers and replies that were paid for
 WORST_FIRST = (STOPPED, USER_ERROR, FAILURES)
-_CHOSEN_ANEW = {
-    "executor",
-    "tracking",
-}  # parts that a resumed run may choose: the options of the earlier one are not its
+_CHOSEN_ANEW = {"executor", "tracking"}  # parts whose options a resumed run does not keep if it chooses another one
 
 Task = Callable[[DictConfig], int]
 ReadOriginal = Callable[[str, Sequence[str]], Sequence[str]]  # command line of a run, from its name and what is given
