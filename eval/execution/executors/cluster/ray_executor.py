@@ -214,7 +214,7 @@ class RemoteWorker:
                 await self._actor.__ray_ready__.remote()
             built = await self._actor.build.remote(start)
             if isinstance(built, str):
-                return self._stop.stop_now(built)
+                return self.fail(built)
             self._hooks.logs.note("worker ready", worker=self.name, pid=built[0], host=built[1])
             self.is_ready = True
             note_change()
