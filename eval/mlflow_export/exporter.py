@@ -104,7 +104,7 @@ class Export(ABC):
         pause = 0.0
         while run_end and not select.select([run_end], [], [], pause)[0]:
             pause = POLL_SECONDS if self._try(self._follow) else PAUSE_SECONDS
-        ended, n_left = time.monotonic(), ATTEMPTS
+        n_left = ATTEMPTS
         while not (is_done := self._try(self._complete)) and (n_left := n_left - 1):
             time.sleep(POLL_SECONDS)
         reason = self._failure or self.refusal
@@ -116,12 +116,7 @@ class Export(ABC):
             warning = f"MLflow has {has}{f' ({reason})' if reason else ''}; complete it with: {sync_command}"
         if is_reached:
             self._try(lambda: self.run.mark(warning or COMPLETE))
-        self.state = replace(
-            self.state,
-            complete=warning is None,
-            warning=warning,
-            seconds_after_the_end=time.monotonic() - ended,
-        )
+        self.state = replace(self.state, complete=warning is None, warning=warning)
         log.info("export ended", complete=self.state.complete, counts=self.state.counts)
         write_state(self.folder, self.state)
         return self.state

@@ -24,7 +24,6 @@ class ExportState:
     complete: bool = False  # whether all counts were equal at the end
     counts: dict[str, dict[str, int]] = field(default_factory=dict)  # "traces" … → {"store": 64, "mlflow": 64}
     warning: str | None = None  # one sentence
-    seconds_after_the_end: float = 0.0  # from the end of the run (its files are written) to the last call
 
 
 def read_state(folder: Path) -> ExportState | None:

@@ -1,8 +1,7 @@
 """What MLflow costs a run: this harness with tracking=off and tracking=local in turns, and how others trace the same.
 
-Every run has a fresh store in SQLite. CPU is the evaluating process's alone: the exporter is a process of its own,
-which says in `mlflow.json` how long after the run it was done. The peers trace inside the evaluating process. They
-run once each.
+Every run has a fresh store in SQLite. CPU is the evaluating process's alone: the exporter is a process of its own.
+The peers trace inside the evaluating process. They run once each.
 """
 
 import shutil
@@ -148,12 +147,9 @@ def _ours(
     table.add(_row(f"{title}, tracking=off", AT_ONCE, off, ideal))
     table.add([*_row(f"{title}, tracking=local", AT_ONCE, local, ideal), *worst.cells(expected)])
     table.keep(OURS, "off", [_figures(run) for run in off])
-    exported = [{"s_after_the_end": each.seconds_after_the_end} for each in states]
-    table.keep(OURS, "local", [_figures(run) | more for run, more in zip(local, exported, strict=True)])
-    after = statistics.median(each.seconds_after_the_end for each in states)
+    table.keep(OURS, "local", [_figures(run) for run in local])
     table.notes.append(f"this harness: medians of {len(off)}, off and local in turns; the others: one run each")
     table.notes.append(f"goals, local / off: CPU {CPU_GOAL}, wall {WALL_GOAL}")
-    table.notes.append(f"the exporter, a process of its own, is done {after:.1f} s after the run's end")
 
 
 def _peer(table: Table, peer: Peer, folder: Path, questions: int) -> None:

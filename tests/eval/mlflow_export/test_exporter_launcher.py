@@ -93,7 +93,6 @@ def test_a_server_that_is_not_there_costs_a_warning_and_sync_sends_the_run_elsew
     finished = eval_command(*AGENT, *data, *server)
     assert (finished.code, finished.summary["accuracy"]) == (0, 1.0)
     assert finished.summary["wall_seconds"] < PATIENCE_SECONDS
-    assert state_of(finished.folder).seconds_after_the_end < PATIENCE_SECONDS
     assert finished.err.startswith(f"warning: MLflow has nothing of this run ({NOWHERE} cannot be reached); complete")
     assert "python eval/sync.py" in finished.err
     assert told_code(lambda: sync([str(finished.folder), wait])) == 3
