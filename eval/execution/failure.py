@@ -1,6 +1,6 @@
 """Failure of a sample as data: a sentence, a class, and the component that it happened in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import dspy.utils.exceptions as dspy_errors
@@ -13,28 +13,19 @@ from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.stack_trace import format_stack, is_call
 from mas.runtime.trace import Trace
 
-# The first class that matches; the names are the error classes of a record.
-_CLASSES: tuple[tuple[type[BaseException], str], ...] = (
-    (lm_errors.TruncatedPromptError, "context_overflow"),
-    (lm_errors.TruncatedReplyError, "truncated"),
-    (lm_errors.RefusedReplyError, "refused"),
-    (dspy_errors.AdapterParseError, "malformed"),
-    (lm_errors.EmptyReplyError, "malformed"),
-    (dspy_errors.ContextWindowExceededError, "context_overflow"),
-    (dspy_errors.LMBillingError, "quota_or_key"),
-    (dspy_errors.LMAuthError, "quota_or_key"),
-    (dspy_errors.LMConfigurationError, "quota_or_key"),
-    (dspy_errors.LMRateLimitError, "infrastructure"),
-    (dspy_errors.LMServerError, "infrastructure"),
-    (dspy_errors.LMTransportError, "infrastructure"),
-    (dspy_errors.LMTimeoutError, "infrastructure"),
-    (dspy_errors.LMInvalidRequestError, "internal"),  # a request that this server will never take: no passing fault
-    (dspy_errors.LMUnsupportedFeatureError, "internal"),
-    (dspy_errors.LMUnexpectedError, "internal"),  # of an exception that no model client is known to raise
-    (dspy_errors.LMError, "infrastructure"),
-    (AgentUnavailableError, "infrastructure"),
-    (AgentReplyError, "internal"),
-)
+_CLASSES: Mapping[str, tuple[type[BaseException], ...]] = {  # error class of a record: of the first that matches
+    "context_overflow": (lm_errors.TruncatedPromptError, dspy_errors.ContextWindowExceededError),
+    "truncated": (lm_errors.TruncatedReplyError,),
+    "refused": (lm_errors.RefusedReplyError,),
+    "malformed": (lm_errors.EmptyReplyError, dspy_errors.AdapterParseError),
+    "quota_or_key": (dspy_errors.LMBillingError, dspy_errors.LMAuthError, dspy_errors.LMConfigurationError),
+    # A request that this server will never take, or an exception that no model client is known to raise.
+    "internal": (
+        *(dspy_errors.LMInvalidRequestError, dspy_errors.LMUnsupportedFeatureError, dspy_errors.LMUnexpectedError),
+        AgentReplyError,
+    ),
+    "infrastructure": (dspy_errors.LMError, AgentUnavailableError),
+}
 MAX_MESSAGE_CHARS = 1_000
 MAX_STACK_CHARS = 8_000
 
@@ -111,7 +102,7 @@ def _describe_place(trace: Trace, error: BaseException | None = None) -> ErrorDe
 
 
 def _class_of(error: BaseException) -> str | None:
-    return next((name for kind, name in _CLASSES if isinstance(error, kind)), None)
+    return next((name for name, kinds in _CLASSES.items() if isinstance(error, kinds)), None)
 
 
 def _shorten(message: str) -> str:
