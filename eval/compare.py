@@ -8,7 +8,7 @@
 
 Exit codes: 0 compared, whatever the result; with --gate: no worse than allowed · 1 a mistake of the user, in one
 sentence · 3 a file could not be written · with --gate: 4 worse than allowed · 5 inconclusive.
-The page and the JSON hold targets: they are for the runs' owner. With --gate, the JSON holds none, as the output here.
+The page holds targets: it is for the runs' owner. The JSON and the output here hold none.
 """
 
 import json
@@ -50,7 +50,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
         "--json",
         type=Path,
         metavar="FILE",
-        help="write all numbers and flips, with gold answers; with --gate: its result",
+        help="write all numbers and the ids of flips; with --gate: its result",
     )
     gate = parser.add_argument_group("gate of a build")
     gate.add_argument("--gate", action="store_true", help="exit with 4 if RUN_B is worse than RUN_A, 5 if undecided")

@@ -88,9 +88,7 @@ def simulate(situation: Situation, gates: int, seed: int = 1) -> Outcome:
 def build_comparison(score: PairedResult) -> Comparison:
     """Return a comparison in which nothing differs but the score."""
     side = Side(accuracy=0.0, ci95=None, score=0.0, score_ci95=None, errors_by_class={})
-    return Comparison(
-        metric="accuracy", score=score, first=side, second=side, cost_usd=None, seconds=None, tokens=None, flips=[]
-    )
+    return Comparison(metric="accuracy", score=score, first=side, second=side, cost_usd=None, seconds=None, tokens=None)
 
 
 def list_situations() -> list[Situation]:

@@ -50,7 +50,7 @@ def print_comparison(result: ComparisonResult, console: Console) -> None:
 
 def _list_flips(pair: RunComparison) -> Iterator[str]:
     for name, sign in {"better": 1, "worse": -1}.items():
-        if ids := [flip.id for flip in pair.comparison.flips if sign * flip.difference > 0]:
+        if ids := [id for id, difference in pair.comparison.flips.items() if sign * difference > 0]:
             more = f" and {len(ids) - MAX_IDS} more" if len(ids) > MAX_IDS else ""
             listed = ", ".join(shorten_line(each, MAX_ID_CHARS) for each in ids[:MAX_IDS])
             yield f"{name} in {pair.run}: {listed}{more} (--html FILE shows the answers)"

@@ -95,7 +95,7 @@ class Comparison:
     result: "ComparisonResult"
 
     def to_dict(self) -> dict[str, object]:
-        """Return all numbers and all samples on which the runs differ, with their targets."""
+        """Return all numbers, and the ids of the samples on which the runs differ."""
         return self.result.to_dict()
 
     def __str__(self) -> str:

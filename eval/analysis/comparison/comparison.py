@@ -17,7 +17,7 @@ from statistics import fmean
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, compare_means, run_paired_test
 from eval.analysis.summary.measures import Answer, Key, add_usage
-from eval.runs.record import PlannedQuestion, Record
+from eval.runs.record import Record
 from eval.runs.run_info import digest_questions
 from eval.runs.store import RunStore
 from eval.scorers.score import join_metrics, name_metric, read_scorer_name
@@ -30,7 +30,7 @@ _Asked = Sequence[tuple[Sequence[Answer], Sequence[Answer]]]  # both sides' answ
 class Answers:
     """The answers of a run, and the task that they belong to."""
 
-    questions: Mapping[str, PlannedQuestion]  # those with a target, by id
+    questions: Mapping[str, object]  # those with a target, by id
     given: Mapping[Key, Answer]
     epochs: int
     scorer: object = None  # its configuration
@@ -63,11 +63,7 @@ def read_answers(store: RunStore) -> Answers:
 def build_answers(records: Iterable[Record], scorer: object = None) -> Answers:
     """Return the answers of a finished run from its records, and the configuration of its scorer if it is known."""
     kept = list(records)
-    questions = {
-        each.sample_id: PlannedQuestion(each.sample_id, each.question, each.file, each.target, each.level)
-        for each in kept
-        if each.target is not None
-    }
+    questions = {each.sample_id: each.question for each in kept if each.target is not None}
     return Answers(questions, collect_answers(kept), max((each.epoch for each in kept), default=1), scorer)
 
 
@@ -124,26 +120,6 @@ class Side:
     errors_by_class: dict[str, int]
 
 
-@dataclass(frozen=True)
-class Flip:
-    """A sample on which one of the runs is better."""
-
-    id: str
-    level: str | None
-    question: str
-    target: str
-    difference: float
-    first: Sequence[Answer]
-    second: Sequence[Answer]
-
-    def to_dict(self) -> dict[str, object]:
-        return {**vars(self), "first": list(map(_describe, self.first)), "second": list(map(_describe, self.second))}
-
-
-def _describe(answer: Answer) -> dict[str, object]:
-    return {"value": answer.value, "text": answer.answer or "", "error_class": answer.error_class}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The second run compared with the first."""
@@ -155,13 +131,18 @@ class Comparison:
     cost_usd: MeanDifference | None  # over the samples whose cost is known on both sides; None: there are none
     seconds: MeanDifference | None
     tokens: MeanDifference | None
-    flips: list[Flip]  # the largest difference first
-    pairs: Mapping[str, Pair] = field(default_factory=dict)  # id of each sample → its scores
+    differences: Mapping[str, float] = field(default_factory=dict)  # in the score, of each sample by its id
+
+    @property
+    def flips(self) -> dict[str, float]:
+        """The differences of the samples on which one of the runs is better, the largest first."""
+        found = {id: difference for id, difference in self.differences.items() if difference}
+        return dict(sorted(found.items(), key=lambda item: -abs(item[1])))
 
     def to_dict(self) -> dict[str, object]:
         means = {name: (each := getattr(self, name)) and asdict(each) for name in ("cost_usd", "seconds", "tokens")}
         sides = {"first": asdict(self.first), "second": asdict(self.second)}
-        flips = [each.to_dict() for each in self.flips]
+        flips = [{"id": id, "difference": difference} for id, difference in self.flips.items()]
         return {"metric": self.metric, **self.score.to_dict(), **sides, **means, "flips": flips}
 
 
@@ -170,15 +151,10 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
 
     `ids`: the samples to compare; None: all with a gold answer. Raise ValueError if there are none.
     """
-    chosen = [first.questions[each] for each in (first.questions if ids is None else ids)]
-    asked = [(first.list_given(each.id), second.list_given(each.id)) for each in chosen]
+    chosen = list(first.questions) if ids is None else ids
+    asked = [(first.list_given(each), second.list_given(each)) for each in chosen]
     scores = [Pair(*([each.value for each in side] for side in sides)) for sides in asked]
     values = [value for pair in scores for side in pair for value in side]
-    flips = [
-        Flip(each.id, each.level, each.question, each.target or "", pair.difference, *answers)
-        for each, pair, answers in zip(chosen, scores, asked, strict=True)
-        if pair.difference
-    ]
     return Comparison(
         metric=join_metrics(name_metric(read_scorer_name(each.scorer), values) for each in (first, second)),
         score=run_paired_test(scores),
@@ -187,8 +163,7 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
         cost_usd=_compare_amounts(asked, read_cost),
         seconds=_compare_amounts(asked, measure_seconds),
         tokens=_compare_amounts(asked, count_tokens),
-        flips=sorted(flips, key=lambda each: -abs(each.difference)),
-        pairs={each.id: pair for each, pair in zip(chosen, scores, strict=True)},
+        differences={id: pair.difference for id, pair in zip(chosen, scores, strict=True)},
     )
 
 

@@ -77,7 +77,7 @@ def judge_new_run(result: ComparisonResult, settings: GateSettings) -> GateResul
     """
     (base, new), (pair,) = result.runs, result.comparisons
     made = pair.comparison
-    n_questions = 0 if pair.is_optimistic else len(made.pairs)
+    n_questions = 0 if pair.is_optimistic else len(made.differences)
     if n_questions < MIN_QUESTIONS:
         left_out = f" ({pair.n_tuned_on} were used to tune the prompts)" if pair.n_tuned_on else ""
         raise UserError(f"{format_count(n_questions, 'question')}{left_out} cannot decide; 2 are needed at least.")
@@ -97,8 +97,8 @@ def judge_new_run(result: ComparisonResult, settings: GateSettings) -> GateResul
         by_chance=by_chance,
         n_questions=n_questions,
         n_left_out=pair.n_tuned_on,
-        worse=tuple(each.id for each in made.flips if each.difference < 0),
-        better=tuple(each.id for each in made.flips if each.difference > 0),
+        worse=tuple(id for id, difference in made.flips.items() if difference < 0),
+        better=tuple(id for id, difference in made.flips.items() if difference > 0),
     )
 
 

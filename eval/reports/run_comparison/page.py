@@ -29,7 +29,7 @@ def write_comparison(path: Path, result: ComparisonResult) -> None:
 
     UserError: a run's store cannot be read. OSError: the page cannot be written; one already there stays as it was.
     """
-    ids = list(dict.fromkeys(id for each in result.comparisons for id in each.comparison.pairs))
+    ids = list(dict.fromkeys(id for each in result.comparisons for id in each.comparison.differences))
     runs, n = result.runs, len(result.comparisons)
     rows, blocks = gather_runs(runs, ids)
     labels = [each.label for each in runs]
