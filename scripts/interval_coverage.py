@@ -30,7 +30,7 @@ from eval.analysis.statistics.intervals import (
     compute_metric_interval,
 )
 from eval.analysis.statistics.paired_tests import Pair, compare_means, compute_paired_interval, sum_pairs
-from eval.analysis.summary.rare_numbers import estimate_pass_at, estimate_pass_hat, summarise_label
+from eval.analysis.summary.rare_numbers import estimate_pass_at, estimate_pass_hat
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "intervals.md"
 SIZES, EPOCHS, CORRELATIONS, EFFECTS = (20, 53, 165), (1, 5), (0.0, 0.5, 1.0), (0.0, 0.02, 0.10)
@@ -38,7 +38,6 @@ ACCURACIES = (0.35, 0.85)
 LEAST = 93.0
 DRAWS = 4_000
 _SHARED_DIFFICULTY = 0.8  # correlation of the questions' difficulty for the two systems
-_PRIORS = (0.5, 0.3, 0.2)  # shares of three labels
 _SPREAD = 0.7  # standard deviation of the logarithm of an amount
 
 Array = npt.NDArray[np.float64]
@@ -128,25 +127,6 @@ def draw_pass(random: Random, cell: Cell, any_right: bool) -> Drawn:
     return bounds, find_share_of_two(cell.better, cell.correlation, any_right)
 
 
-def draw_labels(random: Random, cell: Cell) -> tuple[list[list[tuple[str, str]]], list[float]]:
-    """Return target and answer of each sample and epoch, and the true F1 of each label.
-
-    A wrong answer is one of the other two labels.
-    """
-    right = draw_right(random, cell)[1]
-    targets = random.choice(3, cell.n, p=_PRIORS)
-    wrong = (targets + random.integers(1, 3, cell.n)) % 3
-    answers = np.where(right > 0, targets[:, None], wrong[:, None]).tolist()
-    pairs = [[(str(target), str(each)) for each in row] for target, row in zip(targets.tolist(), answers, strict=True)]
-    return pairs, [2 * p * cell.better / (p + p * cell.better + (1 - p) * (1 - cell.better) / 2) for p in _PRIORS]
-
-
-def draw_label(random: Random, cell: Cell) -> Drawn:
-    """Draw the most frequent label: with few questions the others have few answers."""
-    pairs, true_f1 = draw_labels(random, cell)
-    return summarise_label("0", pairs, incomplete=False).f1.ci95, true_f1[0]
-
-
 def compare(sides: tuple[Array, Array], truth: float) -> Drawn:
     """Without the extension to 0 where p is above the level: the shown interval contains the truth as often or more."""
     sums = sum_pairs([Pair(a, b) for a, b in zip(sides[0].tolist(), sides[1].tolist(), strict=True)])
@@ -165,7 +145,6 @@ INTERVALS: dict[str, Draw] = {
     "graded score": draw_score,
     "pass@2": lambda random, cell: draw_pass(random, cell, any_right=True),
     "pass^2": lambda random, cell: draw_pass(random, cell, any_right=False),
-    "F1 of a label": draw_label,
     "difference in accuracy": lambda random, cell: compare(draw_right(random, cell), cell.effect),
     "difference in graded score": lambda random, cell: compare(draw_graded(random, cell), cell.effect),
     "difference in cost or time": lambda random, cell: draw_amount(random, cell, _SPREAD, 1 + cell.effect),

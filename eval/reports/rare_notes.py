@@ -118,12 +118,12 @@ def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
 
 def build_labels(summary: Summary, labels: LabelSummary) -> Table:
     """Return a row for each label; without intervals if answers are missing: what comes may be of another kind."""
-    headings = ("label", "precision", _INTERVAL, "recall", _INTERVAL, "F1", _INTERVAL, "targets", "answers")
+    headings = ("label", "precision", _INTERVAL, "recall", _INTERVAL, "F1", "targets", "answers")
     rows = []
     for name, each in labels.by_label.items():
-        shares = (each.precision, each.recall, each.f1)
+        shares = (each.precision, each.recall)
         cells = [text for share in shares for text in (format_percent(share.value), format_interval(share.ci95))]
-        rows.append([name, *cells, str(each.recall.n), str(each.precision.n)])
+        rows.append([name, *cells, format_percent(each.f1), str(each.recall.n), str(each.precision.n)])
     table = Table(headings, rows)
     return table.drop(_INTERVAL) if summary.incomplete else table
 

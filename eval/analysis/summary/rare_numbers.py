@@ -5,9 +5,7 @@ Sources: pass@k, M. Chen et al., "Evaluating Large Language Models Trained on Co
 right ones.
 
 An answer is the label that it equals without case and white space, or the target if the scorer accepts it. A failure is
-no answer: it stays in the denominator of the recall, and in the matrix it has a column of its own. Precision and recall
-are shares of answers; so is J, the right answers among all whose target or answer is the label, and F1 is 2J/(1+J), so
-that J's bounds give those of F1.
+no answer: it stays in the denominator of the recall, and in the matrix it has a column of its own.
 
     summarise_rare(final, info, incomplete=False)      # the fields of a `Summary` that the run has
     estimate_pass_at(1, 4, 2)      # 0.5: 1 of 4 answers is right; 3 of the 6 pairs hold it
@@ -74,7 +72,7 @@ class LabelNumbers:
 
     precision: Estimate  # of the answers that are it
     recall: Estimate  # of the answers whose target it is, failures included
-    f1: Estimate
+    f1: float | None  # None: it is no target, and no answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +164,8 @@ def _summarise_labels(scored: Sequence[Answer], labels: LabelSet, incomplete: bo
         target: {answer: n for answer in (*labels.names, OTHER, NO_ANSWER) if (n := cells[target, answer])}
         for target in (*labels.names, OTHER_TARGET)
     }
-    by_label = {name: summarise_label(name, samples, incomplete) for name in labels.names}
-    found = [each.f1.value or 0.0 for each in by_label.values() if each.recall.n]
+    by_label = {name: _summarise_label(name, samples, incomplete) for name in labels.names}
+    found = [each.f1 or 0.0 for each in by_label.values() if each.recall.n]
     return LabelSummary(
         macro_f1=fmean(found) if found else None,
         by_label=by_label,
@@ -183,20 +181,16 @@ def _read_cell(given: Answer, labels: LabelSet) -> _Cell:
     return target or OTHER_TARGET, labels.find(answer) or (target if given.correct else None) or OTHER
 
 
-def summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
-    def measure_share(is_counted: Callable[[_Cell], bool]) -> Estimate:
-        """Return the share of right answers among those that count."""
-        rights = [[float(cell == (name, name)) for cell in sample if is_counted(cell)] for sample in samples]
+def _summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
+    def measure_share(side: int) -> Estimate:
+        """Return the share of right answers among those whose target, or whose answer, is the label."""
+        rights = [[float(cell == (name, name)) for cell in sample if cell[side] == name] for sample in samples]
         return measure_values(rights, incomplete)
 
-    overlap = measure_share(lambda cell: name in cell)
-    f1 = None if overlap.value is None else 2 * overlap.value / (1 + overlap.value)
-    low, high = (2 * bound / (1 + bound) for bound in overlap.ci95 or (0.0, 0.0))
-    return LabelNumbers(
-        precision=measure_share(lambda cell: cell[1] == name),
-        recall=measure_share(lambda cell: cell[0] == name),
-        f1=Estimate(f1, (low, high) if overlap.ci95 else None),
-    )
+    recall, precision = measure_share(0), measure_share(1)
+    n = (recall.n or 0) + (precision.n or 0)
+    n_right = sum(cell == (name, name) for sample in samples for cell in sample)
+    return LabelNumbers(precision=precision, recall=recall, f1=2 * n_right / n if n else None)
 
 
 def _summarise_parts(scored: Sequence[Answer], incomplete: bool) -> dict[str, Estimate]:
