@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from eval.analysis.run_list.read_runs import parse_time
-from eval.analysis.summary.measures import Answer
+from eval.analysis.summary.measures import shorten_record
 from eval.analysis.summary.summarise import count_answers
 from eval.execution.console import format_duration, project
 from eval.reports.formats import format_interval, format_percent, list_parts
@@ -53,7 +53,7 @@ class LiveRun:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._row = 0  # the last one that was read
-        self._answers: dict[tuple[str, int], Answer] = {}
+        self._answers: dict[tuple[str, int], Record] = {}
         self._recent: deque[tuple[str, ...]] = deque(maxlen=MAX_RECENT)
         self._is_cost_known = True
         self._questions = dict[str, str]()  # texts by id
@@ -107,7 +107,7 @@ class LiveRun:
     def _count(self, record: Record) -> None:
         key = (record.sample_id, record.epoch)
         if key not in self._answers or self._answers[key].attempt < record.attempt:
-            self._answers[key] = Answer.of(record)
+            self._answers[key] = shorten_record(record)
         self._is_cost_known &= record.usage.cost_usd is not None or not record.usage.lm_calls
         texts = (record.question, record.error or record.answer or "(none)", record.target or "")
         shown = (shorten_line(each, _MAX_CHARS) for each in texts)

@@ -16,14 +16,14 @@ from statistics import fmean
 
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.analysis.statistics.paired_tests import MeanDifference, Pair, PairedResult, compare_means, run_paired_test
-from eval.analysis.summary.measures import Answer, Key, add_usage
+from eval.analysis.summary.measures import Key, add_usage, get_key, shorten_record
 from eval.runs.record import Record
 from eval.runs.run_info import digest_questions
 from eval.runs.store import RunStore
 from eval.scorers.score import join_metrics, name_metric, read_scorer_name
 from mas.runtime.text import format_count
 
-_Asked = Sequence[tuple[Sequence[Answer], Sequence[Answer]]]  # both sides' answers to each question
+_Asked = Sequence[tuple[Sequence[Record], Sequence[Record]]]  # both sides' answers to each question
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Answers:
     """The answers of a run, and the task that they belong to."""
 
     questions: Mapping[str, object]  # those with a target, by id
-    given: Mapping[Key, Answer]
+    given: Mapping[Key, Record]
     epochs: int
     scorer: object = None  # its configuration
     questions_sha256: str = ""  # of texts, targets and attachments, in any order
     n_missing: int = 0  # answers that the run has not come to
 
-    def list_given(self, sample_id: str) -> list[Answer]:
+    def list_given(self, sample_id: str) -> list[Record]:
         """Return the answers to a sample that there are, by epoch."""
         keys = ((sample_id, epoch) for epoch in range(1, self.epochs + 1))
         return [self.given[key] for key in keys if key in self.given]
@@ -67,11 +67,11 @@ def build_answers(records: Iterable[Record], scorer: object = None) -> Answers:
     return Answers(questions, collect_answers(kept), max((each.epoch for each in kept), default=1), scorer)
 
 
-def collect_answers(records: Iterable[Record]) -> dict[Key, Answer]:
+def collect_answers(records: Iterable[Record]) -> dict[Key, Record]:
     """Return the last attempts, each with the usage and the seconds of all attempts: all were paid for."""
-    found: dict[Key, Answer] = {}
-    for answer in map(Answer.of, records):
-        key = (answer.sample_id, answer.epoch)
+    found: dict[Key, Record] = {}
+    for answer in map(shorten_record, records):
+        key = get_key(answer)
         if (before := found.get(key)) is not None:
             before, answer = sorted((before, answer), key=lambda each: each.attempt)
             answer.usage = add_usage(answer.usage, before.usage)
@@ -95,17 +95,17 @@ def find_obstacle(first: Answers, second: Answers) -> str | None:
     return None if first.questions else "no question has a gold answer"
 
 
-def read_cost(answer: Answer) -> float | None:
+def read_cost(answer: Record) -> float | None:
     """Return the US dollars of an answer; None: unknown."""
     return answer.usage.cost_usd if answer.usage.lm_calls else 0.0
 
 
-def measure_seconds(answer: Answer) -> float:
+def measure_seconds(answer: Record) -> float:
     """Return the seconds of work, without waiting for rate limits, free places and retries."""
     return max(answer.wall_seconds - answer.waited_seconds, 0.0)
 
 
-def count_tokens(answer: Answer) -> int:
+def count_tokens(answer: Record) -> int:
     return answer.usage.input_tokens + answer.usage.output_tokens
 
 
@@ -167,7 +167,7 @@ def compare_answers(first: Answers, second: Answers, ids: Sequence[str] | None =
     )
 
 
-def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
+def _measure_side(given: Sequence[Sequence[Record]]) -> Side:
     answers = [each for epochs in given for each in epochs]
     right = [[float(each.correct) for each in epochs] for epochs in given]
     scores = [[each.value for each in epochs] for epochs in given]
@@ -181,7 +181,7 @@ def _measure_side(given: Sequence[Sequence[Answer]]) -> Side:
     )
 
 
-def _compare_amounts(asked: _Asked, read: Callable[[Answer], float | None]) -> MeanDifference | None:
+def _compare_amounts(asked: _Asked, read: Callable[[Record], float | None]) -> MeanDifference | None:
     """Compare over the samples whose amounts are all known.
 
     A caller that decides by it must look at `n_questions`: the other samples may be those that took most.

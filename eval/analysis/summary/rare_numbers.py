@@ -29,12 +29,12 @@ from eval.analysis.statistics.intervals import (
 )
 from eval.analysis.summary.measures import (
     REMARKS,
-    Answer,
     group_by_sample,
     measure,
     measure_values,
     measure_without,
 )
+from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, TuningUse
 from eval.scorers.labels import LabelSet
 from eval.scorers.score import name_metric, read_scorer_name, read_value
@@ -131,7 +131,7 @@ class HumanReview:
     without: Estimate
 
 
-def summarise_rare(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
+def summarise_rare(final: Sequence[Record], info: RunInfo, incomplete: bool) -> dict[str, Any]:
     """Return the fields of a summary that few runs have; those of this run."""
     scored = [each for each in final if each.scored]
     found: dict[str, Any] = {
@@ -155,7 +155,7 @@ def summarise_rare(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> 
     return found
 
 
-def _summarise_labels(scored: Sequence[Answer], labels: LabelSet, incomplete: bool) -> LabelSummary | None:
+def _summarise_labels(scored: Sequence[Record], labels: LabelSet, incomplete: bool) -> LabelSummary | None:
     samples = [[_read_cell(each, labels) for each in answers] for answers in group_by_sample(scored)]
     if not samples:
         return None
@@ -173,7 +173,7 @@ def _summarise_labels(scored: Sequence[Answer], labels: LabelSet, incomplete: bo
     )
 
 
-def _read_cell(given: Answer, labels: LabelSet) -> _Cell:
+def _read_cell(given: Record, labels: LabelSet) -> _Cell:
     """Return the labels that the target and the answer are; an answer that the scorer accepts is the target."""
     target, answer = labels.find(given.target), given.answer or ""
     if not answer.strip():
@@ -193,7 +193,7 @@ def _summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNum
     return LabelNumbers(precision=precision, recall=recall, f1=2 * n_right / n if n else None)
 
 
-def _summarise_parts(scored: Sequence[Answer], incomplete: bool) -> dict[str, Estimate]:
+def _summarise_parts(scored: Sequence[Record], incomplete: bool) -> dict[str, Estimate]:
     """Return the mean of each part; none if the score has one or very many, or parts that are no shares."""
     names = dict.fromkeys(name for each in scored for name in each.parts if name not in REMARKS)
     values = [each.parts.get(name, 0.0) for each in scored for name in names]
@@ -206,10 +206,10 @@ def _summarise_parts(scored: Sequence[Answer], incomplete: bool) -> dict[str, Es
     }
 
 
-def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Answer], incomplete: bool) -> ExtraNumbers:
+def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Record], incomplete: bool) -> ExtraNumbers:
     """Return an extra scorer's mean over all answers with a target; what has no value from it counts as 0."""
 
-    def read(answer: Answer) -> float:
+    def read(answer: Record) -> float:
         return read_value(answer.extra_scores[name].value) if name in answer.extra_scores else 0.0
 
     errors = [each.extra_scores[name].error for each in scored if name in each.extra_scores]
@@ -218,7 +218,7 @@ def _summarise_extra(name: str, scorer: str | None, scored: Sequence[Answer], in
     return ExtraNumbers(metric=metric, score=score, n_failed=len(failed), first_error=failed[0] if failed else None)
 
 
-def _summarise_leaks(final: Sequence[Answer], incomplete: bool) -> Leaks | None:
+def _summarise_leaks(final: Sequence[Record], incomplete: bool) -> Leaks | None:
     ids = {each.sample_id for each in final if each.leaks}
     if not ids:
         return None
@@ -226,7 +226,7 @@ def _summarise_leaks(final: Sequence[Answer], incomplete: bool) -> Leaks | None:
     return Leaks(n_questions=len(ids), sources=sources, without=measure_without(final, ids, incomplete))
 
 
-def summarise_epochs(final: Iterable[Answer], epochs: int) -> EpochNumbers | None:
+def summarise_epochs(final: Iterable[Record], epochs: int) -> EpochNumbers | None:
     """Return the numbers for each k; None for one epoch, or without any target. Missing epochs count as wrong."""
     samples = [answers for answers in group_by_sample(final) if answers[0].scored]
     if epochs < 2 or not samples:
@@ -256,13 +256,13 @@ def _estimate(k: int, tallies: Sequence[Tally], estimator: Callable[[int, int, i
     return Estimate(fmean(values), compute_mean_interval(values, max_n=sum(n for _, n in tallies) / k))
 
 
-def _summarise_review(final: Sequence[Answer], incomplete: bool) -> HumanReview:
+def _summarise_review(final: Sequence[Record], incomplete: bool) -> HumanReview:
     """Return what people have said of the last attempts: corrected targets and overruled verdicts."""
     reviewed = [each for each in final if each.human]
     applied = [each for each in reviewed if any(verdict.is_applied for verdict in each.human)]
     before = [_read_original_value(each) for each in final if each.scored]
 
-    def select(label: str) -> list[Answer]:
+    def select(label: str) -> list[Record]:
         return [each for each in applied if any(verdict.label == label for verdict in each.human)]
 
     corrected, ambiguous, bad = ({each.sample_id for each in select(name)} for name in OF_QUESTIONS)
@@ -278,7 +278,7 @@ def _summarise_review(final: Sequence[Answer], incomplete: bool) -> HumanReview:
     )
 
 
-def _read_original_value(answer: Answer) -> float:
+def _read_original_value(answer: Record) -> float:
     """Return what the scorer gave for an answer, before a person's label; 0 without a target."""
     applied = next((each for each in answer.human if each.is_applied), None)
     return answer.value if applied is None else read_value(applied.score_before)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval.analysis.human_review import attach_labels, find_gold_folder
-from eval.analysis.summary.measures import REMARKS, Answer, Key, add_usage, measure
+from eval.analysis.summary.measures import REMARKS, Key, add_usage, get_key, measure, shorten_record
 from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.benchmarks.dataset import EXPECTED
 from eval.runs.folder import is_in_use
@@ -54,7 +54,7 @@ def summarise(
     `records`: each attempt; for a (sample, epoch) that was not run, one with the error class `not_run`. Those that the
     plan no longer has count only towards the usage.
     """
-    last, ids, config = dict[Key, Answer](), {each.id for each in plan}, info.config
+    last, ids, config = dict[Key, Record](), {each.id for each in plan}, info.config
     usage, scorer_usage, waited_seconds, by_agent = Usage(), Usage(), 0.0, dict[str, float]()
     calls, failed, blocked, first_tool_errors = Counter[str](), Counter[str](), Counter[str](), dict[str, str]()
     for record in records:  # all attempts were paid for
@@ -66,9 +66,9 @@ def summarise(
         failed.update(record.tool_errors)
         blocked.update(record.blocked_pages)
         first_tool_errors = {**record.first_tool_errors, **first_tool_errors}
-        key = (record.sample_id, record.epoch)
+        key = get_key(record)
         if is_planned(record, info.epochs, ids) and (key not in last or record.attempt > last[key].attempt):
-            last[key] = Answer.of(record)
+            last[key] = shorten_record(record)
     final = list(last.values())
     scored = [each for each in final if each.scored]
     errors = _tally(each.error_class for each in final)
@@ -126,7 +126,7 @@ def summarise(
     )
 
 
-def _summarise_rest(final: Sequence[Answer], info: RunInfo, incomplete: bool) -> dict[str, Any]:
+def _summarise_rest(final: Sequence[Record], info: RunInfo, incomplete: bool) -> dict[str, Any]:
     """Return what few runs have; it is loaded where a run has it."""
     of_answers = any(each.parts.keys() - REMARKS or each.leaks or each.human for each in final)
     if not (of_answers or info.task.labels or info.epochs > 1 or info.tuning_use or info.part("extra_scorers")):
@@ -141,7 +141,7 @@ def is_planned(attempt: Record, epochs: int, sample_ids: Collection[str]) -> boo
     return attempt.epoch <= epochs and attempt.sample_id in sample_ids
 
 
-def count_answers(answers: Sequence[Answer], incomplete: bool) -> Counts:
+def count_answers(answers: Sequence[Record], incomplete: bool) -> Counts:
     """Return the counts of some answers; `incomplete`: answers are missing, and so are intervals."""
     scored = [each for each in answers if each.scored]
     accuracy, score = measure(scored, incomplete, lambda answer: float(answer.correct)), measure(scored, incomplete)
@@ -161,10 +161,10 @@ def count_answers(answers: Sequence[Answer], incomplete: bool) -> Counts:
 
 
 def _count_groups(
-    answers: Iterable[Answer], read: Callable[[Answer], str | None], incomplete: bool
+    answers: Iterable[Record], read: Callable[[Record], str | None], incomplete: bool
 ) -> dict[str, Counts]:
     """Return the counts of each value that the answers have; of very many values those of the most frequent."""
-    groups: defaultdict[str, list[Answer]] = defaultdict(list)
+    groups: defaultdict[str, list[Record]] = defaultdict(list)
     for each in answers:
         if (value := read(each)) is not None:
             groups[value].append(each)
@@ -173,7 +173,7 @@ def _count_groups(
 
 
 def _count_by_tag(
-    final: Sequence[Answer], tags: Mapping[str, Mapping[str, str]], incomplete: bool
+    final: Sequence[Record], tags: Mapping[str, Mapping[str, str]], incomplete: bool
 ) -> dict[str, dict[str, Counts]]:
     """Return the counts of each value of each tag that has several."""
     names = dict.fromkeys(tag for each in final for tag in tags[each.sample_id] if tag != EXPECTED)
@@ -187,19 +187,18 @@ def _tally(names: Iterable[str | None]) -> dict[str, int]:
 
 
 def _count_lost_points(
-    scored: Sequence[Answer], links: "Mapping[Key, BrokenLink]", incomplete: bool
+    scored: Sequence[Record], links: "Mapping[Key, BrokenLink]", incomplete: bool
 ) -> list[LostPoints]:
     """Return the points lost at each link, the most first. Together they are what the metric lacks to 1."""
     lost: defaultdict[tuple[str, str], dict[Key, float]] = defaultdict(dict)  # by kind and name of a link
     for each in scored:
         if each.value < 1:
-            link = links.get(each.key)
-            lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)][each.key] = (
-                1.0 - each.value
-            )
+            key = get_key(each)
+            link = links.get(key)
+            lost[(link.kind, link.name) if link else ("error", each.error_class or NOT_RUN)][key] = 1.0 - each.value
     found = []
     for (kind, link_name), values in lost.items():
-        points = measure(scored, incomplete, lambda answer: values.get(answer.key, 0.0))  # noqa: B023
+        points = measure(scored, incomplete, lambda answer: values.get(get_key(answer), 0.0))  # noqa: B023
         found.append(LostPoints(kind=kind, name=link_name, points=replace(points, n=len(values))))
     return sorted(found, key=lambda each: (-(each.points.value or 0.0), each.kind, each.name))
 

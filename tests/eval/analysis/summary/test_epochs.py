@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from eval.analysis.statistics.intervals import compute_share_interval
-from eval.analysis.summary.measures import Answer
+from eval.analysis.summary.measures import shorten_record
 from eval.analysis.summary.rare_numbers import EpochNumbers, estimate_pass_at, estimate_pass_hat, summarise_epochs
 from eval.runs.record import Record
 from eval.scorers.score import normalise_answer
@@ -38,10 +38,10 @@ def test_answers_are_compared_in_their_normal_form(one: str, other: str, same: b
     assert (normalise_answer(one) == normalise_answer(other)) is same
 
 
-def rows(record: Make, verdicts: Iterable[str]) -> list[Answer]:
+def rows(record: Make, verdicts: Iterable[str]) -> list[Record]:
     """`101`: a question answered right, wrong, right; `1-`: the second epoch is missing."""
     return [
-        Answer.of(record(f"q{n}", epoch=epoch, answer=mark, score=float(mark)))
+        shorten_record(record(f"q{n}", epoch=epoch, answer=mark, score=float(mark)))
         for n, marks in enumerate(verdicts)
         for epoch, mark in enumerate(marks, 1)
         if mark != "-"
@@ -70,6 +70,6 @@ def test_an_epoch_that_is_missing_counts_as_wrong(record: Make) -> None:
 
 def test_one_epoch_and_questions_without_gold_have_no_such_numbers(record: Make) -> None:
     assert summarise_epochs(rows(record, ["1", "0"]), 1) is None
-    unscored = [Answer.of(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
+    unscored = [shorten_record(record("q", epoch=epoch, target=None, score=None)) for epoch in (1, 2)]
     assert summarise_epochs(unscored, 2) is None
     assert summarise_epochs([], 3) is None
