@@ -106,14 +106,17 @@ class AgentSteps:
 
     @classmethod
     def of(cls, record: Record) -> "AgentSteps":
-        spans = {span["id"]: span for span in record.trajectory if "id" in span}
+        spans = [span for span in record.trajectory if "id" in span]
+        owners: dict[int | None, int | None] = {}  # id of a span → that of the agent that it is part of
         below: defaultdict[int | None, list[Span]] = defaultdict(list)  # id of an agent's span → spans within it
-        for span in spans.values():
-            below[_find_owner(span, spans)].append(span)
-        steps = [_read_step(span, below[id]) for id, span in spans.items() if span.get("kind") == "agent"]
+        for span in spans:  # a span is opened after the one that it is within
+            owner = owners.get(span.get("parent"))
+            below[owner].append(span)
+            owners[span["id"]] = span["id"] if span.get("kind") == "agent" else owner
+        steps = [_read_step(span, below[span["id"]]) for span in spans if span.get("kind") == "agent"]
         unusable = [
             (str(event.get("agent") or span.get("name")), str(event.get("error") or ""))
-            for span in spans.values()
+            for span in spans
             for event in span.get("events") or ()
             if event.get("name") == _UNUSABLE
         ]
@@ -184,17 +187,6 @@ def _read_step(span: Span, below: Sequence[Span]) -> Step:
 def _read_tool(span: Span) -> ToolUse:
     asked, seen = (_text(span.get(name) or {}) for name in ("inputs", "outputs"))
     return ToolUse(str(span.get("name")), asked, seen, span.get("error"), span["id"])
-
-
-def _find_owner(span: Span, spans: dict[int, Span]) -> int | None:
-    """Return the id of the nearest enclosing agent; None also for a span that encloses itself, as in a forged run."""
-    above, passed = spans.get(span.get("parent", -1)), set[int]()
-    while above is not None and above["id"] not in passed:
-        if above.get("kind") == "agent":
-            return int(above["id"])
-        passed.add(above["id"])
-        above = spans.get(above.get("parent", -1))
-    return None
 
 
 def _text(value: object) -> str:
