@@ -142,7 +142,6 @@ def describe_verdict(verdict: HumanVerdict) -> str:
     parts = [f"{name}: {verdict.who}, {verdict.when[:16].replace('T', ' ')} UTC, who saw it in {verdict.run}"]
     if verdict.target is not None:
         parts.append(f"gold answer {verdict.target_before!r} corrected to {verdict.target!r}")
-    parts += [] if verdict.is_applied else ["not applied yet"]
     return "; ".join([*parts, *([f"note: {verdict.note}"] if verdict.note else [])])
 
 
@@ -157,10 +156,6 @@ def describe_review(review: HumanReview, summary: Summary) -> str:
     if review.n_ambiguous or review.n_bad_questions:
         kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
         parts.append(f"{kinds}, which count; {_describe_without(review.without, summary.incomplete, summary.metric)}")
-    if review.n_pending:
-        pending = format_count(review.n_pending, "answer")
-        command = "python eval/rescore.py RUN gold=outputs/gold"
-        parts.append(f"{pending} with a label that is not applied yet; apply it with {command}")
     return "; ".join(parts)
 
 

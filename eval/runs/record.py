@@ -72,7 +72,6 @@ class HumanVerdict:
     target_before: str | None = None
     score_before: float | None = None  # the scorer's verdict
     is_of_question: bool = False  # not of this answer
-    is_applied: bool = True  # to the record's target and score
 
 
 @dataclass

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from eval.analysis.human_review import find_gold_folder
+from eval.analysis.human_review.labels import find_gold_folder
 from eval.analysis.run_list.read_runs import RunEntry, find_run_folders, is_current, read_entry, read_runs
 from eval.cli.command import FINISHED, handle_signals
 from eval.reports.html.page import FOLDER, ROWS, Scripts, load_scripts, load_template, write_json

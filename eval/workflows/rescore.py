@@ -195,7 +195,7 @@ async def _copy(
         again = [record for record in some if scores_all or record.sample_id in targets]
         for record, labelled in zip(some, found, strict=True):
             of_question = [each for each in record.human if each.is_of_question]  # of a run that was scored again
-            record.human = list_verdicts(record, labelled, is_applied=True) or of_question
+            record.human = list_verdicts(record, labelled) or of_question
             record.run_id, record.target = info.run_id, targets.get(record.sample_id, record.target)
             if record in again:
                 _forget_score(record)

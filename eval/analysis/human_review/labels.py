@@ -26,10 +26,12 @@ from functools import cached_property
 from pathlib import Path
 
 from eval.benchmarks.fingerprint import compute_fingerprint
+from eval.cli.paths import OUTPUTS
 from eval.runs.record import HumanVerdict, PlannedQuestion, Record
 from eval.scorers.score import normalise_answer
 from mas.runtime.errors import UserError
 
+GOLD = "gold"  # folder of the labels, under outputs/
 RIGHT, WRONG = "right", "wrong"  # the answer is, whatever the scorer says
 WRONG_GOLD, AMBIGUOUS, BAD_QUESTION = "wrong_gold", "ambiguous", "bad_question"  # of the question
 WITHDRAWN = "withdrawn"  # takes back an earlier label
@@ -168,6 +170,11 @@ def withdraw(label: HumanLabel, who: str) -> HumanLabel:
     return replace(found, who=who, when=_now(), id=uuid.uuid4().hex[:16])
 
 
+def find_gold_folder(run_folder: Path) -> Path:
+    """Return the folder of labels for a run: next to the `eval/` that the run is in; of other runs outputs/gold."""
+    return run_folder.parent.with_name(GOLD) if run_folder.parent.name == "eval" else OUTPUTS / GOLD
+
+
 def is_dataset_digest(text: str) -> bool:
     return _DIGEST.fullmatch(text) is not None
 
@@ -239,7 +246,7 @@ def overrule_score(record: Record, found: FoundLabels) -> None:
         record.explanation = _EXPLANATIONS[found.overrules.label]
 
 
-def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> list[HumanVerdict]:
+def list_verdicts(record: Record, found: FoundLabels) -> list[HumanVerdict]:
     """Return what a record, as it was scored before them, keeps of the labels on it."""
     same = ("id", "label", "who", "when", "run", "note", "target")
     return [
@@ -248,7 +255,6 @@ def list_verdicts(record: Record, found: FoundLabels, *, is_applied: bool) -> li
             target_before=record.target,
             score_before=record.score,
             is_of_question=each is found.on_question,
-            is_applied=is_applied,
         )
         for each in found.all
     ]

@@ -126,7 +126,6 @@ class HumanReview:
     n_rejected: int  # answers that the scorer accepted and a person found wrong
     n_ambiguous: int  # questions
     n_bad_questions: int
-    n_pending: int  # answers with a label that was not applied: `eval/rescore.py` applies it
     score_before: float | None  # the metric as the run was scored without people
     without: Estimate
 
@@ -259,11 +258,10 @@ def _estimate(k: int, tallies: Sequence[Tally], estimator: Callable[[int, int, i
 def _summarise_review(final: Sequence[Record], incomplete: bool) -> HumanReview:
     """Return what people have said of the last attempts: corrected targets and overruled verdicts."""
     reviewed = [each for each in final if each.human]
-    applied = [each for each in reviewed if any(verdict.is_applied for verdict in each.human)]
     before = [_read_original_value(each) for each in final if each.scored]
 
     def select(label: str) -> list[Record]:
-        return [each for each in applied if any(verdict.label == label for verdict in each.human)]
+        return [each for each in reviewed if any(verdict.label == label for verdict in each.human)]
 
     corrected, ambiguous, bad = ({each.sample_id for each in select(name)} for name in OF_QUESTIONS)
     return HumanReview(
@@ -272,16 +270,14 @@ def _summarise_review(final: Sequence[Record], incomplete: bool) -> HumanReview:
         n_rejected=sum(_read_original_value(each) == 1 and not each.correct for each in select(WRONG)),
         n_ambiguous=len(ambiguous),
         n_bad_questions=len(bad),
-        n_pending=len(reviewed) - len(applied),
-        score_before=sum(before) / len(before) if before and applied else None,
+        score_before=sum(before) / len(before) if before else None,
         without=measure_without(final, ambiguous | bad, incomplete),
     )
 
 
 def _read_original_value(answer: Record) -> float:
     """Return what the scorer gave for an answer, before a person's label; 0 without a target."""
-    applied = next((each for each in answer.human if each.is_applied), None)
-    return answer.value if applied is None else read_value(applied.score_before)
+    return read_value(answer.human[0].score_before) if answer.human else answer.value
 
 
 def measure_overlap(use: TuningUse, sample_ids: Collection[str]) -> TuningOverlap:

@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.measures import REMARKS, Key, add_usage, get_key, measure, shorten_record
 from eval.analysis.summary.summary import Counts, LostPoints, Summary
 from eval.benchmarks.dataset import EXPECTED
@@ -37,8 +36,8 @@ def summarise_store(store: RunStore, attribution: "RunAttribution | None" = None
     """Return the numbers of the run as far as it has come; raise StoreError if the store cannot be read."""
     info, state, folder = store.read_info(), store.read_state(), store.path.resolve().parent
     state = replace(state, wall_seconds=state.wall_seconds + _measure_open_session(state.sessions, store))
-    records = attach_labels(store.records(without_trajectory=True), info, find_gold_folder(folder))
-    summary = summarise(chain(records, read_missing(store)), info, state, store.read_plan(), attribution)
+    records = chain(store.records(without_trajectory=True), read_missing(store))
+    summary = summarise(records, info, state, store.read_plan(), attribution)
     return replace(summary, folder=folder.name, stopped=_find_stop_reason(state.sessions, store))
 
 

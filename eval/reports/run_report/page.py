@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 
 from eval.analysis.attribution.broken_link import attribute_run, read_with_steps
-from eval.analysis.human_review import attach_labels, find_gold_folder
 from eval.analysis.summary.summarise import read_missing
 from eval.analysis.summary.summary import LostPoints, Summary
 from eval.execution.console import format_duration
@@ -54,8 +53,7 @@ def write_reports(folder: Path, store: RunStore) -> Summary:
     info, plan = store.read_info(), store.read_plan()
     known = {each.id for each in plan}
     last = read_with_steps(store, lambda key: key[0] in known and key[1] <= info.epochs)
-    gold = find_gold_folder(store.path.resolve().parent)
-    records = chain(attach_labels(last, info, gold), read_missing(store))
+    records = chain(last, read_missing(store))
     write_report(folder / REPORT, summary, records, plan, describe_run(info, summary), attribution.links)
     return summary
 

@@ -1,16 +1,12 @@
 from dataclasses import replace
-from pathlib import Path
 
-from eval.analysis.human_review import attach_labels
 from eval.analysis.human_review.labels import (
     HumanLabel,
     LabelBook,
-    append_label,
     describe_label,
     overrule_score,
 )
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo, TaskInfo
 from tests.eval.stored_run import answered
 
 
@@ -57,14 +53,3 @@ def test_the_last_label_on_a_question_holds() -> None:
     found = index(label(record, "wrong_gold", "1", target="18"), label(record, "ambiguous", "2")).find(record, None)
     assert found.corrected_target is None
     assert found.on_question and found.on_question.label == "ambiguous"
-
-
-def test_labels_are_attached_to_a_run_without_changing_its_scores(tmp_path: Path) -> None:
-    record = answered("q1", "18")
-    append_label(tmp_path, "d" * 64, label(record, "right", file="of the file"))
-    info = RunInfo(task=TaskInfo(file_sha256={"q1": "of the file"}))
-    (found,) = attach_labels([record], info, tmp_path)
-    assert found.score == 0.0
-    assert [(each.label, each.is_applied, each.score_before) for each in found.human] == [("right", False, 0.0)]
-    (again,) = attach_labels([answered("q1", "18")], replace(info, rescored_from="night"), tmp_path)
-    assert again.human == []
