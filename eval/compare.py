@@ -20,6 +20,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     import eval.cli.start  # noqa: F401
 
 import argparse
+from dataclasses import asdict
 
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import FINISHED, INCONCLUSIVE, REGRESSION, STOPPED, exit_now, run_cli
@@ -50,7 +51,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
         "--json",
         type=Path,
         metavar="FILE",
-        help="write all numbers and the ids of flips; with --gate: its result",
+        help="write all numbers and the ids of flips; with --gate also its verdict",
     )
     gate = parser.add_argument_group("gate of a build")
     gate.add_argument("--gate", action="store_true", help="exit with 4 if RUN_B is worse than RUN_A, 5 if undecided")
@@ -91,13 +92,14 @@ def task(arguments: list[str]) -> int:
     gate = judge_new_run(result, settings) if settings else None
     print_comparison(result, console := Console())
     if gate:
-        print_gate(gate, console)
+        print_gate(result.comparisons[0], gate, console)
     try:
         if given.html:
             with refuse_unreadable(*folders):  # the page reads the steps of a folder that may be anybody's
                 write_comparison(given.html, result)
         if given.json:
-            write_lines(given.json, [json.dumps((gate or result).to_dict(), indent=2)])
+            content = result.to_dict() | ({"gate": asdict(gate)} if gate else {})
+            write_lines(given.json, [json.dumps(content, indent=2)])
         for file in filter(None, () if gate else (given.html, given.json)):  # the last line of a gate is its verdict
             print_line(f"written: {file}")
     except OSError as error:

@@ -115,35 +115,36 @@ def list_differences(pair: RunComparison) -> Iterator[str]:
         yield "the texts of prompts: python optimize/diff.py SET SET"
 
 
-def print_gate(result: GateResult, console: Console) -> None:
+def print_gate(pair: RunComparison, gate: GateResult, console: Console) -> None:
     """Print the table, what the verdict rests on, and the verdict as the last line."""
-    title = f"gate: {result.metric} of B, the new run, compared with A, its base"
-    console.print(_build_gate_table(result).build(title, whole=1))
-    for line in _list_remarks(result):
+    metric = pair.comparison.metric
+    title = f"gate: {metric} of B, the new run, compared with A, its base"
+    console.print(_build_gate_table(pair, gate).build(title, whole=1))
+    for line in _list_remarks(pair, gate):
         console.print(Text(line), soft_wrap=True)
-    console.print(Text(_SENTENCES[result.verdict].format(result.metric), style=_STYLES[result.verdict]), soft_wrap=True)
+    console.print(Text(_SENTENCES[gate.verdict].format(metric), style=_STYLES[gate.verdict]), soft_wrap=True)
 
 
-def _list_remarks(result: GateResult) -> Iterator[str]:
+def _list_remarks(pair: RunComparison, gate: GateResult) -> Iterator[str]:
     """Yield why nothing is decided, and what the verdict rests on."""
-    if result.verdict == INCONCLUSIVE:
-        yield f"{result.metric}: {_explain(result)}"
-    if result.n_left_out:
-        yield f"{format_count(result.n_left_out, 'question')} left out: prompts were tuned on them"
-    yield f"alpha {result.alpha:g}, one-sided"
+    if gate.verdict == INCONCLUSIVE:
+        yield f"{pair.comparison.metric}: {_explain(gate)}"
+    if pair.n_tuned_on:
+        yield f"{format_count(pair.n_tuned_on, 'question')} left out: prompts were tuned on them"
+    yield f"alpha {gate.alpha:g}, one-sided"
 
 
-def _explain(result: GateResult) -> str:
-    if result.by_chance:
+def _explain(gate: GateResult) -> str:
+    if gate.by_chance:
         return "worse than allowed, but equal programs might well differ so much"
-    if not result.margin:
+    if not gate.margin:
         return "with a margin of 0 only a gain can pass; allow a loss with --margin"
     return "too few questions to decide, or a change that is too close to the limit"
 
 
-def _build_gate_table(result: GateResult) -> Table:
-    interval = f"{100 * (1 - 2 * result.alpha):.3g}% interval"
+def _build_gate_table(pair: RunComparison, gate: GateResult) -> Table:
+    made, interval = pair.comparison, f"{100 * (1 - 2 * gate.alpha):.3g}% interval"
     headings = ("verdict", "base", "new", "points", interval, "limit")
-    change, low, high, allowed = map(format_points, (result.difference, result.lower, result.upper, -result.margin))
-    shares = (format_percent(result.base_score), format_percent(result.new_score))
-    return Table(headings, [(result.verdict, *shares, change, f"{low} to {high}", allowed)])
+    change, low, high, allowed = map(format_points, (made.score.difference, gate.lower, gate.upper, -gate.margin))
+    shares = (format_percent(made.first.score), format_percent(made.second.score))
+    return Table(headings, [(gate.verdict, *shares, change, f"{low} to {high}", allowed)])

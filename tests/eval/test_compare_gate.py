@@ -80,8 +80,9 @@ def test_the_metric_of_the_runs_decides(tmp_path: Path) -> None:
     file = tmp_path / "gate.json"
     assert compare(base, new, "--gate", "--margin", "0.3", "--json", file) == FINISHED
     made = json.loads(file.read_text())
-    assert (made["metric"], made["verdict"], made["base_score"]) == ("mean score", "pass", 1.0)
-    assert made["new_score"] == pytest.approx(0.9)
+    (pair,) = made["comparisons"]
+    assert (pair["metric"], made["gate"]["verdict"], pair["first"]["score"]) == ("mean score", "pass", 1.0)
+    assert pair["second"]["score"] == pytest.approx(0.9)
 
 
 def test_failures_stay_in_the_denominator(runs: Path, tmp_path: Path) -> None:
@@ -89,16 +90,16 @@ def test_failures_stay_in_the_denominator(runs: Path, tmp_path: Path) -> None:
     failed = [answered(f"q{place}", None, error="E: no", error_class="limit", score=None) for place in range(10, N)]
     new = stored_run(tmp_path / "failing", [*records, *failed])
     assert compare(runs / "base", new, "--gate", "--json", tmp_path / "gate.json") == REGRESSION
-    made = json.loads((tmp_path / "gate.json").read_text())
-    assert made["new_score"] == pytest.approx(10 / N)
+    (pair,) = json.loads((tmp_path / "gate.json").read_text())["comparisons"]
+    assert pair["second"]["score"] == pytest.approx(10 / N)
 
 
 def test_questions_that_prompts_were_tuned_on_do_not_decide(runs: Path, tmp_path: Path) -> None:
     used = {"prompts": "tuned", "learnt_from": [f"q{n}" for n in range(6, N)], "picked_by": []}
     new = run(tmp_path / "tuned", 0, tuning_use=_tuning_use(used))
     compare(runs / "base", new, "--gate", "--json", tmp_path / "gate.json")
-    made = json.loads((tmp_path / "gate.json").read_text())
-    assert (made["n_questions"], made["n_left_out"], len(made["worse"])) == (6, 24, 6)
+    (pair,) = json.loads((tmp_path / "gate.json").read_text())["comparisons"]
+    assert (pair["n_questions"], pair["n_tuned_on"], pair["losses"]) == (6, 24, 6)
 
 
 def _tuning_use(used: dict[str, object]) -> object:
@@ -113,7 +114,7 @@ def test_output_and_file_hold_the_verdict_and_no_target(tmp_path: Path, capsys: 
     options = ["--gate", "--json", tmp_path / "gate.json"]
     assert compare(base, new, *options) == REGRESSION
     out, text = capsys.readouterr().out, (tmp_path / "gate.json").read_text("ascii")
-    assert json.loads(text)["worse"][0] == HOSTILE
+    assert json.loads(text)["comparisons"][0]["flips"][0]["id"] == HOSTILE
     assert out.endswith("gate failed: accuracy worse than allowed\n") and "\x1b" not in out
     for content in (out, text):
         assert "GOLD" not in content

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from eval.analysis.comparison.regression_gate import Verdict, judge_difference
-from eval.analysis.statistics.intervals import Interval
+from eval.analysis.comparison.regression_gate import GateResult, GateSettings, judge_difference
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 
 MARGIN, LEVEL = 0.02, 0.05
@@ -27,35 +26,34 @@ def drawn(n: int, epochs: int, loss: float, random: Any, share: float = 0.8, icc
 def count(n: int, epochs: int, loss: float, comparisons: int, share: float = 0.8, icc: float = 0.5) -> Counter[str]:
     random = np.random.default_rng([n, epochs, round(1000 * loss), round(10 * share), round(10 * icc)])
     made = (run_paired_test(drawn(n, epochs, loss, random, share, icc)) for _ in range(comparisons))
-    return Counter(judge_difference(each, MARGIN, LEVEL)[0] for each in made)
+    return Counter(judge_difference(each, GateSettings(MARGIN, LEVEL)).verdict for each in made)
 
 
-def judged(wins: int, losses: int, n: int, margin: float = MARGIN, **options: float) -> tuple[Verdict, Interval, bool]:
+def judged(wins: int, losses: int, n: int, margin: float = MARGIN, **options: float) -> GateResult:
     pairs = [Pair((0,), (1,))] * wins + [Pair((1,), (0,))] * losses + [Pair((1,), (1,))] * (n - wins - losses)
-    return judge_difference(run_paired_test(pairs), margin, LEVEL, **options)
+    return judge_difference(run_paired_test(pairs), GateSettings(margin, LEVEL), **options)
 
 
 def test_the_bounds_decide() -> None:
-    (passed, above, _), (failed, below, _) = judged(5, 5, 4000), judged(10, 60, 200)
-    open_, around, _ = judged(5, 5, 100)
-    assert (passed, failed, open_) == ("pass", "fail", "inconclusive")
-    assert above[0] > -MARGIN
-    assert below[1] < -MARGIN
-    assert around[0] < -MARGIN < around[1]
-    assert judged(30, 2, 200, margin=0)[0] == "pass", "a gain"
-    assert judged(0, 0, 4000, margin=0)[0] == "inconclusive"
+    passed, failed, undecided = judged(5, 5, 4000), judged(10, 60, 200), judged(5, 5, 100)
+    assert (passed.verdict, failed.verdict, undecided.verdict) == ("pass", "fail", "inconclusive")
+    assert passed.lower > -MARGIN
+    assert failed.upper < -MARGIN
+    assert undecided.lower < -MARGIN < undecided.upper
+    assert judged(30, 2, 200, margin=0).verdict == "pass", "a gain"
+    assert judged(0, 0, 4000, margin=0).verdict == "inconclusive"
 
 
 def test_few_questions_that_all_end_the_same_do_not_pass() -> None:
-    assert judged(0, 0, 100)[0] == "inconclusive"
-    assert judged(0, 0, 140)[0] == "pass"
+    assert judged(0, 0, 100).verdict == "inconclusive"
+    assert judged(0, 0, 140).verdict == "pass"
 
 
 def test_a_difference_that_equal_programs_might_well_show_does_not_fail() -> None:
-    verdict, bounds, by_chance = judged(1, 8, 30)
-    assert bounds[1] < -MARGIN
-    assert (verdict, by_chance) == ("inconclusive", True)
-    assert judged(1, 8, 30, same_program=LEVEL)[0] == "fail"
+    found = judged(1, 8, 30)
+    assert found.upper < -MARGIN
+    assert (found.verdict, found.by_chance) == ("inconclusive", True)
+    assert judged(1, 8, 30, same_program=LEVEL).verdict == "fail"
 
 
 def test_a_program_is_not_failed_by_itself_and_a_real_loss_is_caught() -> None:
