@@ -1,18 +1,11 @@
-# Tab completion of the options of eval/run.py, ask.py, serve.py, doctor.py and list_runs.py, for bash (zsh: after bashcompinit).
+# Tab completion of the options of eval/run.py, ask.py, serve.py and doctor.py, for bash (zsh: after bashcompinit).
 #
 #     source eval/completion.bash        in the project's folder, with its environment activated
 #
 # Hydra's own script (python eval/run.py -sc install=bash) is not used: it starts any other Python script that stands on
 # the line when Tab is pressed. Here only eval/run.py is asked, and nothing is done for other scripts.
 
-_mas_harness_list_runs=({system,model,data,prompts,name}= kind={evaluation,tuning} \
-    state={complete,stopped,running,crashed,refused} --html --json)
-
 _mas_harness() {
-    if [[ ${COMP_WORDS[1]} == eval/list_runs.py ]]; then
-        COMPREPLY=($(compgen -W "${_mas_harness_list_runs[*]}" -- "${COMP_WORDS[COMP_CWORD]}"))
-        return
-    fi
     case "${COMP_WORDS[1]}" in eval/run.py | eval/ask.py | eval/serve.py | eval/doctor.py) ;; *) return ;; esac
     local word=${COMP_WORDS[COMP_CWORD]} given="" each
     for each in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do # earlier options decide which ones there are

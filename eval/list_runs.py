@@ -1,7 +1,7 @@
 """List runs and tuning runs; eval/view.py shows them in the browser.
 
     python eval/list_runs.py                                 all runs below outputs/, the newest first
-    python eval/list_runs.py model=gpt-4o data=gaia night    and the word in any of its texts
+    python eval/list_runs.py gpt-4o crashed                  those with both words in name, state, model, data, …
 
 Exit codes: 0 done · 1 a mistake of the user, in one sentence.
 """
@@ -22,32 +22,29 @@ from eval.cli.paths import OUTPUTS
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-_USAGE = "python eval/list_runs.py [FOLDER ...] [filter=value ...] [--json]"
+_USAGE = "python eval/list_runs.py [FOLDER ...] [WORD ...] [--json]"
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    description = (
-        "List runs and tuning runs, the newest first. Filters: system=, model=, data=, prompts=, name= (names, "
-        "patterns), state=, kind=. Other words are looked for."
-    )
+    description = "List runs and tuning runs, the newest first: all, or those in whose texts all words occur."
     parser = UserErrorParser(usage=_USAGE, description=description)
-    parser.add_argument("words", nargs="*", metavar="WORD", help="a folder, filter=value, or a text")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="a folder, or a text such as a model or a state")
     parser.add_argument("--json", action="store_true", help="print the runs as JSON")
     return parser.parse_intermixed_args(arguments)
 
 
 def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
-    folders = [Path(word) for word in given.words if "=" not in word and Path(word).is_dir()]
-    filters = [word for word in given.words if Path(word) not in folders]
-    if missing := next((word for word in filters if "/" in word and "=" not in word), None):
-        raise UserError(f"{missing} is no folder; name one with runs in it, or leave it out for outputs/.")
+    folders = [Path(word) for word in given.words if Path(word).is_dir()]
+    words = [word for word in given.words if Path(word) not in folders]
     from eval.analysis.run_list.read_runs import read_runs, select_runs
     from eval.execution.console import Console
     from eval.reports.run_list.page import print_runs
 
     found = read_runs(folders or [OUTPUTS])
-    runs = select_runs(found, filters)
+    runs = select_runs(found, words)
+    if not runs and (missing := next((word for word in words if "/" in word), None)):
+        raise UserError(f"{missing} is no folder, nor in a run's texts; name a folder with runs, or none for outputs/.")
     if given.json:
         print_line(json.dumps([run.to_dict() for run in runs], indent=2, default=str))
     else:

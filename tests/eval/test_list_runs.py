@@ -34,7 +34,7 @@ def test_the_list_names_state_score_and_model(outputs: Path, capsys: pytest.Capt
     assert shown.splitlines()[0] == "complete 2026-11-20_10-00-00_seen"
     assert "50.0% (" in shown and ", n = 2 · toy · gpt-4o-mini · " in shown
     assert "1 of 4 runs" in shown
-    assert task(["kind=tuning", "--json", "state=c*"]) == FINISHED
+    assert task(["Tuning", "--json", "gepa"]) == FINISHED
     listed = json.loads(capsys.readouterr().out)
     assert [(run["state"], run["reason"]) for run in listed] == [
         ("crashed", "its process ended without notice, in its phase search"),
@@ -46,7 +46,6 @@ def test_the_list_names_state_score_and_model(outputs: Path, capsys: pytest.Capt
     ("words", "sentence"),
     [
         (["no/such"], "no/such is no folder"),
-        (["modle=x"], "modle= is no filter"),
     ],
 )
 def test_a_mistake_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
     newest = read_runs([OUTPUTS])[0]
     newest.name, newest.state, newest.score       # "2026-11-21_10-00-00_night", "complete", 0.72
-    select_runs(read_runs([OUTPUTS]), ["model=gpt-4o", "night"])      # those whose line has "night"
+    select_runs(read_runs([OUTPUTS]), ["gpt-4o", "night"])        # those in whose texts both words occur
 
 A run's numbers come from its `summary.json` where nothing was written to the run since; those of others, such as one
 that goes on, from its records.
@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from eval.analysis.statistics.intervals import Interval
@@ -29,7 +28,6 @@ from mas.runtime.errors import UserError
 
 EVALUATION, TUNING = "evaluation", "tuning"
 COMPLETE, STOPPED, RUNNING, CRASHED, REFUSED = "complete", "stopped", "running", "crashed", "refused"
-FIELDS = ("system", "model", "data", "prompts", "state", "kind", "name")  # that filters name
 _SUMMARY = "summary.json"
 _SKIPPED = ("mlflow-artifacts", "cache", "gold")  # folders of outputs/ without runs
 _MAX_DEPTH = 4  # of a run's folder below the given one
@@ -194,18 +192,11 @@ def parse_time(moment: str) -> datetime | None:
 
 
 def select_runs(runs: Iterable[RunEntry], words: Iterable[str]) -> list[RunEntry]:
-    """Return the runs that fit all words: `name=pattern,pattern`, or a text of the run; raise UserError for others."""
-    given = [word.casefold().partition("=") for word in words]
-    if unknown := next((name for name, equals, _ in given if equals and name not in FIELDS), None):
-        choices = ", ".join(f"{each}=" for each in FIELDS)
-        raise UserError(f"{unknown}= is no filter of runs; choose one of: {choices}.")
+    """Return the runs whose texts have all words, in any case."""
 
-    def fits(run: RunEntry, name: str, equals: str, patterns: str) -> bool:
-        if not equals:
-            texts = (run.name, run.system, run.model, run.data, run.prompts, run.reason, run.run_id)
-            return name in "\n".join(texts).casefold()
-        value = str(getattr(run, name)).casefold()
-        either = (value, value.partition("/")[0])  # `data/split` fits its `data` too
-        return any(fnmatchcase(text, each) for each in patterns.split(",") for text in either)
+    def list_texts(run: RunEntry) -> str:
+        known = (run.name, run.kind, run.state, run.reason, run.system, run.model, run.data, run.prompts, run.run_id)
+        return "\n".join(known).casefold()
 
-    return [run for run in runs if all(fits(run, *word) for word in given)]
+    wanted = [word.casefold() for word in words]
+    return [run for run in runs if all(word in list_texts(run) for word in wanted)]
