@@ -20,7 +20,7 @@ import json
 import os
 import re
 import uuid
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -56,12 +56,12 @@ class HumanLabel:
     answer_sha256: str = ""  # of all of it, without differences of case and spacing
     note: str = ""
     who: str = ""
-    when: str = ""  # UTC, ISO 8601
+    when: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
     run: str = ""  # name of the run in which the person saw the answer
     epoch: int = 1
     attempt: int = 1
     withdraws: str = ""  # id of the label that this one takes back
-    id: str = ""
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     version: int = VERSION
 
     @property
@@ -105,15 +105,11 @@ class LabelBook:
     def _by_key(self) -> dict[tuple[str, ...], HumanLabel]:
         return {each.key: each for each in self.labels}
 
-    @cached_property
-    def _ids(self) -> set[str]:
-        return {key[0] for key in self._by_key}
-
     def find(self, record: Record | PlannedQuestion, file_sha256: str | None) -> FoundLabels:
         """Return the labels on a record with the target of the run's data, or on a planned question."""
-        sample_id = record.sample_id if isinstance(record, Record) else record.id
-        if sample_id not in self._ids or record.target is None:  # the digests below cost some microseconds
+        if record.target is None or not self.labels:
             return FoundLabels()
+        sample_id = record.sample_id if isinstance(record, Record) else record.id
         key = (sample_id, compute_fingerprint(record.question, file_sha256), _digest(record.target))
         found = [self._by_key.get(key)]
         if isinstance(record, Record) and record.error is None:
@@ -156,18 +152,16 @@ def describe_label(
         answer_sha256=_digest_answer(record.answer),
         note=note.strip(),
         who=who,
-        when=_now(),
         run=run,
         epoch=record.epoch,
         attempt=record.attempt,
-        id=uuid.uuid4().hex[:16],
     )
 
 
 def withdraw(label: HumanLabel, who: str) -> HumanLabel:
     """Return the line that takes a label back."""
-    found = replace(label, label=WITHDRAWN, withdraws=label.id, target=None, answer="", note="")
-    return replace(found, who=who, when=_now(), id=uuid.uuid4().hex[:16])
+    question = {name: getattr(label, name) for name in ("sample_id", "question", "target_sha256", "run")}
+    return HumanLabel(label=WITHDRAWN, withdraws=label.id, who=who, **question)
 
 
 def find_gold_folder(run_folder: Path) -> Path:
@@ -182,8 +176,8 @@ def is_dataset_digest(text: str) -> bool:
 def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
     """Append a label to the file of its dataset, and return the file; the line is on the disk when this returns.
 
-    A line that a crash has cut off is ended first; of one that the disk has no room for, nothing is left. UserError:
-    the digest is none, or the file cannot be written.
+    A line that a crash or a full disk has cut off is ended first. UserError: the digest is none, or the file cannot be
+    written.
     """
     if not is_dataset_digest(dataset_sha256):
         raise UserError("the run does not say which data it was made with, so labels on it could not be used.")
@@ -197,13 +191,9 @@ def append_label(folder: Path, dataset_sha256: str, label: HumanLabel) -> Path:
             end = file.seek(0, os.SEEK_END)
             if end and os.pread(descriptor, 1, end - 1) != b"\n":
                 line = b"\n" + line
-            try:
-                if file.write(line) != len(line):
-                    raise OSError("the disk is full")
-                os.fsync(descriptor)
-            except OSError:
-                file.truncate(end)
-                raise
+            if file.write(line) != len(line):
+                raise OSError("the disk is full")
+            os.fsync(descriptor)
     except OSError as error:
         raise UserError(f"the label was not saved: {path} cannot be written ({error}).") from error
     return path
@@ -267,7 +257,3 @@ def _digest(text: str) -> str:
 def _digest_answer(answer: str | None) -> str:
     """Return one digest for answers that differ in case, spacing or the spelling of one number."""
     return "" if answer is None else _digest(normalise_answer(answer))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
