@@ -156,19 +156,17 @@ def _explain_agent(record: Record, steps: AgentSteps, found: Attribution) -> Bro
     if found.agent is None or (step := found.step) is None:
         text = f"{_differ(record)} The program shows no steps, so that no part of it can be named."
         return BrokenLink("agent", found.agent or PROGRAM, text)
-    pair = () if found.critic is None else (step.agent, found.critic)
     parts = [found.reason, f"{step.agent} said {_quote(step.answer or step.said)}."]
-    reviews = list(steps.pair_reviews())
-    rejections = [critic for critic, judged in reviews if judged == step and critic.rejects]
-    approvals = [critic for critic, judged in reviews if judged is step and not critic.rejects]
-    if (record.limit or "").startswith(RETRY_LIMIT) and rejections:
-        critic = rejections[-1]
+    reviews = [critic for critic, judged in steps.pair_reviews() if judged == step]
+    if reviews and reviews[-1].rejects:
+        critic = reviews[-1]
         parts.append(f"{critic.agent} rejected it: {_quote(str(critic.outputs.get('feedback') or critic.said))}.")
-    elif approvals:
-        parts.append(f"{approvals[-1].agent} approved it.")
-    if pair:
+    elif reviews:
+        parts.append(f"{reviews[-1].agent} approved it.")
+    if found.critic:
         parts.append("Nothing in the record says which of the two was wrong.")
-    return BrokenLink("agent", PAIR.join(pair) or step.agent, " ".join([*parts, _differ(record)]), step.span)
+    name = f"{step.agent}{PAIR}{found.critic}" if found.critic else step.agent
+    return BrokenLink("agent", name, " ".join([*parts, _differ(record)]), step.span)
 
 
 def _find_unread(record: Record, steps: AgentSteps, agent: str) -> str | None:
