@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from eval.analysis.attribution import CriticNumbers
+from eval.analysis.human_review.labels import AMBIGUOUS, BAD_QUESTION
 from eval.analysis.statistics.intervals import Estimate
 from eval.analysis.summary.rare_numbers import (
     NO_ANSWER,
@@ -146,16 +147,13 @@ def describe_verdict(verdict: HumanVerdict) -> str:
 
 
 def describe_review(review: HumanReview, summary: Summary) -> str:
-    """Return what people's labels have changed, and the metric without the questions that they call unfair."""
-    parts = []
+    """Return the labels of people, the metric before them, and without the questions that they call unfair."""
+    parts = [", ".join(f"{n} {label.replace('_', ' ')}" for label, n in review.labels.items())]
     if review.score_before is not None:
-        before = format_floor(review.score_before, summary.incomplete)
-        answers = f"{format_count(review.n_accepted, 'answer')} accepted, {review.n_rejected} rejected"
-        parts.append(f"{format_count(review.n_corrected, 'target')} corrected, {answers}")
-        parts.append(f"before, the {summary.metric} was {before}")
-    if review.n_ambiguous or review.n_bad_questions:
-        kinds = f"{review.n_ambiguous} ambiguous and {format_count(review.n_bad_questions, 'bad question')}"
-        parts.append(f"{kinds}, which count; {_describe_without(review.without, summary.incomplete, summary.metric)}")
+        parts.append(f"before, the {summary.metric} was {format_floor(review.score_before, summary.incomplete)}")
+    if not review.labels.keys().isdisjoint((AMBIGUOUS, BAD_QUESTION)):
+        without = _describe_without(review.without, summary.incomplete, summary.metric)
+        parts.append(f"ambiguous and bad questions count; {without}")
     return "; ".join(parts)
 
 

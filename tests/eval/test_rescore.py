@@ -222,13 +222,13 @@ def test_what_people_said_is_applied_with_provenance_and_changes_nothing_else(
     assert (now["q1"].target, verdict.target_before, verdict.score_before) == ("18", "17", 0.0)
     assert "table 2" not in now["q1"].explanation
     numbers = summary(new)["human_review"]
-    assert (numbers["n_corrected"], numbers["n_accepted"], numbers["n_rejected"]) == (1, 1, 1)
-    assert (numbers["n_ambiguous"], numbers["score_before"]) == (1, 0.4)
+    assert numbers["labels"] == {"right": 1, "wrong": 1, "wrong_gold": 1, "ambiguous": 1}
+    assert numbers["score_before"] == 0.4
     assert summary(new)["n_scored"] == 5
     with RunStore(new / "run.db", read_only=True) as store:
         assert not store.read_info().task.dataset_sha256, "other targets are other data"
     out = " ".join(capsys.readouterr().out.split())
-    assert "1 target corrected, 1 answer accepted, 1 rejected; before, the accuracy was 40.0%" in out
+    assert "1 right, 1 wrong, 1 wrong gold, 1 ambiguous; before, the accuracy was 40.0%" in out
 
 
 def test_a_judges_run_is_corrected_by_a_rule_and_no_model_is_asked(tmp_path: Path, new: Path, rescore: Rescore) -> None:

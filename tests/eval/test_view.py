@@ -195,15 +195,15 @@ def test_twenty_failures_are_reviewed_in_the_browser_and_runs_scored_again(tmp_p
     for name, score in (("first", "80.0%"), ("second", "80.0%"), ("third", "50.0%")):
         given = f"gold={tmp_path / 'gold'}", f"run.dir={runs / name}_rescored"
         said = finish(tmp_path, runs / name, *given, script="eval/rescore.py").out
-        assert "8 targets corrected" in said and score in said
+        assert "8 wrong gold" in said and score in said
     book = read_labels(tmp_path / "gold")
     assert len(book.labels) == 20
     again = runs / "first_rescored"
     review = read_summary(again / "summary.json").human_review
     assert review is not None
-    assert (review.n_corrected, review.n_ambiguous, review.n_bad_questions) == (8, 2, 2)
+    assert [review.labels[name] for name in ("wrong_gold", "ambiguous", "bad_question")] == [8, 2, 2]
     report = RunFolder(again).write_report()
-    assert "8 targets corrected" in report.read_text("utf-8")
+    assert "8 wrong gold" in report.read_text("utf-8")
     with browser(width=1440) as page:
         page.goto(report.as_uri() + "#q00")
         page.wait_for_function("() => document.body.innerText.includes('ada')")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from eval.analysis.human_review.labels import OF_QUESTIONS, RIGHT, WRONG
+from eval.analysis.human_review.labels import AMBIGUOUS, BAD_QUESTION, LABELS
 from eval.analysis.statistics.intervals import (
     Estimate,
     Tally,
@@ -29,6 +29,7 @@ from eval.analysis.statistics.intervals import (
 )
 from eval.analysis.summary.measures import (
     REMARKS,
+    get_key,
     group_by_sample,
     measure,
     measure_values,
@@ -121,11 +122,7 @@ class Leaks:
 class HumanReview:
     """Labels of people on a run. Ambiguous and bad questions stay in the metric; `without` leaves them out."""
 
-    n_corrected: int  # questions with a corrected target
-    n_accepted: int  # answers that the scorer rejected and a person accepted
-    n_rejected: int  # answers that the scorer accepted and a person found wrong
-    n_ambiguous: int  # questions
-    n_bad_questions: int
+    labels: dict[str, int]  # label → questions or answers that have it
     score_before: float | None  # the metric as the run was scored without people
     without: Estimate
 
@@ -256,28 +253,17 @@ def _estimate(k: int, tallies: Sequence[Tally], estimator: Callable[[int, int, i
 
 
 def _summarise_review(final: Sequence[Record], incomplete: bool) -> HumanReview:
-    """Return what people have said of the last attempts: corrected targets and overruled verdicts."""
-    reviewed = [each for each in final if each.human]
-    before = [_read_original_value(each) for each in final if each.scored]
-
-    def select(label: str) -> list[Record]:
-        return [each for each in reviewed if any(verdict.label == label for verdict in each.human)]
-
-    corrected, ambiguous, bad = ({each.sample_id for each in select(name)} for name in OF_QUESTIONS)
+    """Return what people have said of the last attempts and their questions."""
+    said = [(each, verdict) for each in final for verdict in each.human]
+    labelled = {(label.label, each.sample_id if label.is_of_question else get_key(each)) for each, label in said}
+    counts = Counter(label for label, _ in labelled)
+    unfair = {each.sample_id for each, label in said if label.label in (AMBIGUOUS, BAD_QUESTION)}
+    before = [read_value(each.human[0].score_before) if each.human else each.value for each in final if each.scored]
     return HumanReview(
-        n_corrected=len(corrected),
-        n_accepted=sum(each.correct and _read_original_value(each) < 1 for each in select(RIGHT)),
-        n_rejected=sum(_read_original_value(each) == 1 and not each.correct for each in select(WRONG)),
-        n_ambiguous=len(ambiguous),
-        n_bad_questions=len(bad),
+        labels={name: counts[name] for name in LABELS if counts[name]},
         score_before=sum(before) / len(before) if before else None,
-        without=measure_without(final, ambiguous | bad, incomplete),
+        without=measure_without(final, unfair, incomplete),
     )
-
-
-def _read_original_value(answer: Record) -> float:
-    """Return what the scorer gave for an answer, before a person's label; 0 without a target."""
-    return read_value(answer.human[0].score_before) if answer.human else answer.value
 
 
 def measure_overlap(use: TuningUse, sample_ids: Collection[str]) -> TuningOverlap:
