@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eval.analysis.summary.measures import REMARKS, Key, add_usage, get_key, measure, shorten_record
@@ -53,7 +52,7 @@ def summarise(
     `records`: each attempt; for a (sample, epoch) that was not run, one with the error class `not_run`. Those that the
     plan no longer has count only towards the usage.
     """
-    last, ids, config = dict[Key, Record](), {each.id for each in plan}, info.config
+    last, ids = dict[Key, Record](), {each.id for each in plan}
     usage, scorer_usage, waited_seconds, by_agent = Usage(), Usage(), 0.0, dict[str, float]()
     calls, failed, blocked, first_tool_errors = Counter[str](), Counter[str](), Counter[str](), dict[str, str]()
     for record in records:  # all attempts were paid for
@@ -72,7 +71,6 @@ def summarise(
     scored = [each for each in final if each.scored]
     errors = _tally(each.error_class for each in final)
     incomplete = any(name in MISSING for name in errors)
-    prompts = Path(str(config["prompts"])).name if config.get("prompts") else None
     scorer, tools = read_scorer_name(info.part("scorer")), (info.tools or {}).items()
     idle = tuple(agent for agent, names in tools if names and agent in by_agent)
     return Summary(
@@ -82,8 +80,8 @@ def summarise(
         system=info.system or info.part("system").get("name"),
         model=info.model or None,
         data=info.part("data").get("name"),
-        split=config.get("split"),
-        prompts=info.prompts_name or prompts,  # the arms of a tuning run use others than their configuration names
+        split=info.config.get("split"),
+        prompts=info.prompts_name,
         scorer=scorer,
         simulated=info.simulated,
         notice=SIMULATED_NOTICE if info.simulated else None,
