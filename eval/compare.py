@@ -28,7 +28,7 @@ from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-_GATE_OPTIONS = ("margin", "alpha")
+_GATE_OPTIONS = {"margin": 0.02, "alpha": 0.05}  # and their defaults
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -68,6 +68,16 @@ def _check_options(given: argparse.Namespace) -> None:
         raise UserError(f"--{alone[0]} belongs to --gate; add --gate, or leave --{alone[0]} out.")
     if given.gate and len(given.runs) != 2:
         raise UserError(f"--gate compares a new run with its baseline, and {len(given.runs)} are named; name two runs.")
+    for name, default in _GATE_OPTIONS.items():
+        if getattr(given, name) is None:
+            setattr(given, name, default)
+    if not 0 <= given.margin < 1:
+        points = f"; {given.margin:g} points are {given.margin / 100:g}" if 1 <= given.margin < 100 else ""
+        raise UserError(
+            f"--margin {given.margin:g} is not from 0 to below 1; expected a share such as --margin 0.02{points}."
+        )
+    if not 0 < given.alpha < 0.5:
+        raise UserError(f"--alpha is {given.alpha:g}; expected a probability above 0 and below 0.5, such as 0.05.")
 
 
 def task(arguments: list[str]) -> int:
@@ -75,21 +85,16 @@ def task(arguments: list[str]) -> int:
     folders = [find_run(run) for run in given.runs]
 
     from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
-    from eval.analysis.comparison.regression_gate import GateSettings, judge_new_run
+    from eval.analysis.comparison.regression_gate import judge_new_run
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_table import print_comparison, print_gate
     from eval.reports.run_comparison.page import write_comparison
     from eval.runs.folder import write_lines
     from eval.runs.own_runs import refuse_unreadable
 
-    settings = None
-    if given.gate:
-        options = {name: getattr(given, name) for name in _GATE_OPTIONS}
-        settings = GateSettings(**{name: value for name, value in options.items() if value is not None})
-        settings.check()
     with refuse_unreadable(*folders):
         result = compare_read_runs(read_runs(folders))
-    gate = judge_new_run(result, settings) if settings else None
+    gate = judge_new_run(result, given.margin, given.alpha) if given.gate else None
     print_comparison(result, console := Console())
     if gate:
         print_gate(result.comparisons[0], gate, console)

@@ -1,7 +1,7 @@
 """Gate for a build: is a run worse than its baseline by more than a margin, in the metric of the runs?
 
     result = compare_read_runs([base, new])
-    judge_new_run(result, GateSettings(margin=0.02)).verdict       # "pass", "fail" or "inconclusive"
+    judge_new_run(result, margin=0.02, alpha=0.05).verdict       # "pass", "fail" or "inconclusive"
 
 Pass: the lower bound is above −margin, so the change is no worse than allowed (non-inferiority). Fail: the upper bound
 is below −margin, and the difference is one that two runs of the same program would show in at most 1 of 100
@@ -25,36 +25,18 @@ MIN_QUESTIONS = 2  # below it there is no interval
 
 
 @dataclass(frozen=True)
-class GateSettings:
-    """The loss that is allowed, and the probability of a wrong verdict."""
-
-    margin: float = 0.02
-    alpha: float = 0.05
-
-    def check(self) -> None:
-        """Raise UserError if the margin or alpha is not valid."""
-        if not 0 <= self.margin < 1:
-            points = f"; {self.margin:g} points are {self.margin / 100:g}" if 1 <= self.margin < 100 else ""
-            raise UserError(
-                f"--margin {self.margin:g} is not from 0 to below 1; expected a share such as --margin 0.02{points}."
-            )
-        if not 0 < self.alpha < 0.5:
-            raise UserError(f"--alpha is {self.alpha:g}; expected a probability above 0 and below 0.5, such as 0.05.")
-
-
-@dataclass(frozen=True)
 class GateResult:
     """The verdict on a build."""
 
     verdict: Verdict
-    margin: float
-    alpha: float
+    margin: float  # loss that is allowed
+    alpha: float  # probability of a wrong verdict
     lower: float  # bounds of new − base
     upper: float
     by_chance: bool  # worse than the margin, but equal programs would differ so much too often
 
 
-def judge_new_run(result: ComparisonResult, settings: GateSettings) -> GateResult:
+def judge_new_run(result: ComparisonResult, margin: float, alpha: float) -> GateResult:
     """Judge the second run against the first, on the questions that the prompts of neither were tuned on.
 
     Raise UserError if there are too few.
@@ -64,15 +46,16 @@ def judge_new_run(result: ComparisonResult, settings: GateSettings) -> GateResul
     if n_questions < MIN_QUESTIONS:
         left_out = f" ({pair.n_tuned_on} were used to tune the prompts)" if pair.n_tuned_on else ""
         raise UserError(f"{format_count(n_questions, 'question')}{left_out} cannot decide; 2 are needed at least.")
-    return judge_difference(pair.comparison.score, settings)
+    return judge_difference(pair.comparison.score, margin, alpha)
 
 
-def judge_difference(result: PairedResult, settings: GateSettings, same_program: float = SAME_PROGRAM) -> GateResult:
+def judge_difference(
+    result: PairedResult, margin: float, alpha: float, same_program: float = SAME_PROGRAM
+) -> GateResult:
     """Return the verdict on a difference of two questions at least.
 
     `same_program`: share of the comparisons of a program with itself that may fail.
     """
-    margin, alpha = settings.margin, settings.alpha
     lower, upper = result.compute_interval(2 * alpha) or (-1.0, 1.0)
     strict = result.compute_interval(2 * min(alpha, same_program)) or (-1.0, 1.0)
     is_below = upper < -margin

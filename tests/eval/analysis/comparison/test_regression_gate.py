@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from eval.analysis.comparison.regression_gate import GateResult, GateSettings, judge_difference
+from eval.analysis.comparison.regression_gate import GateResult, judge_difference
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 
 MARGIN, LEVEL = 0.02, 0.05
@@ -26,12 +26,12 @@ def drawn(n: int, epochs: int, loss: float, random: Any, share: float = 0.8, icc
 def count(n: int, epochs: int, loss: float, comparisons: int, share: float = 0.8, icc: float = 0.5) -> Counter[str]:
     random = np.random.default_rng([n, epochs, round(1000 * loss), round(10 * share), round(10 * icc)])
     made = (run_paired_test(drawn(n, epochs, loss, random, share, icc)) for _ in range(comparisons))
-    return Counter(judge_difference(each, GateSettings(MARGIN, LEVEL)).verdict for each in made)
+    return Counter(judge_difference(each, MARGIN, LEVEL).verdict for each in made)
 
 
 def judged(wins: int, losses: int, n: int, margin: float = MARGIN, **options: float) -> GateResult:
     pairs = [Pair((0,), (1,))] * wins + [Pair((1,), (0,))] * losses + [Pair((1,), (1,))] * (n - wins - losses)
-    return judge_difference(run_paired_test(pairs), GateSettings(margin, LEVEL), **options)
+    return judge_difference(run_paired_test(pairs), margin, LEVEL, **options)
 
 
 def test_the_bounds_decide() -> None:
