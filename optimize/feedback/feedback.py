@@ -19,8 +19,7 @@ from typing import Literal
 
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, Step, is_own_program
-from eval.analysis.attribution.label_matcher import LabelMatcher
-from eval.analysis.attribution.target_matcher import NUMBER_WORDS, TargetMatcher, split_elements
+from eval.analysis.attribution.target_matcher import NUMBER_WORDS, LabelMatcher, TargetMatcher, split_elements
 from eval.execution.scoring import SCORER
 from eval.runs.record import Record
 from eval.scorers.labels import LabelSet

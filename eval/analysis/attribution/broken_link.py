@@ -18,7 +18,7 @@ from typing import Literal
 from eval.analysis.attribution import CriticNumbers
 from eval.analysis.attribution.agent_attribution import RETRY_LIMIT, attribute_failure
 from eval.analysis.attribution.agent_steps import AgentSteps, Attribution, ToolUse
-from eval.analysis.attribution.target_matcher import TargetMatcher
+from eval.analysis.attribution.target_matcher import LabelMatcher, TargetMatcher
 from eval.runs.record import NOT_RUN, Record
 from eval.runs.store import RunStore
 from eval.scorers.labels import LabelSet
@@ -118,11 +118,8 @@ def find_broken_link(record: Record, labels: LabelSet | None = None) -> BrokenLi
 
 def build_matcher(target: str, labels: LabelSet | None = None) -> TargetMatcher:
     """Return what finds a target in texts; a label is found as a label."""
-    if not labels or (label := labels.find(target)) is None:
-        return TargetMatcher(target)
-    from eval.analysis.attribution.label_matcher import LabelMatcher
-
-    return LabelMatcher(label, labels)
+    label = labels.find(target) if labels else None
+    return LabelMatcher(label, labels) if labels and label else TargetMatcher(target)
 
 
 def _explain_end(record: Record, steps: AgentSteps, found: Attribution) -> BrokenLink:

@@ -4,6 +4,7 @@ matcher = TargetMatcher("1,234.5 km")
 matcher.is_quoted_in("about 1234.5")               # True: it contains the number, in another form
 matcher.matches("It is 1234.5 km.")                # True: right apart from its form
 TargetMatcher("88450.42").matches("88450.4187")    # True: right apart from the rounding
+LabelMatcher("refund", labels).matches("It is a Refund.")     # True: it names this label of a dataset and no other
 """
 
 import re
@@ -13,6 +14,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
 
 from eval.scorers.gaia import match_leniently
+from eval.scorers.labels import LabelSet
 from eval.scorers.numeric import parse_quantity
 
 _SEPARATORS = re.compile(r"\s*[,;\n]\s*(?:and\b\s*)?|\s+and\s+", re.IGNORECASE)
@@ -95,6 +97,39 @@ class TargetMatcher:
         said = [normalise(item) for item in split_elements(text)]
         right = [normalise(item) for item in self.items]
         return len(right) > 1 and said != right and sorted(said) == sorted(right)
+
+
+class LabelMatcher(TargetMatcher):
+    """A target that is one of a dataset's labels: no secret, and as evidence worth nothing."""
+
+    def __init__(self, label: str, labels: LabelSet) -> None:
+        super().__init__(label)
+        self._labels = labels
+        self._names = {name: phrase for name in labels.names if (phrase := normalise(name))}
+
+    @cached_property
+    def is_weak(self) -> bool:
+        return True
+
+    def is_quoted_in(self, text: str) -> bool:
+        """Return False: a text may name it."""
+        return False
+
+    def matches(self, text: str) -> bool:
+        """Return whether the answer names this label and no other; one that is part of another one does not count."""
+        if (whole := self._labels.find(text)) is not None:
+            return whole == self.text
+        words = split_words(text)
+        places = [(*span, name) for name, phrase in self._names.items() for span in find_phrase(phrase, words)]
+        named = {
+            name
+            for start, end, name in places
+            if not any(first <= start and end <= last and last - first > end - start for first, last, _ in places)
+        }
+        return named == {self.text}
+
+    def is_contained_in(self, answer: str) -> bool:
+        return self.matches(answer)
 
 
 def split_elements(text: str) -> list[str]:

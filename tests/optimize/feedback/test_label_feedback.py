@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.analysis.attribution.label_matcher import LabelMatcher
+from eval.analysis.attribution.target_matcher import LabelMatcher
 from eval.scorers.labels import LabelSet
 from optimize.feedback.feedback import Expectation, build_feedback
 from tests.optimize.simulated_runs import record, step
