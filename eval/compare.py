@@ -84,8 +84,7 @@ def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     folders = [find_run(run) for run in given.runs]
 
-    from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
-    from eval.analysis.comparison.regression_gate import judge_new_run
+    from eval.analysis.comparison.compare_runs import compare_read_runs, judge_new_run, read_runs
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
     from eval.reports.comparison_table import print_comparison, print_gate
     from eval.reports.run_comparison.page import write_comparison

@@ -4,8 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.text import Text
 
-from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
-from eval.analysis.comparison.regression_gate import FAIL, INCONCLUSIVE, PASS, GateResult
+from eval.analysis.comparison.compare_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    ComparisonResult,
+    GateResult,
+    ReadRun,
+    RunComparison,
+)
 from eval.analysis.statistics.paired_tests import MeanDifference
 from eval.execution.console import Console
 from eval.reports.formats import (

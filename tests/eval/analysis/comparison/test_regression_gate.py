@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from eval.analysis.comparison.regression_gate import GateResult, judge_difference
+from eval.analysis.comparison.compare_runs import GateResult, judge_difference
 from eval.analysis.statistics.paired_tests import Pair, run_paired_test
 
 MARGIN, LEVEL = 0.02, 0.05
