@@ -28,6 +28,7 @@ from mas.runtime.text import format_count
 
 _ID_CHARS, _QUESTION_CHARS, _ANSWER_CHARS = 40, 60, 60  # of a wrong answer's line
 MAX_LISTED_LOSSES = 6  # links in the line of lost points
+_INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
 _DEFAULT_SCORER = "gaia"  # of conf/eval.yaml
 _ADVICE = {  # error class → what helps, where asking again does not
     "truncated": "give replies more room with model.max_tokens=…, or a thinking model less to think",
@@ -180,9 +181,9 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
         yield f"first error, {name}", shorten_line(message, MAX_ERROR_CHARS)
         if name in _ADVICE:
             yield f"against {name}", _ADVICE[name]
-    if summary.n_infrastructure:
+    if n := errors.get(_INFRASTRUCTURE):
         again = "run again with run.resume=RUN run.retry_errors=true"
-        yield "infrastructure errors", f"{summary.n_infrastructure} (of the wrong answers; {again})"
+        yield "infrastructure errors", f"{n} (of the wrong answers; {again})"
     if summary.limits:
         yield "ended by a limit", _format_tally(summary.limits)
 

@@ -130,9 +130,8 @@ def _explain_end(record: Record, steps: AgentSteps, found: Attribution) -> Broke
     where = f"While {agent} was running, " if agent else ""
     if record.error is None or error_class == "limit":
         limit = record.limit or "limit"
-        text = (
-            f"{where}the limit {limit} was reached{f': {message}' if record.error else ', and the answer was wrong'}."
-        )
+        result = f": {message}" if record.error else ", and the answer was wrong"
+        text = f"{where}the limit {limit} was reached{result}."
         return BrokenLink("limit", limit, text[0].upper() + text[1:], span)
     if error_class in _LENGTH_LIMITS:
         return BrokenLink("limit", _LENGTH_LIMITS[error_class], f"{where}{message}.", span)

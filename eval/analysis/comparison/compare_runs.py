@@ -39,7 +39,6 @@ PASS: Verdict = "pass"
 FAIL: Verdict = "fail"
 INCONCLUSIVE: Verdict = "inconclusive"
 SAME_PROGRAM = 0.005  # level at which equal programs must differ to fail: half of 1 %, since intervals are approximate
-MIN_QUESTIONS = 2  # below it there is no interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +154,7 @@ def judge_new_run(result: ComparisonResult, margin: float, alpha: float) -> Gate
     """
     (pair,) = result.comparisons
     n_questions = 0 if pair.is_optimistic else len(pair.comparison.differences)
-    if n_questions < MIN_QUESTIONS:
+    if n_questions < 2:  # there is no interval
         left_out = f" ({pair.n_tuned_on} were used to tune the prompts)" if pair.n_tuned_on else ""
         raise UserError(f"{format_count(n_questions, 'question')}{left_out} cannot decide; 2 are needed at least.")
     return judge_difference(pair.comparison.score, margin, alpha)

@@ -6,15 +6,13 @@
     compare_means([(0.02, 0.01), (0.05, 0.02), (0.03, 0.02)])      # amounts: second - first: -0.0167, -0.0454 to 0.0120
 
 The interval has all differences that a score test would not reject: for one right-or-wrong answer a sample Tango's
-(Statistics in Medicine 17, 1998), which has a width even if no sample differs. Several or graded answers give each
-sample a difference d from -1 to 1. Then gained = Σmax(d, 0) and lost = Σmax(-d, 0) take the place of wins and losses.
-Such differences vary less than wins and losses with the same sums, so all counts are multiplied by the ratio of the two
+(Statistics in Medicine 17, 1998). Several or graded answers give each sample a difference d from -1 to 1: Σmax(d, 0)
+and Σmax(-d, 0) take the place of wins and losses. They vary less, so all counts are multiplied by the ratio of the two
 second moments about the tested difference D, with m the mean of d:
 
     weight = (Σ|d|/n - m² + (m - D)²) / (Σd²/n - m² + (m - D)²), cut to 1 … max_weight
 
-At D = 0 the test is then the normal approximation of the sign-flip test, so that interval and p agree. Coverage:
-docs/explanation/intervals.md.
+At D = 0 this is the normal approximation of the sign-flip test. Coverage: docs/explanation/intervals.md.
 """
 
 import math

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 GOING_ON = "it is still going on"
 WITHOUT_RECORD = "some questions ended without a record"
 MAX_TAG_VALUES = 30  # of one tag: those with the most questions
-INFRASTRUCTURE = "infrastructure"  # error class of faults that `run.retry_errors=true` runs again
 MISSING = (NOT_RUN, *UNFINISHED)  # error classes of the samples that resuming runs, or runs again
 
 
@@ -152,7 +151,6 @@ def count_answers(answers: Sequence[Record], incomplete: bool) -> Counts:
         score=score.value,
         score_ci95=score.ci95,
         n_error=sum(each.error_class is not None for each in answers),
-        n_infrastructure=sum(each.error_class == INFRASTRUCTURE for each in answers),
         n_not_run=sum(each.error_class == NOT_RUN for each in answers),
     )
 

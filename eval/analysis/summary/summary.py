@@ -43,7 +43,6 @@ class Counts:
     score: float | None = None  # mean value of the answers: the metric; where all are right or wrong, the accuracy
     score_ci95: Interval | None = None
     n_error: int
-    n_infrastructure: int  # of the errors
     n_not_run: int  # of the errors
 
 

@@ -159,8 +159,8 @@ def test_wrong_answers_and_errors_are_told_apart(record: Make) -> None:
         record("f", target=None, score=None),
     ]
     summary = summarise_records(records)
-    counts = [getattr(summary, key) for key in ("n_scored", "n_correct", "n_wrong", "n_error", "n_infrastructure")]
-    assert counts == [5, 2, 1, 2, 1]
+    counts = [getattr(summary, key) for key in ("n_scored", "n_correct", "n_wrong", "n_error")]
+    assert counts == [5, 2, 1, 2]
     assert summary.accuracy == 0.4, "errors of any kind stay in the denominator"
     assert summary.limits == {"lm_calls": 1, "tokens": 1}
 
