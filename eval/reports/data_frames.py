@@ -21,26 +21,22 @@ from eval.runs.find import find_run, list_runs
 from eval.runs.own_runs import refuse_unreadable
 from eval.runs.record import Record
 from eval.runs.store import open_run
-from mas.runtime.errors import UserError
-from mas.runtime.text import name_type
 
 if TYPE_CHECKING:
     import pandas
 
 Row = dict[str, object]
-SAMPLE_COLUMNS = (
-    *("run", "run_id", "id", "epoch", "attempt", "input", "file", "target", "answer", "level", "score", "explanation"),
-    *("error", "error_class", "error_component", "limit", "lost_at_kind", "lost_at"),
-    *("total_tokens", "input_tokens", "output_tokens", "cost_usd"),
-    *("model_calls", "tool_calls", "retries", "total_time", "working_time", "started_at", "thread_id"),
-)
 CALL_COLUMNS = (
     *("run", "run_id", "id", "epoch", "attempt", "event", "agent", "name", "span_id", "parent_id"),
     *("total_tokens", "input_tokens", "output_tokens", "cost_usd", "total_time", "started", "error"),
 )
 RUN_COLUMNS = ("run", "state", "system", "model", "data", "prompts", "metric", "score", "ci_low", "ci_high", "n")
 EVENTS = {"lm": "model", "tool": "tool"}  # kind of a span → Inspect's name of the event
-
+_SAME = (  # columns that are fields of a record
+    *("run_id", "epoch", "attempt", "file", "target", "answer", "level", "explanation"),
+    *("error", "error_class", "error_component", "limit", "started_at", "thread_id"),
+)
+_SAME_USAGE = ("input_tokens", "output_tokens", "cost_usd", "tool_calls", "retries")
 
 RunName = str | PathLike[str]  # a `mas_harness.Run` is one: the path of its folder
 RunNames = RunName | Iterable[RunName]
@@ -51,15 +47,10 @@ def samples_df(runs: RunNames = "latest") -> "pandas.DataFrame":
 
     `score` is 0 for an answer in error, or not run, whose sample has a target: its mean is the run's own mean. It is
     missing for samples without a target alone. Tags of the data are columns `metadata_TAG`, diagnostics of the scorer
-    `score_PART`.
-
-    Args:
-        runs: one or several: latest, a name under outputs/eval, a path, or a `Run`.
-
-    Raises:
-        UserError: there is no such run, or it cannot be read.
+    `score_PART`. `runs`: one or several: latest, a name under outputs/eval, a path, or a `Run`. Raise UserError if
+    there is no such run, or it cannot be read.
     """
-    return _build_frame((row for folder in find_folders(runs) for row in _read_samples(folder)), SAMPLE_COLUMNS)
+    return _build_frame(row for folder in find_folders(runs) for row in _read_samples(folder))
 
 
 def calls_df(runs: RunNames = "latest") -> "pandas.DataFrame":
@@ -80,11 +71,8 @@ def runs_df(runs: RunNames | None = None) -> "pandas.DataFrame":
 
 
 def find_folders(runs: RunNames) -> list[Path]:
-    """Return the folders of runs; raise UserError if there is no such run, or what was given is no run."""
-    several = [runs] if isinstance(runs, str) or not isinstance(runs, Iterable) else list(runs)
-    if wrong := [each for each in several if not isinstance(each, str | PathLike)]:
-        raise UserError(f"{name_type(wrong[0])} is no run; give latest, a name, a path, a Run, or a list of them.")
-    return [find_run(fspath(each)) for each in several]
+    """Return the folders of runs; raise UserError if there is no such run."""
+    return [find_run(fspath(each)) for each in ([runs] if isinstance(runs, str | PathLike) else runs)]
 
 
 def _read_samples(folder: Path) -> Iterator[Row]:
@@ -99,19 +87,22 @@ def _read_samples(folder: Path) -> Iterator[Row]:
 
 def _describe_sample(run: str, record: Record, tags: Mapping[str, str], link: BrokenLink | None) -> Row:
     usage = record.usage
-    values = (
-        *(run, record.run_id, record.sample_id, record.epoch, record.attempt, record.question, record.file),
-        *(record.target, record.answer, record.level),
-        record.score if record.error is None or not record.scored else 0.0,
-        *(record.explanation, record.error, record.error_class, record.error_component, record.limit),
-        *((link.kind, link.name) if link else (None, None)),
-        *(usage.input_tokens + usage.output_tokens, usage.input_tokens, usage.output_tokens, usage.cost_usd),
-        *(usage.lm_calls, usage.tool_calls, usage.retries),
-        *(record.wall_seconds, record.wall_seconds - record.waited_seconds, record.started_at, record.thread_id),
-    )
-    row: Row = dict(zip(SAMPLE_COLUMNS, values, strict=True))
-    parts = {f"score_{k}": v for k, v in record.parts.items()}
-    return row | {f"metadata_{k}": v for k, v in tags.items()} | parts
+    return {
+        "run": run,
+        "id": record.sample_id,
+        "input": record.question,
+        "score": record.score if record.error is None or not record.scored else 0.0,
+        **{name: getattr(record, name) for name in _SAME},
+        "lost_at_kind": link and link.kind,
+        "lost_at": link and link.name,
+        "model_calls": usage.lm_calls,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        **{name: getattr(usage, name) for name in _SAME_USAGE},
+        "total_time": record.wall_seconds,
+        "working_time": record.wall_seconds - record.waited_seconds,
+        **{f"metadata_{name}": value for name, value in tags.items()},
+        **{f"score_{name}": value for name, value in record.parts.items()},
+    }
 
 
 def _read_calls(folder: Path) -> Iterator[Row]:
@@ -143,7 +134,7 @@ def _describe_run(folder: Path) -> Row:
     return {"run": found.pop("name"), **found, **dict(zip(("ci_low", "ci_high"), bounds, strict=True))}
 
 
-def _build_frame(rows: Iterable[Row], columns: tuple[str, ...]) -> "pandas.DataFrame":
+def _build_frame(rows: Iterable[Row], columns: tuple[str, ...] = ()) -> "pandas.DataFrame":
     """Return a frame with these columns first, whether or not there is a row; columns of a few runs come last."""
     import pandas
 
