@@ -5,9 +5,8 @@ serve_viewer(Desk(OUTPUTS, user="ada"), port=8770)
 Only its own pages, in the browser of the user who started it, may use it: `Guard`, and starlette's check of host names.
 """
 
-import os
 import secrets
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -43,8 +42,6 @@ from mas.simulation import SIMULATED_NOTICE
 
 HOST = "127.0.0.1"
 _HERE = Path(__file__).parent
-_NICENESS = 5
-_LAST_SECONDS = 1  # for connections at the end
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",  # pages bring their own
     "X-Content-Type-Options": "nosniff",
@@ -62,7 +59,7 @@ _SANDBOX = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_REFUSALS = (HTTPException, UserError, StoreError)  # are answered with their sentence
+_REFUSALS = (HTTPException, UserError, StoreError, OSError)  # are answered with their sentence
 
 
 class Guard:
@@ -82,11 +79,10 @@ class Guard:
     def _answer(self, request: Request) -> Response | None:
         """Return None for a request of a page of this server."""
         headers, origin = request.headers, request.headers.get("origin")
-        if origin is not None and origin != f"http://{headers.get('host')}":
-            return PlainTextResponse("Requests from pages of other origins are refused.\n", 403)
         is_json = headers.get("content-type", "").startswith("application/json")  # no form of another site can send it
-        if request.method not in ("GET", "HEAD") and (origin is None or not is_json):
-            return PlainTextResponse("Only the viewer's own pages may write; reload the page.\n", 403)
+        may_write = request.method in ("GET", "HEAD") or (origin is not None and is_json)
+        if origin not in (None, f"http://{headers.get('host')}") or not may_write:
+            return PlainTextResponse("Only the viewer's own pages may use it; reload the page.\n", 403)
         if request.url.path == "/open" and self._is_token(request.query_params.get("token", "")):
             answer = RedirectResponse("/", 303)
             answer.set_cookie(self._cookie, self.token, httponly=True, samesite="strict")
@@ -123,7 +119,7 @@ class Desk:
 
     def name(self, folder: Path) -> str:
         """Return the id of a run's folder."""
-        return str(folder.relative_to(self.folder)).replace(os.sep, "~") if folder != self.folder else folder.name
+        return "~".join(folder.relative_to(self.folder).parts) or folder.name
 
     def find(self, run_id: str) -> Path:
         for folder in find_run_folders(self.folder):
@@ -151,7 +147,7 @@ class Desk:
             load_scripts(_HERE / "live.js"),
             data={"id": self.name(folder), "run": folder.name, "live": is_live},
             notices=list_notices(entry),
-            has_report=is_live or _is_own_file(folder / REPORT),
+            has_report=is_live or (folder / REPORT).is_file(),
             status="The run is read …" if is_live else "; ".join(filter(None, (entry.state, entry.remark, command))),
         )
 
@@ -166,17 +162,15 @@ class Desk:
     def show_report(self, request: Request) -> Response:
         """Show the page of a run; that of an evaluation is written, unless nothing was written to the run since."""
         folder = self._find_run(request)
-        if is_evaluation(folder) and not is_current(folder / REPORT):
+        page = folder / REPORT
+        if is_evaluation(folder) and not is_current(page):
             check_entries(folder)
-            try:
-                with refuse_unreadable(folder), open_run(folder) as store:
-                    write_reports(folder, store)
-            except OSError as error:
-                raise HTTPException(409, f"The report cannot be written: {error}") from error
-        if not _is_own_file(folder / REPORT):
+            with refuse_unreadable(folder), open_run(folder) as store:
+                write_reports(folder, store)
+        if not page.is_file() or page.is_symlink():
             raise HTTPException(404, "There is no such page; go back to the list.")
         headers = {"Content-Security-Policy": _SANDBOX.format(scripts=_list_own_scripts())}
-        return FileResponse(folder / REPORT, media_type="text/html; charset=utf-8", headers=headers)
+        return FileResponse(page, media_type="text/html; charset=utf-8", headers=headers)
 
     def show_review(self, request: Request) -> Response:
         folder = self._find_run(request)
@@ -213,10 +207,6 @@ class Desk:
 
 def is_evaluation(folder: Path) -> bool:
     return (folder / DATABASE).is_file() and not (folder / TUNING_FILE).is_file()
-
-
-def _is_own_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
 
 
 def list_notices(entry: RunEntry) -> list[str]:
@@ -266,8 +256,6 @@ def serve_viewer(desk: Desk, port: int) -> int:
     """Serve the pages until a signal ends it; return the exit code. Raise UserError if the port is in use."""
     import uvicorn
 
-    with suppress(OSError):
-        os.nice(_NICENESS)  # a run on this machine comes first
     with closing(open_listener(HOST, port, "port")) as listener:
         guard = Guard(listener.getsockname()[1])
         config = uvicorn.Config(
@@ -276,7 +264,7 @@ def serve_viewer(desk: Desk, port: int) -> int:
             access_log=False,
             server_header=False,
             lifespan="off",
-            timeout_graceful_shutdown=_LAST_SECONDS,
+            timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)
 

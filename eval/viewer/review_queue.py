@@ -1,12 +1,12 @@
 """Queue of answers that a person reviews, and what is shown of one of them."""
 
 import json
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 
 from eval.analysis.attribution.broken_link import find_broken_link
 from eval.analysis.human_review.labels import (
-    HumanLabel,
     LabelBook,
     append_label,
     describe_label,
@@ -27,10 +27,6 @@ from mas.runtime.terminal import shorten_line
 
 _MAX_LINE_CHARS = 200
 _ORDER = {"wrong": 0, "partial": 0, "error": 1, "right": 2}
-_OF_TUNING = (
-    "It is a tuning run, whose answers are not reviewed; after its verdict, eval/rescore.py RUN:ID scorer=… makes its "
-    "sealed answers with the prompts ID an evaluation run, which is."
-)
 Json = dict[str, object]
 
 
@@ -99,17 +95,15 @@ class ReviewQueue:
     def save(self, row: int, label: str, who: str, target: str | None = None, note: str = "") -> Json:
         """Save a label, and return it; it is on the disk when this returns. `target`: the corrected one.
 
-        Raises:
-            UserError: it is not complete, the run cannot be reviewed, or the file cannot be written.
+        UserError: it is not complete, the run cannot be reviewed, or the file cannot be written.
         """
-        info = self._read_info()
         if reason := self.explain_refusal():
             raise UserError(reason)
-        record = self._read_record(row)
-        file, run = info.task.file_sha256.get(record.sample_id), self.folder.name
+        info, record, run = self._read_info(), self._read_record(row), self.folder.name
+        file = info.task.file_sha256.get(record.sample_id)
         saved = describe_label(record, label, file_sha256=file, who=who, run=run, target=target, note=note)
         append_label(self.gold, info.task.dataset_sha256, saved)
-        return _describe_label(saved)
+        return asdict(saved)
 
     def withdraw(self, label_id: str, who: str) -> None:
         """Take a label back; raise UserError if there is none, or the file cannot be written."""
@@ -123,7 +117,8 @@ class ReviewQueue:
         with refuse_unreadable(self.folder):
             info = self.store.read_info()
         if info.tuning or (self.folder / TUNING_FILE).is_file():
-            raise UserError(_OF_TUNING)
+            after = "after its verdict, eval/rescore.py RUN:ID scorer=… makes an evaluation run of its sealed answers"
+            raise UserError(f"It is a tuning run, whose answers are not reviewed; {after} with the prompts ID.")
         return info
 
     def _read_record(self, row: int) -> Record:
@@ -134,9 +129,4 @@ class ReviewQueue:
 
 
 def _list_labels(record: Record, info: RunInfo, book: LabelBook) -> list[Json]:
-    found = book.find(record, info.task.file_sha256.get(record.sample_id))
-    return [_describe_label(each) for each in found.all]
-
-
-def _describe_label(label: HumanLabel) -> Json:
-    return {name: getattr(label, name) for name in ("id", "label", "target", "note", "who", "when", "run")}
+    return list(map(asdict, book.find(record, info.task.file_sha256.get(record.sample_id)).all))
