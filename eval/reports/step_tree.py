@@ -13,7 +13,6 @@ from mas.runtime.untrusted import remove_marks
 
 MAX_TEXT_CHARS = 2_000  # of each text on the page
 MAX_PROMPT_CHARS = 200_000  # of each message of a prompt, and of a reply
-MAX_ASKED_CHARS = 300  # of an agent's inputs: mostly the outputs of earlier agents
 MAX_INLINE_CHARS = 100  # of an argument within the call
 _FRAME = ("question", "orchestrator")  # kinds of the spans around the steps
 
@@ -28,7 +27,6 @@ class Step:
     title: str
     span: int  # its id
     took: str
-    asked: str = ""
     said: list[tuple[str, str]] = field(default_factory=list)  # name, which may be empty, and text
     decision: str = ""  # of a critic
     warnings: list[str] = field(default_factory=list)
@@ -51,7 +49,7 @@ def build_steps(trajectory: Sequence[Mapping[str, object]]) -> list[Json]:
         if span.kind == "lm" and outer is not None:
             outer.calls.append(span)
             if span.error:
-                outer.warnings.append(_flatten(f"call to {span.name} {_describe_failure(span.error)}"))
+                outer.warnings.append(f"call to {span.name} {_describe_failure(span.error)}")
             outer.warnings += _list_warnings(span)
         elif (step := build_step(span)) is not None:
             (top if outer is None else outer.inner).append(step)
@@ -99,7 +97,7 @@ def _build_call(span: Span) -> Json:
         "title": " · ".join([span.name, _describe_time(span), *list(_list_facts([span]))[1:]]),
         "messages": [(role, cut_text(text, MAX_PROMPT_CHARS)) for role, text in messages],
         "reply": cut_text(_join_parts(span.outputs), MAX_PROMPT_CHARS),
-        "error": _flatten(_describe_failure(span.error)) if span.error else "",
+        "error": _describe_failure(span.error) if span.error else "",
     }
 
 
@@ -107,21 +105,18 @@ def build_step(span: Span) -> Step | None:
     """Return a span as a step; None for the frame around the steps, if nothing has gone wrong there."""
     step = Step(span.kind, span.name, span.id, "" if span.kind in _FRAME else _describe_time(span))
     if span.error and span.kind != "question":  # the page shows the sample's error above its steps
-        step.error = _flatten(_describe_failure(span.error))
+        step.error = _describe_failure(span.error)
     step.warnings = list(_list_warnings(span))
     if span.kind in _FRAME:
         return step if step.warnings or step.error else None
     if span.kind == "tool":
         _describe_tool(step, span)
     elif span.kind == "lm":
-        messages = span.inputs.get("messages") or []
-        step.asked = shorten_line(_join_parts(messages[-1]) if messages else "", MAX_ASKED_CHARS)
         step.said = [("", cut_text(_join_parts(span.outputs)))]
         step.calls.append(span)
     else:
         outputs = dict(span.outputs)
         step.decision = str(outputs.pop("decision", None) or "")
-        step.asked = shorten_line("; ".join(map(_format_value, span.inputs.values())), MAX_ASKED_CHARS)
         known = {name: value for name, value in outputs.items() if value not in (None, "", [])}
         step.said = [(name.replace("_", " "), cut_text(_format_value(value))) for name, value in known.items()]
         if (index := span.attributes.get("step_index")) is not None:
@@ -142,7 +137,7 @@ def _list_warnings(span: Span) -> Iterator[str]:
     for each in span.events:
         if each["level"] != "info" and each["name"] != "decision":
             parts = [f"{key} {value}" for key, value in each.items() if key not in ("name", "level", "seconds")]
-            yield _flatten(f"{each['name']}: {', '.join(parts)}")
+            yield shorten_line(f"{each['name']}: {', '.join(parts)}", MAX_TEXT_CHARS)
 
 
 def _describe_time(span: Span) -> str:
@@ -150,18 +145,14 @@ def _describe_time(span: Span) -> str:
 
 
 def _describe_failure(error: str) -> str:
-    """Return the error of a span; after a cancellation the sample's own error says why."""
-    return "stopped" if error.startswith("CancelledError") else f"failed: {error}"
+    """Return the error of a span in one line; after a cancellation the sample's own error says why."""
+    return "stopped" if error.startswith("CancelledError") else shorten_line(f"failed: {error}", MAX_TEXT_CHARS)
 
 
 def cut_text(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     """Return the beginning of a long text, with a note."""
     more = len(text) - max_chars
     return text if more <= 0 else f"{text[:max_chars]}… {more:,} characters more"
-
-
-def _flatten(text: str) -> str:
-    return cut_text(" ".join(text.split()))
 
 
 def format_cost(cost_usd: float | None) -> str:

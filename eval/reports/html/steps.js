@@ -67,7 +67,6 @@ const Steps = (() => {
       item.append(make("span", "badge wrong", "points were lost here first"), " ");
     }
     item.append(make("span", "small", step.facts ?? ""));
-    if (step.asked) item.append(make("div", "small", `asked: ${step.asked}`));
     if (step.inner?.length) item.append(draw(step.inner, options));
     for (const [name, text] of step.said ?? []) item.append(said(name, text));
     for (const text of step.warnings ?? []) item.append(said("", text, "error"));
