@@ -51,10 +51,6 @@ def format_usd(cost_usd: float | None) -> str:
     return NOT_AVAILABLE if cost_usd is None else f"${cost_usd:,.4f}"
 
 
-def format_seconds(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:,.1f} s"
-
-
 @dataclass(frozen=True)
 class Table:
     """Texts in rows; columns of numbers are on the right of their cells."""
@@ -65,25 +61,23 @@ class Table:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        return [(title, "" if self._is_left(place) else "number") for place, title in enumerate(self.headings)]
-
-    def _is_left(self, place: int) -> bool:
-        return place == 0 or self.headings[place] in self.left
+        """Headings with the class of their column: `number`, or none."""
+        first, *others = self.headings
+        return [(first, ""), *((title, "" if title in self.left else "number") for title in others)]
 
     def drop(self, *headings: str) -> "Table":
         kept = [place for place, heading in enumerate(self.headings) if heading not in headings]
         rows = [[row[place] for place in kept] for row in self.rows]
         return Table([self.headings[place] for place in kept], rows, self.left)
 
-    def build(self, title: str = "", caption: str = "", whole: int = 0) -> "RichTable":
+    def build(self, title: str = "", whole: int = 0) -> "RichTable":
         """Return the table for a terminal, where data is no markup; the first `whole` columns are not wrapped."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
         table = RichTable(title=Text(title) if title else None)
-        table.caption, table.caption_justify = caption or None, "left"
-        for place, heading in enumerate(self.headings):
-            justify: Literal["left", "right"] = "left" if self._is_left(place) else "right"
+        for place, (heading, kind) in enumerate(self.columns):
+            justify: Literal["left", "right"] = "right" if kind else "left"
             table.add_column(Text(heading), justify=justify, overflow="fold", no_wrap=place < whole)
         for row in self.rows:
             table.add_row(*map(Text, row))

@@ -5,48 +5,24 @@ from collections.abc import Iterator
 from eval.analysis.attribution import CriticNumbers
 from eval.analysis.human_review.labels import AMBIGUOUS, BAD_QUESTION
 from eval.analysis.statistics.intervals import Estimate
-from eval.analysis.summary.rare_numbers import (
-    NO_ANSWER,
-    OTHER,
-    EpochNumbers,
-    HumanReview,
-    LabelSummary,
-    TuningOverlap,
-)
+from eval.analysis.summary.rare_numbers import NO_ANSWER, OTHER, HumanReview, LabelSummary, TuningOverlap
 from eval.analysis.summary.summary import Summary
-from eval.reports.formats import (
-    MAX_ERROR_CHARS,
-    MAX_NAME_CHARS,
-    Table,
-    format_floor,
-    format_interval,
-    format_percent,
-    format_share,
-)
-from eval.runs.record import HumanVerdict
+from eval.reports.formats import MAX_ERROR_CHARS, Table, format_floor, format_interval, format_percent, format_share
 from eval.scorers.score import ACCURACY, JUDGE
 from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
-PASS_LEGEND = "pass@k: one of k answers right; pass^k: all k right"
-LABEL_LEGEND = (
-    "An answer is the label that it equals without case, or the target if the scorer accepts it. A question without an "
-    "answer is missed: it counts in the recall."
-)
-MAX_LINES_OF_K = 6
-_INTERVAL = "95% interval"
-
 
 def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and sentences."""
-    incomplete = summary.incomplete
+    metric, incomplete = summary.metric, summary.incomplete
     if summary.used_to_tune:
-        yield "tuned on", describe_tuned_on(summary.used_to_tune, incomplete, summary.metric)
+        yield "tuned on", describe_tuned_on(summary.used_to_tune, incomplete, metric)
     for name, critic in summary.critics.items():
-        yield f"critic {shorten_line(name, MAX_NAME_CHARS)}", describe_critic(critic)
-    if summary.metric != ACCURACY:
+        yield f"critic {name}", describe_critic(critic)
+    if metric != ACCURACY:
         share = format_share(summary.accuracy, summary.accuracy_ci95, incomplete)
-        yield "fully right", f"{share} of the answers; the {summary.metric} counts partly right ones in part"
+        yield "fully right", f"{share} of the answers; the {metric} counts partly right ones in part"
     if summary.labels:
         yield "labels", describe_labels(summary.labels, incomplete)
     for name, part in summary.parts.items():
@@ -54,25 +30,27 @@ def list_rare_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         yield f"part {name}", f"{share} of {format_count(part.n or 0, 'answer')}"
     for name, extra in summary.extra_scorers.items():
         result = f"{extra.metric} {format_share(extra.score.value, extra.score.ci95, incomplete)}"
-        failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
-        error = shorten_line(extra.first_error or "", MAX_ERROR_CHARS)
-        yield f"scored by {name}", f"{result}; {failed}: {error}" if extra.n_failed else result
+        if extra.n_failed:
+            failed = f"{format_count(extra.n_failed, 'answer')} could not be scored and count as 0"
+            result += f"; {failed}: {shorten_line(extra.first_error or '', MAX_ERROR_CHARS)}"
+        yield f"scored by {name}", result
     if summary.scorer == JUDGE:
         yield "judged", "by a model, whose verdicts are opinions; python eval/view.py has a queue for people's"
     if summary.human_review:
-        yield "reviewed by people", describe_review(summary.human_review, summary)
+        yield "reviewed by people", _describe_review(summary.human_review, incomplete, metric)
     if leaks := summary.leaks:
-        sources = "; ".join(leaks.sources)
         met = f"{format_count(leaks.n_questions, 'question')} met a page that gives the benchmark away"
-        without = _describe_without(leaks.without, incomplete, summary.metric)
-        yield "benchmark leaks", f"{met}: {shorten_line(sources, MAX_ERROR_CHARS)}; {without}"
-    if blocked := summary.blocked_pages:
-        hosts = ", ".join(f"{host} {times}" for host, times in blocked.items())
-        yield "blocked pages", f"{sum(blocked.values())}: {shorten_line(hosts, MAX_ERROR_CHARS)}"
+        sources = shorten_line("; ".join(leaks.sources), MAX_ERROR_CHARS)
+        yield "benchmark leaks", f"{met}: {sources}; {_describe_without(leaks.without, incomplete, metric)}"
     if summary.epochs > 1:
         repeats, found = f"{summary.epochs} of each of {summary.n_questions} questions", summary.by_epochs
-        later = "; pass@k and pass^k need all answers" if incomplete else ""
-        yield "epochs", repeats + (f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else later)
+        clustered = f"; the interval is clustered by question (ICC {found.icc:.2f})" if found else ""
+        yield "epochs", f"{repeats}{clustered}"
+        if found:
+            k = str(summary.epochs)
+            one, every = found.pass_at[k], found.pass_hat[k]
+            yield f"pass@{k}", f"{format_share(one.value, one.ci95)}: one of {k} answers is right"
+            yield f"pass^{k}", f"{format_share(every.value, every.ci95)}: all {k} answers are right"
 
 
 def describe_tuned_on(overlap: TuningOverlap, incomplete: bool = False, metric: str = ACCURACY) -> str:
@@ -117,16 +95,12 @@ def describe_labels(labels: LabelSummary, incomplete: bool) -> str:
     return f"macro F1 {format_percent(labels.macro_f1)}{so_far} over {format_count(n, 'label')}"
 
 
-def build_labels(summary: Summary, labels: LabelSummary) -> Table:
-    """Return a row for each label; without intervals if answers are missing: what comes may be of another kind."""
-    headings = ("label", "precision", _INTERVAL, "recall", _INTERVAL, "F1", "targets", "answers")
+def build_labels(labels: LabelSummary) -> Table:
     rows = []
     for name, each in labels.by_label.items():
-        shares = (each.precision, each.recall)
-        cells = [text for share in shares for text in (format_percent(share.value), format_interval(share.ci95))]
-        rows.append([name, *cells, format_percent(each.f1), str(each.recall.n), str(each.precision.n)])
-    table = Table(headings, rows)
-    return table.drop(_INTERVAL) if summary.incomplete else table
+        shares = (format_share(share.value, share.ci95) for share in (each.precision, each.recall))
+        rows.append([name, *shares, format_percent(each.f1), str(each.recall.n), str(each.precision.n)])
+    return Table(("label", "precision", "recall", "F1", "targets", "answers"), rows)
 
 
 def build_confusion(labels: LabelSummary) -> Table:
@@ -137,33 +111,11 @@ def build_confusion(labels: LabelSummary) -> Table:
     return Table(["target ↓ answer →", *answers], rows)
 
 
-def describe_verdict(verdict: HumanVerdict) -> str:
-    """Return what a person said of an answer or its question, who, when and where, and what it changed."""
-    name = verdict.label.replace("_", " ")
-    parts = [f"{name}: {verdict.who}, {verdict.when[:16].replace('T', ' ')} UTC, who saw it in {verdict.run}"]
-    if verdict.target is not None:
-        parts.append(f"gold answer {verdict.target_before!r} corrected to {verdict.target!r}")
-    return "; ".join([*parts, *([f"note: {verdict.note}"] if verdict.note else [])])
-
-
-def describe_review(review: HumanReview, summary: Summary) -> str:
+def _describe_review(review: HumanReview, incomplete: bool, metric: str) -> str:
     """Return the labels of people, the metric before them, and without the questions that they call unfair."""
     parts = [", ".join(f"{n} {label.replace('_', ' ')}" for label, n in review.labels.items())]
     if review.score_before is not None:
-        parts.append(f"before, the {summary.metric} was {format_floor(review.score_before, summary.incomplete)}")
+        parts.append(f"before, the {metric} was {format_floor(review.score_before, incomplete)}")
     if not review.labels.keys().isdisjoint((AMBIGUOUS, BAD_QUESTION)):
-        without = _describe_without(review.without, summary.incomplete, summary.metric)
-        parts.append(f"ambiguous and bad questions count; {without}")
+        parts.append(f"ambiguous and bad questions count; {_describe_without(review.without, incomplete, metric)}")
     return "; ".join(parts)
-
-
-def build_epochs(by_epochs: EpochNumbers) -> Table:
-    """Return the shares of questions of which one of k answers, or all k, are right, of very many k for some."""
-    ks, rows = list(by_epochs.pass_at), []
-    if len(ks) > MAX_LINES_OF_K:  # the powers of two and the last
-        ks = [k for k in ks if int(k).bit_count() == 1 or k == ks[-1]]
-    for k in ks:
-        estimates = (by_epochs.pass_at[k], by_epochs.pass_hat[k])
-        cells = (cell for each in estimates for cell in (format_percent(each.value), format_interval(each.ci95)))
-        rows.append([k, *cells])
-    return Table(("k", "pass@k", _INTERVAL, "pass^k", _INTERVAL), rows)

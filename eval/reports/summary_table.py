@@ -39,19 +39,11 @@ _ADVICE = {  # error class → what helps, where asking again does not
 
 
 def print_summary(summary: Summary, console: Console) -> None:
-    """Print the metric with its interval, by level and by epochs too, then errors, tokens, cost and time.
-
-    If the run is not complete, the metric is a floor without an interval, and the missing answers are counted.
-    Names from data (levels, error classes) are printed as they are: rich's markup in them has no effect.
-    """
+    """Print the metric with its interval, also by level, and the notes; names from data are no markup of rich."""
     if summary.notice:
         console.print(Text(summary.notice, style="bold yellow"))
     console.print(Text(format_title(summary), style="bold"))
     console.print(build_counts(summary, summary.tags).drop("wrong", "not fully", "n").build())
-    if summary.by_epochs:
-        from eval.reports.rare_notes import PASS_LEGEND, build_epochs
-
-        console.print(build_epochs(summary.by_epochs).build(caption=PASS_LEGEND))
     for name, value in list_notes(summary):
         console.print(Text.assemble((f"{name}: ", "bold"), value), soft_wrap=True)
 
@@ -94,10 +86,10 @@ def choose_exit_code(summary: Summary, fail_under: float | None, console: Consol
     if summary.stopped:
         return STOPPED
     score = summary.score or 0.0
-    below = fail_under is not None and score < fail_under
-    if below:
+    if fail_under is not None and score < fail_under:
         _print_line(f"{summary.metric} {score:.4g} is below run.fail_under={fail_under}", console)
-    return FAILURES if below or summary.n_error else FINISHED
+        return FAILURES
+    return FAILURES if summary.n_error else FINISHED
 
 
 def build_counts(summary: Summary, tags: Iterable[str]) -> Table:
@@ -132,7 +124,7 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     """Yield names and sentences; a line that would only say "none" is left out, except errors."""
     rare = (
         *(summary.used_to_tune, summary.critics, summary.labels, summary.parts),
-        *(summary.extra_scorers, summary.human_review, summary.leaks, summary.blocked_pages),
+        *(summary.extra_scorers, summary.human_review, summary.leaks),
         *(summary.epochs > 1, summary.metric != ACCURACY, summary.scorer == JUDGE),
     )
     if any(rare):
@@ -141,7 +133,8 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         yield from list_rare_notes(summary)
     yield from _list_failures(summary)
     if lost := summary.attribution:
-        parts = list(map(_describe_loss, lost[:MAX_LISTED_LOSSES]))
+        listed = lost[:MAX_LISTED_LOSSES]
+        parts = [f"{shorten_line(each.title, MAX_NAME_CHARS)} {format_loss(each)}" for each in listed]
         if rest := lost[MAX_LISTED_LOSSES:]:
             parts.append(f"{len(rest)} more {100 * sum(each.points.value or 0.0 for each in rest):.1f}")
         yield "points lost", f"{', '.join(parts)}; of 100, by the first broken link"
@@ -154,16 +147,16 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "skipped", f"{rows} of the dataset, outside every number here"
     yield from _list_spending(summary)
     if len(summary.sessions) > 1:
-        changes = [f"{key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]
-        others = f" with other settings: {'; '.join(changes)}" if changes else ""
-        yield "sessions", f"{len(summary.sessions)}: the run was resumed{others}"
+        changes = [f"; {key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]
+        yield "sessions", f"{len(summary.sessions)}: the run was resumed{''.join(changes)}"
     yield "time", f"{summary.wall_seconds:,.1f} s"
 
 
-def _describe_loss(lost: LostPoints) -> str:
-    points, ci95 = lost.points.value or 0.0, lost.points.ci95
-    bounds = f" ({100 * ci95[0]:.0f} to {100 * ci95[1]:.0f})" if ci95 else ""
-    return f"{shorten_line(lost.title, MAX_NAME_CHARS)} {100 * points:.1f}{bounds}"
+def format_loss(lost: LostPoints) -> str:
+    """Return the points of 100 that were lost at a link, with their interval."""
+    points, bounds = lost.points.value or 0.0, lost.points.ci95
+    interval = f" ({100 * bounds[0]:.0f} to {100 * bounds[1]:.0f})" if bounds else ""
+    return f"{100 * points:.1f}{interval}"
 
 
 def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -190,11 +183,7 @@ def _list_failures(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
     usage, judging = summary.usage, summary.scorer_usage
-    kinds = {
-        "sent again": usage.retries,
-        "not in the form asked for, but read": usage.misshapen_replies,
-        "replayed from before an interruption": usage.replayed_calls,
-    }
+    kinds = {"sent again": usage.retries, "replayed from before an interruption": usage.replayed_calls}
     listed = ", ".join(f"{n:,} {kind}" for kind, n in kinds.items() if n)
     of_which = f" (of which {listed})" if listed else ""
     yield "calls", f"{usage.lm_calls:,} to language models{of_which}, {usage.tool_calls:,} to tools"

@@ -1,35 +1,16 @@
-"""The base of all pages in a real Chromium: charts, rows, keys, links, export, both themes, all widths."""
+"""The base of all pages in a real Chromium: rows, keys, links."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eval.reports.html.page import (
-    ROWS,
-    STEPS,
-    Bar,
-    BlockWriter,
-    Chart,
-    Column,
-    Rows,
-    load_scripts,
-    load_template,
-)
+from eval.reports.html.page import ROWS, STEPS, BlockWriter, Column, Rows, load_scripts, load_template
 from tests.pages.browser import collect_errors, open_file, set_view
 
 pytestmark = pytest.mark.slow
 EVIL = "</script><img src=x onerror=alert(1)>'\"&<svg onload=alert(2)>"
 CAUSES = ("expert", "researcher", "finalizer", "tool read_file", "format")
-
-
-def make_charts(label: str = "") -> list[Chart]:
-    lost = [
-        Bar(f"{cause}{label}", n, f"{n}{label}", (n - 2, n + 3), "wrong", f"#?cause={cause}")
-        for cause, n in zip(CAUSES, (12, 10, 8, 6, 4), strict=True)
-    ]
-    levels = [Bar(f"level {n}", 0.8 - 0.2 * n, "n = 20", (0.6 - 0.2 * n, 0.9 - 0.1 * n)) for n in (1, 2, 3)]
-    return [Chart(f"Points lost{label}", lost), Chart("Accuracy by level", levels, longest=1.0, mark=0.5)]
 
 
 def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
@@ -59,7 +40,6 @@ def write_page(path: Path, n_rows: int = 120, label: str = "") -> None:
         scripts=load_scripts(*ROWS, *STEPS, Path(__file__).with_name("base.js")),
         blocks=writer.close(),
         tiles=[("72.7%", "accuracy", "95% interval 65.4% to 79.0%"), ("$1.23", f"cost{label}", "")],
-        charts=make_charts(label),
         table=Rows("question", columns, values),
     )
     path.write_text(page, encoding="utf-8")
@@ -98,12 +78,11 @@ def test_rows_are_found_filtered_sorted_paged_and_linked(page: Any, tmp_path: Pa
     page.wait_for_function("() => document.querySelector('details.row[open]')?.dataset.id === 'q1'")
 
 
-def test_texts_of_charts_and_rows_execute_nothing(page: Any, tmp_path: Path) -> None:
+def test_texts_of_rows_execute_nothing(page: Any, tmp_path: Path) -> None:
     errors = collect_errors(page)
     write_page(tmp_path / "page.html", label=EVIL)
     open_file(page, tmp_path / "page.html", "#q3")
     assert EVIL in page.inner_text("details.row[open]")
-    page.locator(".bars > a").first.click()
     assert page.locator("img").count() == 0
     assert errors == []
 

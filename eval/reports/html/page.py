@@ -1,22 +1,21 @@
-"""What every page is made of: a template of this folder's, scripts, charts, rows, and compressed blocks of data.
+"""What every page is made of: a template of this folder's, scripts, rows, and compressed blocks of data.
 
 columns = [Column("question", "question", width="3fr"), Column("cause", "lost at", menu=True)]
-lost = Chart("Points lost", [Bar("expert", 12, "12 (7 to 19)", (7, 19), "wrong", href="#?cause=expert")])
+rows = Rows("question", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
 writer = BlockWriter(max_bytes=8_000_000)
 writer.add("prompts", 17, {"messages": […]}, rank=1)     # on the page: await Blocks.get("prompts", 17)
-rows = Rows("question", columns, [{"id": "q1", "question": "…", "cause": "expert"}])
-values = {"charts": [lost], "rows": rows, "blocks": writer.close()}
+values = {"rows": rows, "blocks": writer.close()}
 write_page(path, Path("report.html.jinja"), (*ROWS, Path("report.js")), values)      # which draws them
 """
 
 import base64
-import functools
 import gzip
 import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -26,13 +25,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from eval.analysis.statistics.intervals import Interval
 from mas.runtime.security.private_file import write_atomically
 from mas.runtime.terminal import escape_controls
 from mas.runtime.text import format_count
-
-Tone = Literal["wrong", "error", "accent"]
-Kind = Literal["text", "usd", "seconds", "hidden"]
 
 FOLDER = Path(__file__).parent
 ROWS = (FOLDER / "blocks.js", FOLDER / "rows.js")
@@ -49,20 +44,18 @@ class Scripts(NamedTuple):
     policy: str  # "'sha256-…' 'sha256-…'"
 
 
-@functools.cache
+@cache
 def load_template(path: Path) -> Template:
     """Return a template in which values are escaped and a missing value is an error.
 
-    It may extend and import the templates of this folder; `embed` writes a value as JSON into a data block.
+    It may extend and import the templates of this folder; `embed` writes a value as JSON into a data block, which no
+    text in it ends.
     """
+    loader = FileSystemLoader([path.parent, FOLDER])
     environment = Environment(
-        loader=FileSystemLoader([path.parent, FOLDER]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["embed"] = _embed_json
+    environment.filters["embed"] = partial(htmlsafe_json_dumps, dumps=write_json)
     return environment.get_template(path.name)
 
 
@@ -79,11 +72,6 @@ def load_scripts(*paths: Path) -> Scripts:
     texts = [path.read_text(encoding="utf-8") for path in paths]
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
     return Scripts(tuple(map(Markup, texts)), " ".join(f"'sha256-{digest}'" for digest in digests))
-
-
-def _embed_json(value: object) -> Markup:
-    """Return a value as JSON that can stand in a `<script type="application/json">`: no text in it ends the block."""
-    return htmlsafe_json_dumps(map_texts(value, str), dumps=_dump)
 
 
 def write_json(value: object) -> str:
@@ -104,45 +92,19 @@ def map_texts(value: object, change: Callable[[str], object]) -> object:
     return [map_texts(each, change) for each in value] if isinstance(value, list | tuple) else value
 
 
-class Bar(NamedTuple):
-    label: str
-    value: float  # its length; not negative
-    text: str  # the value in words, and what else is to be known
-    bounds: Interval | None = None  # of the value
-    tone: Tone = "accent"
-    href: str = ""  # "#id" opens a row, "#?cause=expert" filters the rows
-
-
-@dataclass(frozen=True)
-class Chart:
-    title: str  # the sentence that the chart answers
-    bars: Sequence[Bar]
-    longest: float | None = None  # value of a bar of the whole width; None: from the data
-    mark: float | None = None  # a line across all bars, as at the run's own mean
-
-    def find_place(self, value: float) -> str:
-        """Return a value's place in the width of the chart, for CSS."""
-        longest = self.longest or max(each.bounds[1] if each.bounds else each.value for each in self.bars)
-        return f"{100 * value / longest if longest else 0:.2f}%"
-
-
 def link(**filters: str) -> str:
     return f"#?{urlencode(filters)}"
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column. A value is text, a number, None, or a list of texts (a row of several answers, or tags).
-
-    `hidden` is not drawn, but is filtered by and searched.
-    """
+    """One column. A value is text, a number, None, or a list of texts (a row of several answers, or tags)."""
 
     key: str
     title: str
-    kind: Kind = "text"
+    kind: Literal["text", "usd", "seconds", "hidden"] = "text"  # hidden: not drawn, only filtered by or searched
     width: str = "1fr"  # of CSS grid
-    menu: bool = False  # filtered by a menu of its values
-    find: bool = True  # texts are searched
+    menu: bool = False  # filtered by a menu of its values, and not searched
 
 
 @dataclass(frozen=True)
@@ -169,7 +131,7 @@ class Blocks(NamedTuple):
     """Blocks of a page; `parts.blocks` writes them."""
 
     blocks: Sequence[Block]
-    notes: Sequence[str]  # about values for which there was no room
+    note: str  # about values for which there was no room
 
 
 class _OpenBlock:
@@ -190,9 +152,8 @@ class _OpenBlock:
 
     def close(self, name: str) -> Block:
         values = ",".join(f'"{key}":{value}' for key, value in self.values.items())
-        return Block(
-            name, list(self.values), encode_data(f'{{"texts":{_dump(list(self.texts))},"values":{{{values}}}}}')
-        )
+        data = f'{{"texts":{_dump(list(self.texts))},"values":{{{values}}}}}'
+        return Block(name, list(self.values), encode_data(data))
 
 
 class BlockWriter:
@@ -202,9 +163,8 @@ class BlockWriter:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        """`max_bytes`: of all blocks together, as they are written."""
         self.keys = count(1)  # for values of any name
-        self._max_bytes = max_bytes
+        self._max_bytes = max_bytes  # of all blocks together, as they are written
         self._open: defaultdict[tuple[int, str], _OpenBlock] = defaultdict(_OpenBlock)  # by rank and name
         self._closed: list[tuple[int, Block]] = []
 
@@ -225,9 +185,9 @@ class BlockWriter:
                 kept.append(block)
             else:
                 left_out[block.name] += len(block.keys)
-        where = "right ones first; they are in records.jsonl of the run."
-        answers = {name: format_count(n, "answer") for name, n in sorted(left_out.items(), reverse=True)}
-        return Blocks(kept, [f"There was no room for the {name} of {n}, {where}" for name, n in answers.items()])
+        what = " and ".join(f"the {name} of {format_count(n, 'answer')}" for name, n in sorted(left_out.items()))
+        note = f"There was no room for {what}, right ones first; they are in records.jsonl of the run."
+        return Blocks(kept, note if what else "")
 
 
 def encode_data(text: str) -> str:

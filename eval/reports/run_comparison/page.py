@@ -12,7 +12,7 @@ from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, Run
 from eval.reports.comparison_table import build_numbers, describe_run, describe_verdict, list_differences
 from eval.reports.formats import format_interval, format_p_value, format_points
 from eval.reports.html.page import ROWS, STEPS, Blocks, BlockWriter, Column, Rows, write_page
-from eval.reports.run_report.answers import MAX_BLOCK_BYTES, Row, gather_answers, list_values
+from eval.reports.run_report.page import MAX_BLOCK_BYTES, Row, gather_answers, list_values
 from eval.runs.store import open_run
 from mas.runtime.text import format_count
 
@@ -74,10 +74,10 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
         Column("question", "question", width="40fr"),
         Column("target", "gold answer", width="16fr"),
         *(Column(f"run {label}", label, width=width) for label in labels),
-        Column("outcome", "outcome", kind="hidden", menu=True, find=False),
-        *(Column(f"lost {label}", f"lost at in {label}", kind="hidden", menu=True, find=False) for label in labels),
-        Column("level", "level", kind="hidden", menu=True, find=False),
-        Column("kind", "attachment", kind="hidden", menu=True, find=False),
+        Column("outcome", "outcome", kind="hidden", menu=True),
+        *(Column(f"lost {label}", f"lost at in {label}", kind="hidden", menu=True) for label in labels),
+        Column("level", "level", kind="hidden", menu=True),
+        Column("kind", "attachment", kind="hidden", menu=True),
         Column("file", "file", kind="hidden"),
     ]
 

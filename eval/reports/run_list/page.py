@@ -21,9 +21,9 @@ _SCRIPT = Path(__file__).with_name("index.js")
 _COLUMNS = (  # `index.js` shows a text in place of a number that is sorted
     Column("name", "run", width="3fr"),
     Column("state", "state", width="80px", menu=True),
-    Column("score", "score, 95% interval", width="2fr", find=False),
+    Column("score", "score, 95% interval", width="2fr"),
     Column("made_of", "of", width="2.6fr"),
-    Column("cost_usd", "cost", kind="usd", width="80px", find=False),
+    Column("cost_usd", "cost", kind="usd", width="80px"),
     Column("began", "began (UTC)", width="140px"),
     *(Column(name, name, kind="hidden", menu=True) for name in ("kind", "system", "model", "data", "prompts")),
     Column("remark", "why", kind="hidden"),

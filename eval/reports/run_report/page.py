@@ -4,46 +4,43 @@
 """
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from eval.analysis.attribution.broken_link import attribute_run, read_with_steps
+from eval.analysis.attribution.broken_link import BrokenLink, attribute_run, find_broken_link, read_with_steps
 from eval.analysis.summary.summarise import read_missing
-from eval.analysis.summary.summary import LostPoints, Summary
+from eval.analysis.summary.summary import Summary, name_link
+from eval.benchmarks.dataset import EXPECTED, classify_attachment
 from eval.execution.console import format_duration
 from eval.reports.files import write_files
-from eval.reports.formats import Table, format_floor, format_interval, format_seconds, format_share, format_usd
-from eval.reports.html.page import ROWS, STEPS, Bar, Blocks, BlockWriter, Chart, Column, Rows, link, write_page
-from eval.reports.rare_notes import (
-    LABEL_LEGEND,
-    PASS_LEGEND,
-    build_confusion,
-    build_epochs,
-    build_labels,
-    describe_critic,
-    describe_labels,
-)
-from eval.reports.run_report.answers import MAX_BLOCK_BYTES, RIGHT, Links, Row, gather_answers, list_values
-from eval.reports.step_tree import MAX_TEXT_CHARS
-from eval.reports.summary_table import build_counts, format_title, list_notes
+from eval.reports.formats import Table, format_floor, format_interval, format_usd
+from eval.reports.html.page import ROWS, STEPS, Blocks, BlockWriter, Column, Rows, link, write_page
+from eval.reports.rare_notes import build_confusion, build_labels, describe_critic
+from eval.reports.step_tree import MAX_TEXT_CHARS, build_calls, build_steps, cut_text, format_cost, mark_answer
+from eval.reports.summary_table import build_counts, format_loss, format_title, list_notes
 from eval.runs.folder import REPORT
-from eval.runs.record import NOT_RUN, PlannedQuestion, Record
+from eval.runs.record import NOT_RUN, ExtraScore, HumanVerdict, PlannedQuestion, Record
 from eval.runs.run_info import NO_MEASUREMENT, RunInfo
 from eval.runs.store import RunStore
 from eval.scorers.score import ACCURACY
+from mas.runtime.terminal import shorten_line
 from mas.runtime.text import format_count
 
 MAX_CAUSES = 15
-_DIGEST_CHARS = 12
-CAVEATS = (  # what a reader must know before the number is believed
-    *("tuned on", "benchmark leaks", "judged", "reviewed by people"),
-    *("unscored", "left out", "skipped", "answers"),
-)
+MAX_BLOCK_BYTES = 6_500_000  # of steps and prompts of all answers, as they are written
+MAX_LINE_CHARS = 240  # of a question, an answer or an explanation in the table; all of it is one click away
+# names of notes: what a reader must know before the number is believed
+CAVEATS = ("tuned on", "benchmark leaks", "judged", "reviewed by people", "unscored", "skipped", "answers")
+RIGHT = "right"
+TAG = "tag "  # before the name of a tag: its key in a row
 _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPTS = _HERE / "report.html.jinja", (*ROWS, *STEPS, _HERE / "report.js")
+
+Links = Mapping[tuple[str, int], BrokenLink]  # by sample id and epoch
+Row = dict[str, Any]  # a question with its answers by epoch, or an answer, as the scripts of a page draw it
 
 
 def write_reports(folder: Path, store: RunStore) -> Summary:
@@ -77,12 +74,11 @@ def write_report(
 
 def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
     """Return facts of a run that are not in its title; what it did not record is left out."""
-    digest = f" (sha256 {info.prompts_sha256[:_DIGEST_CHARS]})" if info.prompts_sha256 else ""
     edited = ", edited since it was published" if info.prompts_edited else ""
     facts = {
         "run": f"{summary.folder} (id {summary.run_id})",
         "scorer": summary.scorer,
-        "prompts": summary.prompts and f"{summary.prompts}{digest}{edited}",
+        "prompts": summary.prompts and f"{summary.prompts}{edited}",
         "answers": info.rescored_from and f"those of {info.rescored_from}, scored again",
         NO_MEASUREMENT: info.describe_gold(),
         "date": info.started_at and f"{datetime.fromisoformat(info.started_at):%Y-%m-%d %H:%M} UTC",
@@ -94,52 +90,39 @@ def describe_run(info: RunInfo, summary: Summary) -> dict[str, str]:
 def _build_page(
     summary: Summary, questions: Sequence[Row], blocks: Blocks, facts: Mapping[str, str]
 ) -> dict[str, object]:
-    notes = dict(list_notes(summary))
+    notes, lost = dict(list_notes(summary)), summary.attribution or ()
     about = [*facts.items(), *notes.items()]
-    errors = [
-        (n, name, summary.first_errors.get(name, ""), link(error=name))
-        for name, n in summary.errors_by_class.items()
-        if name != NOT_RUN
-    ]
-    overlap = summary.used_to_tune
-    clean = "tuned on" if overlap and not overlap.n_questions and not overlap.is_edited else ""
     return {
         "summary": summary,
         "title": format_title(summary),
         "about": about,
         "banner": "; ".join(notes[name] for name in ("stopped", "incomplete") if name in notes),
         "tiles": list(_build_tiles(summary)),
-        "caveats": [(name, text) for name, text in about if name in CAVEATS and name != clean],
-        "errors": errors,
-        "all_failed": bool(errors) and summary.n_error == summary.n,
-        "score_charts": list(_build_score_charts(summary)),
-        "loss_charts": list(_build_loss_charts(summary)),
+        "caveats": [(name, text) for name, text in about if name in CAVEATS],
+        "errors": {name: n for name, n in summary.errors_by_class.items() if name != NOT_RUN},
+        "lost": lost[:MAX_CAUSES],
+        "longest": max((each.points.ci95 or (0.0, each.points.value or 0.0))[1] for each in lost) if lost else 0.0,
+        "format_loss": format_loss,
+        "link": link,
         "critics": {name: describe_critic(each) for name, each in summary.critics.items()},
         "tables": list(_list_tables(summary)),
         "rows": _build_rows(questions),
-        "n_shown": len(questions),
         "blocks": blocks,
         "max_chars": MAX_TEXT_CHARS,
     }
 
 
-def _list_tables(summary: Summary) -> Iterator[tuple[str, str, Table]]:
-    """Yield titles, remarks and tables."""
+def _list_tables(summary: Summary) -> Iterator[tuple[str, Table]]:
     if labels := summary.labels:
-        remark = f"{describe_labels(labels, summary.incomplete)}."
-        yield "Precision, recall and F1 of each label", remark, build_labels(summary, labels)
-        yield "Confusion matrix", LABEL_LEGEND, build_confusion(labels)
-    several = ", by level and tag" if len(summary.by_level) + len(summary.by_tag) else ""
-    yield f"Counts of all answers{several}", "", build_counts(summary, summary.by_tag)
-    if summary.by_epochs:
-        title = f"Repeats: {summary.epochs} epochs of each question"
-        yield title, f"{PASS_LEGEND}.", build_epochs(summary.by_epochs)
+        yield "Precision, recall and F1 of each label, with 95% intervals", build_labels(labels)
+        yield "Confusion matrix", build_confusion(labels)
+    yield "Counts of all answers, by level and tag", build_counts(summary, summary.by_tag)
 
 
 def _build_rows(questions: Sequence[Row]) -> Rows:
     """Return the questions; a list has one value for each answer that has it, each once."""
-    values = {pair for question in questions for pair in question["tags"].items()}
-    tags = sorted(tag for tag, n in Counter(tag for tag, _ in values).items() if n > 1)
+    menus = {"mark": "verdict", "error": "error", "people": "people", "level": "level"}
+    tags = sorted({key for question in questions for key in question if key.startswith(TAG)})
     columns = [
         Column("question", "question", width="46fr"),
         Column("target", "gold answer", width="18fr"),
@@ -147,19 +130,15 @@ def _build_rows(questions: Sequence[Row]) -> Rows:
         Column("lost", "lost at", width="19fr", menu=True),
         Column("cost", "cost", kind="usd", width="74px"),
         Column("seconds", "time", kind="seconds", width="70px"),
-        Column("mark", "verdict", kind="hidden", menu=True, find=False),
-        Column("error", "error", kind="hidden", menu=True),
-        Column("people", "people", kind="hidden", menu=True, find=False),
-        Column("level", "level", kind="hidden", menu=True, find=False),
-        Column("kind", "attachment", kind="hidden", menu=True, find=False),
-        *(Column(f"tag {tag}", tag, kind="hidden", menu=True) for tag in tags),
+        *(Column(key, title, kind="hidden", menu=True) for key, title in menus.items()),
+        *(Column(tag, tag.removeprefix(TAG), kind="hidden", menu=True) for tag in tags),
         Column("file", "file", kind="hidden"),
         Column("why", "why", kind="hidden"),
     ]
-    return Rows("question", columns, [_build_row(each, tags) for each in questions])
+    return Rows("question", columns, list(map(_build_row, questions)))
 
 
-def _build_row(question: Row, tags: Sequence[str]) -> Row:
+def _build_row(question: Row) -> Row:
     answers = question["answers"]
     costs, marks = [each["cost_usd"] for each in answers], list_values(answers, "mark")
     return {
@@ -170,7 +149,6 @@ def _build_row(question: Row, tags: Sequence[str]) -> Row:
         "answer": [each["line"] for each in answers],
         "cost": None if None in costs else round(sum(costs), 6),
         "seconds": round(sum(each["seconds"] for each in answers), 6),
-        **{f"tag {tag}": question["tags"].get(tag, "") for tag in tags},
     }
 
 
@@ -179,9 +157,8 @@ def _build_tiles(summary: Summary) -> Iterator[tuple[str, str, str]]:
     remark = "not complete: no interval" if summary.incomplete else interval
     yield format_floor(summary.score, summary.incomplete), summary.metric, remark
     over = f" over {summary.epochs} epochs" if summary.epochs > 1 else ""
-    right = "right" if summary.metric == ACCURACY else "fully right"
-    n_failed, wrong = summary.n_error - summary.n_not_run, "wrong" if summary.metric == ACCURACY else "not fully"
-    failures = f"{summary.n_wrong:,} {wrong}, {n_failed:,} in error"
+    right, wrong = ("right", "wrong") if summary.metric == ACCURACY else ("fully right", "not fully")
+    failures = f"{summary.n_wrong:,} {wrong}, {summary.n_error - summary.n_not_run:,} in error"
     not_run = f", {summary.n_not_run:,} not run" if summary.n_not_run else ""
     yield f"{summary.n_correct:,} of {summary.n_scored:,}", right + over, failures + not_run
     usage = summary.usage
@@ -193,40 +170,118 @@ def _build_tiles(summary: Summary) -> Iterator[tuple[str, str, str]]:
     yield format_duration(summary.wall_seconds), "time", ""
 
 
-def _build_score_charts(summary: Summary) -> Iterator[Chart]:
-    """Yield the score by level and by tag, such as the kind of the attachment, as far as there are several."""
-    floor, metric = ", so far" if summary.incomplete else "", summary.metric
-    for name, counts in {"level": summary.by_level, **summary.by_tag}.items():
-        bars = []
-        for value, each in counts.items():
-            if each.score is not None:
-                label, key = (f"level {value}", "level") if name == "level" else (value, f"tag {name}")
-                text = f"{format_share(each.score, each.score_ci95)} of {each.n_scored:,}"
-                bars.append(Bar(label, each.score, text, each.score_ci95, href=link(**{key: value})))
-        if len(bars) > 1:
-            yield Chart(f"{metric[0].upper()}{metric[1:]} by {name}{floor}", bars, longest=1.0, mark=summary.score)
+def gather_answers(
+    writer: BlockWriter,
+    records: Iterable[Record],
+    plan: Sequence[PlannedQuestion],
+    links: Links | None = None,
+    kept_first: Collection[str] = (),
+) -> list[Row]:
+    """Return the questions of a run with their answers; the writer gets what opens in them.
+
+    `records`: last attempts, with their steps; `plan`: order and tags; `links`: first broken links, of which others are
+    found from the record; `kept_first`: ids of questions whose blocks are kept like those of wrong answers.
+    """
+    places = {planned.id: place for place, planned in enumerate(plan)}
+    tags = {planned.id: planned.tags for planned in plan}
+    rows: dict[str, Row] = {}
+    for record in records:
+        key, sample_id = next(writer.keys), record.sample_id
+        link = (links or {}).get((sample_id, record.epoch)) or find_broken_link(record)
+        answer = _build_answer(record, key, link)
+        rows.setdefault(sample_id, _build_question(record, tags.get(sample_id, {})))["answers"].append(answer)
+        rank = 0 if answer["mark"] != RIGHT or sample_id in kept_first else 2
+        writer.add("steps", key, _list_details(record, answer, link), rank)
+        if calls := build_calls(record.trajectory):
+            writer.add("prompts", key, calls, rank + 1)
+    for row in rows.values():
+        row["answers"].sort(key=lambda answer: answer["epoch"])
+    return sorted(rows.values(), key=lambda row: places.get(row["id"], len(places)))
 
 
-def _build_loss_charts(summary: Summary) -> Iterator[Chart]:
-    if lost := summary.attribution:
-        rest = f" (the {MAX_CAUSES} largest of {len(lost)})" if len(lost) > MAX_CAUSES else ""
-        yield Chart(f"Points lost of 100, by the first broken link{rest}", list(map(_build_loss, lost[:MAX_CAUSES])))
-    n = summary.n - summary.n_not_run
-    if summary.by_agent and n:
-        means = {agent: seconds / n for agent, seconds in summary.by_agent.items()}
-        slowest_first = sorted(means.items(), key=lambda item: -item[1])
-        bars = [Bar(agent, seconds, format_seconds(seconds)) for agent, seconds in slowest_first]
-        yield Chart("Seconds of each agent, mean of all answers", bars)
+def _build_question(record: Record, tags: Mapping[str, str]) -> Row:
+    return {
+        "id": record.sample_id,
+        "question": shorten_line(record.question, MAX_LINE_CHARS),
+        "target": None if record.target is None else shorten_line(record.target, MAX_LINE_CHARS),
+        "level": record.level or "",
+        "kind": classify_attachment(record.file or None),
+        "file": record.file or "",
+        **{f"{TAG}{name}": value for name, value in tags.items() if name != EXPECTED},
+        "answers": [],  # by epoch
+    }
 
 
-def _build_loss(lost: LostPoints) -> Bar:
-    points, bounds = 100 * (lost.points.value or 0.0), lost.points.ci95
-    interval = f" ({100 * bounds[0]:.1f} to {100 * bounds[1]:.1f})" if bounds else ""
-    return Bar(
-        label=lost.title,
-        value=points,
-        text=f"{points:.1f}{interval}, {format_count(lost.points.n or 0, 'answer')}",
-        bounds=bounds and (100 * bounds[0], 100 * bounds[1]),
-        tone="error" if lost.kind == "error" else "wrong",
-        href=link(lost=lost.title),
-    )
+def _build_answer(record: Record, key: int, link: BrokenLink | None) -> Row:
+    usage = record.usage
+    return {
+        "key": key,  # of its blocks
+        "epoch": record.epoch,
+        "attempt": record.attempt,
+        "mark": mark_answer(record),
+        "line": "" if record.answer is None else shorten_line(str(record.answer), MAX_LINE_CHARS),
+        "why": shorten_line(_describe_error(record) or _describe_score(record), MAX_LINE_CHARS),
+        "lost": name_link(link.kind, link.name) if link else "",
+        "error_class": (record.error_class or "unknown") if record.error is not None else "",
+        "limit": record.limit or "",
+        "seconds": round(record.wall_seconds, 3),
+        "cost_usd": usage.cost_usd if usage.lm_calls else 0.0,
+        "people": ", ".join(each.label.replace("_", " ") for each in record.human),
+    }
+
+
+def list_values(answers: Iterable[Row], name: str) -> list[str]:
+    """Return what answers have, each once."""
+    return list(dict.fromkeys(filter(None, (each[name] for each in answers))))
+
+
+def _list_details(record: Record, answer: Row, link: BrokenLink | None) -> dict[str, object]:
+    usage, failure = record.usage, record.error_details
+    place = [record.error_component]
+    if failure:
+        rejected = ", ".join(f"{agent} {n}" for agent, n in failure.retry_counts.items() if n)
+        place += [failure.step and f"step {failure.step}", rejected and f"rejections {rejected}"]
+    calls = f"{format_count(usage.lm_calls, 'model call')}, {format_count(usage.tool_calls, 'tool call')}"
+    spent = f"{calls}, {usage.input_tokens + usage.output_tokens:,} tokens, {format_cost(answer['cost_usd'])}"
+    details: dict[str, object] = {
+        "question": record.question,
+        "target": record.target,
+        "answer": None if record.answer is None else str(record.answer),
+        "scorer": _describe_score(record),
+        "people": "\n".join(map(_describe_verdict, record.human)),
+        "extra": [(f"scorer {name}", _describe_extra(each)) for name, each in record.extra_scores.items()],
+        "error": _describe_error(record),
+        "failed in": "; ".join(filter(None, place)),
+        "stack": failure.stack if failure else "",
+        "ended by": record.limit,
+        "evidence": link.evidence if link else "",
+        "reasoning": record.reasoning_trace,
+        "spent": f"{record.wall_seconds:.1f} s, {spent}" if usage.lm_calls else "",
+        "thread id": record.thread_id,
+        "broken": link.step if link else None,
+        "steps": build_steps(record.trajectory),
+    }
+    cut = {name: cut_text(value) if isinstance(value, str) else value for name, value in details.items()}
+    return {name: value for name, value in cut.items() if value not in ("", None, [])}
+
+
+def _describe_extra(score: ExtraScore) -> str:
+    said = f"not scored: {score.error}" if score.value is None else f"{score.value:.2f}: {score.explanation}"
+    return cut_text(said)
+
+
+def _describe_verdict(verdict: HumanVerdict) -> str:
+    """Return what a person said of an answer or its question, who, when and where, and what it changed."""
+    name = verdict.label.replace("_", " ")
+    parts = [f"{name}: {verdict.who}, {verdict.when[:16].replace('T', ' ')} UTC, who saw it in {verdict.run}"]
+    if verdict.target is not None:
+        parts.append(f"gold answer {verdict.target_before!r} corrected to {verdict.target!r}")
+    return "; ".join([*parts, *([f"note: {verdict.note}"] if verdict.note else [])])
+
+
+def _describe_error(record: Record) -> str:
+    return f"{record.error_class or 'unknown'}: {record.error}" if record.error is not None else ""
+
+
+def _describe_score(record: Record) -> str:
+    return f"{record.value:.2f}: {record.explanation}" if 0 < record.value < 1 else record.explanation
