@@ -86,8 +86,7 @@ def task(arguments: list[str]) -> int:
 
     from eval.analysis.comparison.compare_runs import compare_read_runs, judge_new_run, read_runs
     from eval.execution.console import Console  # heavier, and only needed for runs that exist
-    from eval.reports.comparison_table import print_comparison, print_gate
-    from eval.reports.run_comparison.page import write_comparison
+    from eval.reports.run_comparison.page import print_comparison, print_gate, write_comparison
     from eval.runs.folder import write_lines
     from eval.runs.own_runs import refuse_unreadable
 

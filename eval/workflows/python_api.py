@@ -99,7 +99,7 @@ class Comparison:
         return self.result.to_dict()
 
     def __str__(self) -> str:
-        from eval.reports.comparison_table import print_comparison
+        from eval.reports.run_comparison.page import print_comparison
 
         return render_text(lambda console: print_comparison(self.result, console))
 

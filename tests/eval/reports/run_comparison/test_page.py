@@ -6,11 +6,7 @@ from typing import Any
 import pytest
 
 from eval.analysis.comparison.compare_runs import compare_read_runs, read_runs
-from eval.reports.run_comparison.page import (
-    describe_result,
-    gather_runs,
-    write_comparison,
-)
+from eval.reports.run_comparison.page import describe_verdict, gather_runs, write_comparison
 from tests.eval.stored_run import answered, stored_run
 from tests.report_file import ReportFile
 
@@ -59,7 +55,7 @@ def test_the_verdict_is_one_sentence_with_its_interval(tmp_path: Path, answers: 
         stored_run(tmp_path / each, [answered(f"q{n}", text) for n in range(12)])
         for each, text in zip("xy", answers, strict=True)
     ]
-    found = describe_result(compare_read_runs(read_runs(runs)).comparisons[0], 1)
+    found = next(describe_verdict(compare_read_runs(read_runs(runs)).comparisons[0], 1))
     assert found.startswith(sentence)
 
 
