@@ -10,8 +10,15 @@ from statistics import fmean, pvariance
 from rich.text import Text
 
 from eval.analysis.attribution.broken_link import read_with_steps
-from eval.analysis.comparison.compare_runs import ComparisonResult, ReadRun, RunComparison
-from eval.analysis.comparison.regression_gate import FAIL, INCONCLUSIVE, PASS, GateResult
+from eval.analysis.comparison.compare_runs import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    ComparisonResult,
+    GateResult,
+    ReadRun,
+    RunComparison,
+)
 from eval.analysis.statistics.paired_tests import MeanDifference
 from eval.execution.console import Console
 from eval.reports.formats import NOT_AVAILABLE, Table, format_interval, format_p_value, format_percent, format_points
