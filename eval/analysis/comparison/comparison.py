@@ -42,10 +42,6 @@ class Answers:
         keys = ((sample_id, epoch) for epoch in range(1, self.epochs + 1))
         return [self.given[key] for key in keys if key in self.given]
 
-    def list_scores(self, sample_id: str) -> tuple[float, ...]:
-        """Return the value of each of these, 0 to 1; in error it is 0."""
-        return tuple(each.value for each in self.list_given(sample_id))
-
 
 def read_answers(store: RunStore) -> Answers:
     """Return the answers of a run; raise StoreError if its store cannot be read."""

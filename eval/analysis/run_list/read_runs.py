@@ -184,11 +184,10 @@ def _read_state(folder: Path, stopped: str | None) -> tuple[str, str]:
 
 def parse_time(moment: str) -> datetime | None:
     """Return a moment in ISO 8601; None if the text is none. Without a zone it is UTC."""
-    try:
+    with suppress(ValueError):
         found = datetime.fromisoformat(moment)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return None
 
 
 def select_runs(runs: Iterable[RunEntry], words: Iterable[str]) -> list[RunEntry]:

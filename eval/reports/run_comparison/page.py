@@ -203,7 +203,7 @@ def _list_columns(labels: Sequence[str]) -> list[Column]:
 
 def gather_runs(runs: Sequence[ReadRun], ids: Sequence[str]) -> tuple[list[Row], Blocks]:
     """Return the rows of questions, those on which the runs disagree most first, and what opens in them."""
-    means = {each: [fmean(run.answers.list_scores(each)) for run in runs] for each in ids}
+    means = {each: [fmean(given.value for given in run.answers.list_given(each)) for run in runs] for each in ids}
     # stable: else in the dataset's order; losses before gains
     ids = sorted(ids, key=lambda each: (-pvariance(means[each]), means[each][-1] - means[each][0]))
     disagree = frozenset(each for each in ids if pvariance(means[each]))
