@@ -3,6 +3,8 @@
 python eval/ask.py "What is 17 * 23?" model=offline
 python eval/ask.py "What is the price of apple?" --file fruit.csv model=gpt-4o-mini system.agents.expert.temperature=0.7
 
+--file attaches one file; --verbose shows the stack of a failure.
+
 Exit codes: 0 answered · 1 a mistake in the command line, reported in one sentence · 2 failed by error · 3 interrupted.
 """
 
@@ -25,19 +27,16 @@ from mas.runtime.text import replace_surrogates
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Parse the command line; a question in the first place is taken as it is, even if it looks like a flag."""
-    usage = 'python eval/ask.py "QUESTION" [--file FILE] [--verbose] [name=value ...]'
-    parser = UserErrorParser(usage=usage, description="Answer one question and show the steps.")
-    parser.add_argument("question", help="in quotes; whatever characters it has")
-    parser.add_argument("--file", type=Path, help="one attached file")
-    parser.add_argument("--verbose", action="store_true", help="with the stack of a failure")
-    parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")
-    if not arguments:
+    """Parse the command line; the question comes first and is taken as it is, even if it looks like a flag."""
+    parser = UserErrorParser('python eval/ask.py "QUESTION" [--file FILE] [--verbose] [name=value ...]', __doc__)
+    parser.add_argument("overrides", nargs="*", metavar="name=value")
+    parser.add_argument("--file", type=Path, metavar="FILE")
+    parser.add_argument("--verbose", action="store_true")
+    if not arguments or arguments[0].startswith(("--file", "--verbose")):
         parser.error("there is no question")
-    first = arguments[0]
-    if first in ("-h", "--help", "--file", "--verbose") or first.startswith("--file="):
-        return parser.parse_intermixed_args(arguments)
-    return argparse.Namespace(**{**vars(parser.parse_intermixed_args(["-", *arguments[1:]])), "question": first})
+    given = parser.parse_intermixed_args(arguments if arguments[0] in ("-h", "--help") else arguments[1:])
+    given.question = arguments[0]
+    return given
 
 
 def task(arguments: list[str]) -> int:

@@ -6,9 +6,12 @@
     python eval/compare.py baseline careful --gate --margin 0.02 --alpha 0.05
     python eval/compare.py baseline careful --gate --json gate.json
 
+--html FILE: write a page, with gold answers: it is for the runs' owner. --json FILE: write all numbers and the ids of
+flips, without answers. --gate: fail a build if the second run is worse than the first; --margin: loss that is allowed
+(0.02, which is 2 points); --alpha: probability of a wrong verdict, one-sided (0.05).
+
 Exit codes: 0 compared, whatever the result; with --gate: no worse than allowed · 1 a mistake of the user, in one
 sentence · 3 a file could not be written · with --gate: 4 worse than allowed · 5 inconclusive.
-The page holds targets: it is for the runs' owner. The JSON and the output here hold none.
 """
 
 import json
@@ -28,41 +31,21 @@ from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
+_USAGE = "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--html FILE] [--json FILE] [--gate [--margin X] [--alpha X]]"
 _GATE_OPTIONS = {"margin": 0.02, "alpha": 0.05}  # and their defaults
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Return what was given on the command line.
-
-    Raises:
-        UserError: it cannot be read, or options contradict each other.
-    """
-    description = "Compare runs question by question, each with the first: paired statistics, cost, what flipped."
-    usage = (
-        "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--html FILE] [--json FILE] "
-        "[--gate [--margin SHARE] [--alpha SHARE]]"
-    )
-    parser = UserErrorParser(usage=usage, description=description)
-    parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder"
-    )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page, with gold answers")
-    parser.add_argument(
-        "--json",
-        type=Path,
-        metavar="FILE",
-        help="write all numbers and the ids of flips; with --gate also its verdict",
-    )
-    gate = parser.add_argument_group("gate of a build")
-    gate.add_argument("--gate", action="store_true", help="exit with 4 if RUN_B is worse than RUN_A, 5 if undecided")
-    gate.add_argument("--margin", type=float, metavar="SHARE", help="loss that is allowed; 0.02, which is 2 points")
-    gate.add_argument("--alpha", type=float, metavar="SHARE", help="probability of a wrong verdict, one-sided; 0.05")
+    """Return what was given; UserError: it cannot be read, or options contradict each other."""
+    parser = UserErrorParser(_USAGE, __doc__)
+    runs = "latest, a name under outputs/eval, or the path of a run's folder"
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=runs)
+    parser.add_argument("--html", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--gate", action="store_true")
+    for name in _GATE_OPTIONS:
+        parser.add_argument(f"--{name}", type=float, metavar="X")
     given = parser.parse_intermixed_args(arguments)
-    _check_options(given)
-    return given
-
-
-def _check_options(given: argparse.Namespace) -> None:
     alone = [name for name in _GATE_OPTIONS if getattr(given, name) is not None and not given.gate]
     if alone:
         raise UserError(f"--{alone[0]} belongs to --gate; add --gate, or leave --{alone[0]} out.")
@@ -78,6 +61,7 @@ def _check_options(given: argparse.Namespace) -> None:
         )
     if not 0 < given.alpha < 0.5:
         raise UserError(f"--alpha is {given.alpha:g}; expected a probability above 0 and below 0.5, such as 0.05.")
+    return given
 
 
 def task(arguments: list[str]) -> int:

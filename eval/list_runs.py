@@ -2,6 +2,9 @@
 
     python eval/list_runs.py                                 all runs below outputs/, the newest first
     python eval/list_runs.py gpt-4o crashed                  those with both words in name, state, model, data, …
+    python eval/list_runs.py FOLDER --json                   those in a folder, as JSON
+
+Words are looked for in all texts of a run, in any case.
 
 Exit codes: 0 done · 1 a mistake of the user, in one sentence.
 """
@@ -22,14 +25,11 @@ from eval.cli.paths import OUTPUTS
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-_USAGE = "python eval/list_runs.py [FOLDER ...] [WORD ...] [--json]"
-
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    description = "List runs and tuning runs, the newest first: all, or those in whose texts all words occur."
-    parser = UserErrorParser(usage=_USAGE, description=description)
-    parser.add_argument("words", nargs="*", metavar="WORD", help="a folder, or a text such as a model or a state")
-    parser.add_argument("--json", action="store_true", help="print the runs as JSON")
+    parser = UserErrorParser("python eval/list_runs.py [FOLDER ...] [WORD ...] [--json]", __doc__)
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--json", action="store_true")
     return parser.parse_intermixed_args(arguments)
 
 

@@ -23,8 +23,7 @@ from mas.runtime.terminal import print_line
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    description = "Write the page of a run and all its files from its database, and print its summary."
-    parser = UserErrorParser(usage="python eval/report.py RUN", description=description)
+    parser = UserErrorParser("python eval/report.py RUN", __doc__)
     parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
     return parser.parse_args(arguments)
 

@@ -4,7 +4,8 @@
     python eval/rescore.py my_run scorer=exact run.name=exact
     python eval/rescore.py my_run gold=outputs/gold               by what people said in eval/view.py
 
-It makes a new run and leaves the old one unchanged.
+RUN: latest, a name under outputs/eval, or the path of a run's folder. It makes a new run and leaves the old one
+unchanged.
 
 Exit codes: 0 done · 1 a mistake in the command line, nothing made · 2 done, and some questions of the run failed by
 error · 3 done, and the run had not answered all its questions; or the files could not be written.
@@ -17,47 +18,36 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     import eval.cli.start  # noqa: F401
 
-import argparse
-
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import exit_now, read_option_name, run_cli
 from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 
+_USAGE = "python eval/rescore.py RUN [scorer=NAME] [gold=outputs/gold] [name=value ...]"
 
-def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Return the run, the folder `gold`, and the overrides."""
-    description = "Score a finished run again, by another rule or by what people said; no model is called."
-    usage = "python eval/rescore.py RUN [scorer=NAME] [gold=outputs/gold] [name=value ...]"
-    parser = UserErrorParser(usage=usage, description=description)
-    runs = "RUN: latest, a name under outputs/eval, or the path of a run's folder"
-    changes = "scorer=… and its options; gold=outputs/gold: labels of people, from eval/view.py; run.name=…, run.dir=…"
-    parser.add_argument("words", nargs="*", metavar="WORD", help=f"{runs}; {changes}")
-    given = parser.parse_args(arguments)
-    names = [each for each in given.words if "=" not in each]
-    if len(names) != 1:
-        raise UserError(f"name one run; {usage}.")
-    golds = [each.partition("=")[2] for each in given.words if each.startswith("gold=")]
-    given.run, given.gold = names[0], Path(golds[-1]) if golds else None
-    given.overrides = [each for each in given.words if "=" in each and not each.startswith("gold=")]
-    options = [read_option_name(each) for each in given.overrides]
-    for name in options:
+
+def read_arguments(arguments: list[str]) -> tuple[str, list[str], Path | None]:
+    """Return the run, the overrides, and the folder `gold`."""
+    run, options = UserErrorParser(_USAGE, __doc__).read_run(arguments)
+    golds = [each.removeprefix("gold=") for each in options if each.startswith("gold=")]
+    overrides = [each for each in options if not each.startswith("gold=")]
+    names = list(map(read_option_name, overrides))
+    for name, override in zip(names, overrides, strict=True):
         if name not in ("scorer", "run.dir", "run.name") and not name.startswith("scorer."):
             raise UserError(f"{name} cannot be changed by rescoring; give scorer=…, its options, gold=… or run.name=….")
-    own = [each for each in given.overrides if read_option_name(each).startswith("scorer.")]
-    if own and "scorer" not in options:
-        raise UserError(f"{own[0]} is an option of a scorer; name that too: scorer=… {own[0]}.")
-    if given.gold is None and "scorer" not in options:
+        if name.startswith("scorer.") and "scorer" not in names:
+            raise UserError(f"{override} is an option of a scorer; name that too: scorer=… {override}.")
+    if not golds and "scorer" not in names:
         raise UserError("nothing would be scored differently; give scorer=… or gold=outputs/gold.")
-    return given
+    return run, overrides, Path(golds[-1]) if golds else None
 
 
 def task(arguments: list[str]) -> int:
-    given = read_arguments(arguments)
-    original = find_run(given.run)
+    run, overrides, gold = read_arguments(arguments)
+    original = find_run(run)
     from eval.workflows.rescore import rescore_run  # heavier, and only needed for a run that exists
 
-    return rescore_run(original, given.overrides, given.gold)
+    return rescore_run(original, overrides, gold)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Serve a system over HTTP until Ctrl-C or SIGTERM; only systems with a service of their own, such as bos.
 
 python eval/serve.py system=bos model=gpt-4o-mini system.sql.databases.shop.path=shop.db
-python eval/serve.py system=bos model=offline system.service.port=9000
+python eval/serve.py system=bos model=offline system.service.port=9000      any options of eval/run.py
 
 Exit codes: 0 stopped by a signal, requests in flight were answered · 1 a mistake in the command line, reported in one
 sentence.
@@ -23,10 +23,9 @@ from mas.system import can_be_served
 
 
 def task(arguments: list[str]) -> int:
-    usage = "python eval/serve.py system=bos [name=value ...]"
-    parser = UserErrorParser(usage=usage, description="Serve a system over HTTP.")
-    parser.add_argument("overrides", nargs="*", metavar="name=value", help="options, as of eval/run.py")
-    config = read_config(compose_config(parser.parse_args(arguments).overrides))
+    parser = UserErrorParser("python eval/serve.py system=bos [name=value ...]", __doc__)
+    words, options = parser.read_words(arguments)
+    config = read_config(compose_config([*words, *options]))
     if not can_be_served(config.system):
         raise UserError(f"system={config.system.name} has no service; choose one that has: system=bos.")
     prompts = config.check_system()

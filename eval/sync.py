@@ -16,17 +16,19 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     import eval.cli.start  # noqa: F401
 
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import exit_now, run_cli
 
 USAGE = "python eval/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
 
 
 def sync(arguments: list[str]) -> int:
+    run, overrides = UserErrorParser(USAGE, __doc__).read_run(arguments)
     from eval.mlflow_export.exporter_launcher import EVALUATION
     from eval.runs.find import find_run
     from eval.workflows.sync import run_sync
 
-    return run_sync(EVALUATION, find_run, arguments, USAGE)
+    return run_sync(EVALUATION, find_run(run), overrides)
 
 
 if __name__ == "__main__":

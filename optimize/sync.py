@@ -16,6 +16,7 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     import eval.cli.start  # noqa: F401
 
+from eval.cli.arguments import UserErrorParser
 from eval.cli.command import exit_now, run_cli
 from eval.workflows.sync import run_sync
 from optimize.mlflow_export import TUNING
@@ -25,7 +26,8 @@ USAGE = "python optimize/sync.py RUN [tracking=local|server] [tracking.option=va
 
 
 def sync(arguments: list[str]) -> int:
-    return run_sync(TUNING, find_tuning_run, arguments, USAGE)
+    run, overrides = UserErrorParser(USAGE, __doc__).read_run(arguments)
+    return run_sync(TUNING, find_tuning_run(run), overrides)
 
 
 if __name__ == "__main__":

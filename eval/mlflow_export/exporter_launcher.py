@@ -42,7 +42,6 @@ class ExportKind(NamedTuple):
     export: str  # name of its subclass of `Export`, which is imported in the exporter's process
     script: str
     outputs: str  # folder under outputs/ whose runs the command finds by name
-    noun: str  # in messages
 
     def load(self) -> "type[Export]":
         kind: type[Export] = pkgutil.resolve_name(self.export)
@@ -53,7 +52,7 @@ class ExportKind(NamedTuple):
         return f"python {self.script} {shlex.quote(name)}"
 
 
-EVALUATION = ExportKind("eval.mlflow_export.run_export:RunExport", "eval/sync.py", "eval", "one run")
+EVALUATION = ExportKind("eval.mlflow_export.run_export:RunExport", "eval/sync.py", "eval")
 
 
 class ExportRequest(NamedTuple):

@@ -1,7 +1,7 @@
 """Send runs that have ended to MLflow, and count what is there: what `eval/sync.py` and `optimize/sync.py` do."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast
@@ -9,14 +9,12 @@ from typing import cast
 from dotenv import load_dotenv
 from omegaconf import OmegaConf
 
-from eval.cli.arguments import UserErrorParser
-from eval.cli.command import FINISHED, STOPPED, InterruptedRunError, get_signal_name, read_option_name
+from eval.cli.command import FINISHED, STOPPED, read_option_name
 from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import NoTracking, build_part
 from eval.config.tracking import Tracking
 from eval.mlflow_export.exporter_launcher import ExportKind, format_view_line
-from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side
 from eval.runs.logs import Log
 from eval.runs.mlflow_state import STATE, read_link
@@ -29,19 +27,11 @@ from mas.runtime.terminal import print_line
 EXPORTER_SECONDS = 60.0  # for an exporter to send its last batch and end
 
 
-def run_sync(kind: ExportKind, find: Callable[[str], Path], arguments: list[str], usage: str) -> int:
-    """Run the command; return the exit code.
-
-    Args:
-        kind: of the runs that it sends.
-        find: returns the folder of a run with a name.
-        arguments: as typed.
-        usage: in the help and in messages.
-    """
-    name, overrides = _read_arguments(kind, arguments, usage)
+def run_sync(kind: ExportKind, folder: Path, overrides: Sequence[str]) -> int:
+    """Send a run; return the exit code. `overrides`: tracking=… and its options, to send it elsewhere."""
+    if other := next((name for name in map(read_option_name, overrides) if not name.startswith("tracking")), None):
+        raise UserError(f"{other} is not an option here; give tracking=… and its options only.")
     load_dotenv(PROJECT_ROOT / ".env")
-    folder = find(name)
-    check_entries(folder)
     settings = _read_settings(folder, overrides)
     if isinstance(settings, NoTracking):
         why = "sends nothing" if "tracking=off" in overrides else f"is how {folder.name} was made"
@@ -55,25 +45,6 @@ def run_sync(kind: ExportKind, find: Callable[[str], Path], arguments: list[str]
     except OSError as error:
         print_line(f"stopped: the run's files cannot be written: {error}", error=True)
         return STOPPED
-    except KeyboardInterrupt as interrupt:
-        raise InterruptedRunError(
-            f"stopped by {get_signal_name(interrupt)}; what was sent stays in MLflow; the same command sends the rest."
-        ) from interrupt
-
-
-def _read_arguments(kind: ExportKind, arguments: list[str], usage: str) -> tuple[str, list[str]]:
-    """Return the name of a run, and the options of tracking."""
-    description = f"Send to MLflow what is missing there of {kind.noun}, and count what is there."
-    parser = UserErrorParser(usage=usage, description=description)
-    listed = f"latest, a name under outputs/{kind.outputs}, or a run's folder"
-    parser.add_argument("words", nargs="*", metavar="RUN", help=listed)
-    words = parser.parse_args(arguments).words
-    overrides, names = [word for word in words if "=" in word], [word for word in words if "=" not in word]
-    if other := next((name for name in map(read_option_name, overrides) if not name.startswith("tracking")), None):
-        raise UserError(f"{other} is not an option here; give tracking=… and its options only.")
-    if len(names) != 1:
-        raise UserError(f"name {kind.noun}; {usage}.")
-    return names[0], overrides
 
 
 def _read_settings(folder: Path, overrides: Sequence[str]) -> Tracking | NoTracking:
@@ -105,10 +76,6 @@ def _lock_run(folder: Path) -> Iterator[None]:
         lock.take(EXPORTER_SECONDS)
     except RunInUseError as error:
         raise UserError(f"another process is just sending {folder.name} to MLflow; wait for it.") from error
-    except OSError as error:
-        raise UserError(
-            f"{folder} cannot be written ({error}); sync a copy of it, or correct its permissions."
-        ) from error
     try:
         yield
     finally:

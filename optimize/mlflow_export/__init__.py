@@ -2,6 +2,4 @@
 
 from eval.mlflow_export.exporter_launcher import ExportKind
 
-TUNING = ExportKind(
-    "optimize.mlflow_export.tuning_export:TuningExport", "optimize/sync.py", "optimize", "one tuning run"
-)
+TUNING = ExportKind("optimize.mlflow_export.tuning_export:TuningExport", "optimize/sync.py", "optimize")

@@ -83,9 +83,9 @@ def test_a_run_can_be_in_two_experiments_of_one_mlflow(tmp_path: Path, local: Lo
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "name one run; python eval/sync.py RUN"),
-        (["a", "b"], "name one run; python eval/sync.py RUN"),
-        (["a", "model=offline"], "model is not an option here; give tracking=… and its options only"),
+        ([], "name one run; usage: python eval/sync.py RUN"),
+        (["a", "b"], "name one run; usage: python eval/sync.py RUN"),
+        (["RUN", "model=offline"], "model is not an option here; give tracking=… and its options only"),
         (["RUN", "tracking=sever"], "tracking=sever is not known; did you mean server? Otherwise choose one of"),
         (["RUN", "tracking=off"], "tracking=off sends nothing; say where it shall go: tracking=local"),
         (["RUN", "tracking=server"], "tracking=server needs the server's address"),
