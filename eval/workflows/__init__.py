@@ -1,1 +1,1 @@
-"""Steps of the commands: evaluate, resume, rescore, sweep, sync, check."""
+"""Steps of the commands: evaluate, resume, rescore, sweep, sync."""

@@ -10,8 +10,7 @@ import pytest
 
 from eval import doctor
 from eval.cli.paths import PROJECT_ROOT
-from eval.workflows import doctor as checks
-from eval.workflows.doctor import OK, Finding
+from eval.doctor import OK, Finding
 from tests.eval.command_line import without_secrets
 from tests.process import finish
 from tests.servers.running import RunningServer
@@ -24,7 +23,7 @@ SAMPLE = ("data=sample", "tracking=off")
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Doctor:
     """Exit code and lines; without keys and without a Hugging Face token file. Isolation is not tried."""
-    monkeypatch.setattr(checks, "check_isolation", lambda: Finding("isolation", OK, "not tried"))
+    monkeypatch.setattr(doctor, "check_isolation", lambda: Finding("isolation", OK, "not tried"))
     for name, value in {**without_secrets({}), "HF_HOME": str(tmp_path / "hugging-face")}.items():
         monkeypatch.setenv(name, value)
 

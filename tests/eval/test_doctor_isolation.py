@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.workflows.doctor import OK, WARNING, check_isolation
+from eval.doctor import OK, WARNING, check_isolation
 from mas.tools.sandbox.repl import try_isolations
 from tests.needs import skip_without
 
