@@ -21,37 +21,37 @@ from omegaconf import DictConfig
 
 from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_multirun_job, get_task_overrides
-from eval.config.evaluation import read_config
+from eval.config.evaluation import EvalConfig, read_config
 from eval.config.measured import RESUME
 from eval.runs.store import check_free
 
 if TYPE_CHECKING:
-    from eval.workflows.sweep import AddToSweep
+    from eval.runs.run_info import SweepJob
+    from eval.workflows.evaluate import Ended
 
 
 def task(composed: DictConfig) -> int:
-    if (place := get_multirun_job()) is None:
-        return _run_job(composed)
-    from eval.workflows.sweep import add_run_to_sweep, run_as_job
+    if (place := get_multirun_job()) is not None:
+        from eval.workflows.sweep import run_as_job
 
-    return run_as_job(place, lambda: _run_job(composed, add_run_to_sweep))
-
-
-def _run_job(composed: DictConfig, add_to_sweep: "AddToSweep | None" = None) -> int:
+        return run_as_job(place, composed, _evaluate)
     config = read_config(composed)
     if config.run.resume:
         from eval.workflows.resume import show_finished_run
 
         if (code := show_finished_run(config)) is not None:
             return code
-    elif config.run.dir:
+    return _evaluate(config).code
+
+
+def _evaluate(config: EvalConfig, sweep: "SweepJob | None" = None) -> "Ended":
+    if config.run.dir and not config.run.resume:
         check_free(Path(config.run.dir))
     prompts = config.check()
     from eval.execution.run_session import SessionRequest
     from eval.workflows.evaluate import evaluate
 
-    asked = SessionRequest(config=config, prompts=prompts, command=get_task_overrides())
-    return evaluate(asked, add_to_sweep=add_to_sweep).code
+    return evaluate(SessionRequest(config=config, prompts=prompts, command=get_task_overrides()), sweep=sweep)
 
 
 def _read_original(run: str, arguments: Sequence[str]) -> Sequence[str]:

@@ -19,7 +19,7 @@ from eval.reports.files import ANSWERS, write_files
 from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, MLFLOW_STATE, REPORT, format_resume_hint
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo, describe_task
+from eval.runs.run_info import RunInfo, SweepJob, describe_task
 from eval.runs.store import StoreError, read_run_info
 from eval.scorers.labels import find_labels
 from mas.prompt_sets.prompt_set import describe_edits
@@ -28,7 +28,6 @@ from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
     from eval.mlflow_export.exporter_launcher import ExporterLauncher
-    from eval.workflows.sweep import AddToSweep
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
 _FEW = 5  # answers that are not worth waiting for, until the first one is there
@@ -48,13 +47,13 @@ class Ended:
     summary: Summary | None = None  # None: the run's files could not be written
 
 
-def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep: "AddToSweep | None" = None) -> Ended:
+def evaluate(request: SessionRequest, output: Output | None = None, sweep: SweepJob | None = None) -> Ended:
     """Run the samples that are pending, keep their records, and show the results.
 
     Args:
         request: the checked command line; samples and folder are chosen here.
         output: where its lines go; None: the terminal.
-        add_to_sweep: called with the run's folder, in a sweep.
+        sweep: the place of the run in a sweep.
 
     Raises:
         UserError: a mistake that is seen only now, before the first sample.
@@ -76,7 +75,6 @@ def evaluate(request: SessionRequest, output: Output | None = None, add_to_sweep
     with open_session(replace(request, samples=samples, name=name, resumed=resumed), output) as session:
         run = _Evaluation(session, samples)
         try:
-            sweep = add_to_sweep(session.folder, config) if add_to_sweep else None
             if not resumed and session.store.read_info().has_begun:  # begun, and ended, since `check_free`
                 place = session.folder
                 raise UserError(

@@ -1,6 +1,6 @@
 """A sweep: Hydra's multirun, whose jobs are ordinary runs, one after the other in this process, and then its table.
 
-run_as_job(get_multirun_job(), lambda: evaluate(…, add_to_sweep=add_run_to_sweep))    # Hydra has called for this job
+run_as_job(get_multirun_job(), composed, evaluate_job)      # Hydra has called for this job
 finish_sweep()                      # after the last job: a row for each job, and the command that compares them
 """
 
@@ -8,27 +8,25 @@ import shlex
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from eval.analysis.summary.summarise import summarise_store
+from omegaconf import DictConfig
+
 from eval.analysis.summary.summary import Summary
-from eval.cli.command import STOPPED, USER_ERROR, get_signal_name
+from eval.cli.command import STOPPED
 from eval.cli.hydra_compat import MISTAKES, MultirunJob
 from eval.cli.mistakes import describe_mistake
 from eval.cli.paths import OUTPUTS
-from eval.config.evaluation import EvalConfig, remove_passwords
+from eval.config.evaluation import EvalConfig, read_config, remove_passwords
 from eval.execution.console import Output
 from eval.reports.formats import Table, format_floor, format_interval, format_usd
-from eval.runs.folder import DATABASE, format_path, format_resume_hint
+from eval.runs.folder import format_path, format_resume_hint
 from eval.runs.run_info import SweepJob
-from eval.runs.store import open_run
 from eval.scorers.score import join_metrics
-from mas.runtime.errors import UserError
-from mas.runtime.terminal import print_line
+from eval.workflows.evaluate import Ended
 from mas.simulation import SIMULATED_NOTICE
 
-AddToSweep = Callable[[Path, EvalConfig], SweepJob]  # `add_run_to_sweep`
 _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job, with the command line as it was typed
 
 
@@ -36,116 +34,79 @@ _MULTIRUN_FILE = "multirun.yaml"  # Hydra writes it before the first job, with t
 class Job:
     """One combination of a sweep's values."""
 
-    number: int  # from 0
-    differs: list[str]  # overrides that other jobs have otherwise
-    folder: Path | None = None  # of its run; None: it ended before it had one
-    exit_code: int | None = None
-    error: str | None = None  # one sentence
+    place: SweepJob
+    ended: Ended | None = None
+    error: str = "interrupted"  # why it did not end
 
     @property
-    def name(self) -> str:
-        return f"job {self.number}"
+    def summary(self) -> Summary | None:
+        """Numbers of its run; None: it has no answer."""
+        found = self.ended.summary if self.ended else None
+        return found if found and found.n_not_run < found.n else None
 
 
-@dataclass
-class Sweep:
-    """The jobs of a sweep that have begun."""
-
-    folder: Path
-    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    jobs: list[Job] = field(default_factory=list)
+_jobs: list[Job] = []  # of the sweep that this process runs
 
 
-_running: Sweep | None = None  # of this process
-
-
-def run_as_job(place: MultirunJob, run: Callable[[], int]) -> int:
-    """Run one job of a multirun and note how it ended."""
-    global _running
-    if _running is None or place.number == 0:
-        _running = Sweep(place.folder)
+def run_as_job(place: MultirunJob, composed: DictConfig, run: Callable[[EvalConfig, SweepJob], Ended]) -> int:
+    """Run one job of a multirun, and keep how it ended."""
+    with suppress(OSError):  # the folder that Hydra makes; the runs are elsewhere
         (place.folder / _MULTIRUN_FILE).unlink(missing_ok=True)
-    job = Job(place.number, [remove_passwords(each) for each in place.differs])
-    _running.jobs.append(job)
+        place.folder.rmdir()
+    if place.number == 0:
+        _jobs.clear()
+    sweep_id = _jobs[0].place.id if _jobs else uuid.uuid4().hex[:12]
+    job = Job(SweepJob(sweep_id, place.number, [remove_passwords(each) for each in place.differs]))
+    _jobs.append(job)
     try:
-        job.exit_code = run()
-    except KeyboardInterrupt:
-        job.exit_code, job.error = STOPPED, "stopped by Ctrl-C"
-        raise
+        config = read_config(composed)
+        job.place = SweepJob(sweep_id, place.number, [config.redact(each) for each in job.place.differs])
+        job.ended = run(config, job.place)
     except MISTAKES as error:
-        job.exit_code, job.error = USER_ERROR, remove_passwords(describe_mistake(error))
+        job.error = remove_passwords(describe_mistake(error))
         raise
-    return job.exit_code
-
-
-def add_run_to_sweep(folder: Path, config: EvalConfig) -> SweepJob:
-    """Note the folder of the current job's run in the sweep, and return the place of the run in it."""
-    assert _running is not None, "called by a job of the sweep"
-    job = _running.jobs[-1]
-    job.folder, job.differs = folder.resolve(), [config.redact(each) for each in job.differs]
-    return SweepJob(_running.id, job.number, job.differs)
+    return job.ended.code
 
 
 def finish_sweep() -> None:
-    """Show the sweep that has just ended; a failure is a warning, and changes no exit code."""
-    global _running
-    sweep, _running = _running, None
-    try:
-        if sweep:
-            show_sweep(sweep, Output())
-            with suppress(OSError):
-                sweep.folder.rmdir()  # made by Hydra; its runs are elsewhere
-    except (OSError, KeyboardInterrupt) as error:
-        why = f"stopped by {get_signal_name(error)}" if isinstance(error, KeyboardInterrupt) else error
-        print_line(f"warning: the sweep's table could not be made: {why}; its runs are complete", error=True)
-
-
-def show_sweep(sweep: Sweep, output: Output) -> None:
-    """Print a row for each job, and how to continue those that stopped and compare all."""
-    found = [(job, _read_summary(job)) for job in sweep.jobs]
-    summaries = [summary for _, summary in found if summary]
+    """Print a row for each job of the sweep that has just ended, and how to go on with them and compare them."""
+    jobs, output = _jobs.copy(), Output()
+    _jobs.clear()
+    if not jobs:
+        return
+    summaries = [summary for job in jobs if (summary := job.summary)]
     if any(each.simulated for each in summaries):
         output.print(SIMULATED_NOTICE, style="bold yellow")
     metric = join_metrics(each.metric for each in summaries)
-    keys = {each.partition("=")[0] for job in sweep.jobs for each in job.differs}
+    keys = {each.partition("=")[0] for job in jobs for each in job.place.differs}
     differs = keys.pop() if len(keys) == 1 else "what differs"  # one key is the heading: the table is narrow
     headings = ("job", differs, metric, "95% interval", "errors", "cost", "time")
-    rows = [_list_cells(job, summary, f"{differs}=") for job, summary in found]
+    rows = [_list_cells(job, f"{differs}=") for job in jobs]
     output.console.print(Table(headings, rows, left=(differs,)).build("sweep"))
-    for job, summary in found:
-        output.print(f"{job.name}: {job.folder.name if job.folder else 'no run'}")
-        if why := (summary and summary.stopped) or job.error:
-            output.print(f"{job.name}: {why}")
-        if job.exit_code == STOPPED and job.folder:
-            output.print(f"{job.name}: {format_resume_hint(job.folder)}")
+    for job in jobs:
+        for line in _list_lines(job):
+            output.print(f"job {job.place.job}: {line}")
     if len(summaries) > 1:
-        runs = [_format_name(job.folder) for job, summary in found if job.folder and summary]
+        runs = [_format_name(job.ended.folder) for job in jobs if job.ended and job.summary]
         output.print(f"compare them with: python eval/compare.py {' '.join(runs)}")
 
 
-def _format_name(folder: Path) -> str:
-    return shlex.quote(folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder))
-
-
-def _read_summary(job: Job) -> Summary | None:
-    """Return the numbers of a job's run; None: it has no answer."""
-    if job.folder is None or not (job.folder / DATABASE).is_file():
-        return None
-    try:
-        with open_run(job.folder) as store:
-            summary, has_answers = summarise_store(store), bool(store.read_last_attempts())
-    except UserError as error:
-        job.error = str(error)
-        return None
-    if not has_answers:
-        job.error = job.error or summary.stopped
-    return summary if has_answers else None
-
-
-def _list_cells(job: Job, summary: Summary | None, prefix: str) -> tuple[str, ...]:
-    name, differs = str(job.number), " ".join(each.removeprefix(prefix) for each in job.differs) or "nothing"
-    if summary is None:
+def _list_cells(job: Job, prefix: str) -> tuple[str, ...]:
+    name, differs = str(job.place.job), " ".join(each.removeprefix(prefix) for each in job.place.differs) or "nothing"
+    if (summary := job.summary) is None:
         return name, differs, "no result", *[""] * 4
     score, interval = format_floor(summary.score, summary.incomplete), format_interval(summary.score_ci95)
     errors, cost = str(summary.n_error - summary.n_not_run), format_usd(summary.usage.cost_usd)
     return name, differs, score, interval, errors, cost, f"{summary.wall_seconds:,.1f} s"
+
+
+def _list_lines(job: Job) -> list[str]:
+    if (ended := job.ended) is None:
+        return [job.error]
+    stopped = [ended.summary.stopped] if ended.summary and ended.summary.stopped else []
+    hint = [format_resume_hint(ended.folder)] if ended.code == STOPPED else []
+    return [ended.folder.name, *stopped, *hint]
+
+
+def _format_name(folder: Path) -> str:
+    return shlex.quote(folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder))
