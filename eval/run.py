@@ -23,7 +23,6 @@ from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_multirun_job, get_task_overrides
 from eval.config.evaluation import EvalConfig, read_config
 from eval.config.measured import RESUME
-from eval.runs.store import check_free
 
 if TYPE_CHECKING:
     from eval.runs.run_info import SweepJob
@@ -45,8 +44,6 @@ def task(composed: DictConfig) -> int:
 
 
 def _evaluate(config: EvalConfig, sweep: "SweepJob | None" = None) -> "Ended":
-    if config.run.dir and not config.run.resume:
-        check_free(Path(config.run.dir))
     prompts = config.check()
     from eval.execution.run_session import SessionRequest
     from eval.workflows.evaluate import evaluate

@@ -20,7 +20,7 @@ from eval.reports.summary_table import choose_exit_code, print_last_lines, print
 from eval.runs.folder import DATABASE, MLFLOW_STATE, REPORT, format_resume_hint
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo, SweepJob, describe_task
-from eval.runs.store import StoreError, read_run_info
+from eval.runs.store import StoreError, check_free, read_run_info
 from eval.scorers.labels import find_labels
 from mas.prompt_sets.prompt_set import describe_edits
 from mas.runtime.errors import UserError
@@ -60,11 +60,13 @@ def evaluate(request: SessionRequest, output: Output | None = None, sweep: Sweep
         InterruptedRunError: a signal stopped the run.
     """
     config, output = request.config, output or Output()
+    if config.run.dir and not config.run.resume:
+        check_free(Path(config.run.dir))
     split = config.data.load(config.split)
     samples = select_samples(split.samples, config.selection)
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
-    info = _describe(request, samples, split.bad_rows)
+    info = replace(_describe(request, samples, split.bad_rows), sweep=sweep)
     resumed, changes = None, dict[str, str]()
     if config.run.resume:
         from eval.workflows.resume import check_unchanged, find_run_to_resume
@@ -80,7 +82,7 @@ def evaluate(request: SessionRequest, output: Output | None = None, sweep: Sweep
                 raise UserError(
                     f"{place} already holds a run; resume it with run.resume={place}, or name a new folder."
                 )
-            session.begin(replace(info, sweep=sweep), samples, changes)
+            session.begin(info, samples, changes)
             ended = run.answer(split.notes)
         except (OSError, StoreError) as error:  # a full disk: no sample fails this way, the run's own files can
             with suppress(StoreError):

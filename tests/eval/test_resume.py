@@ -285,7 +285,7 @@ def test_two_processes_do_not_run_one_run(eval_command: EvalCommand, half: Path)
 def test_a_run_that_another_process_has_made_meanwhile_is_not_mixed_with_a_new_one(
     eval_command: EvalCommand, half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eval.run.check_free", lambda folder: None)  # it looked before that process had begun
+    monkeypatch.setattr("eval.workflows.evaluate.check_free", lambda folder: None)  # before that process had begun
     before = (half / "run.jsonl").read_bytes()
     refused = eval_command(f"run.dir={half}", "experiment=offline", "limit=1", "tracking=off")
     assert refused.code == 1
