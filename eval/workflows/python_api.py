@@ -25,7 +25,6 @@ from eval.execution.console import Console, KeptOutput
 from eval.reports.data_frames import RunName, find_folders, samples_df
 from eval.reports.formats import format_share
 from eval.runs.own_runs import refuse_unreadable
-from eval.runs.store import check_free
 from eval.runs.store import open_run as open_store
 from mas.agents.targets import load_target, name_object
 from mas.runtime.errors import UserError
@@ -92,11 +91,7 @@ class Comparison:
     difference: float  # score of the second minus that of the first
     interval: "Interval | None"  # of the difference, 95 %
     p: float  # chance of such a difference between equal runs
-    result: "ComparisonResult"
-
-    def to_dict(self) -> dict[str, object]:
-        """Return all numbers, and the ids of the samples on which the runs differ."""
-        return self.result.to_dict()
+    result: "ComparisonResult"  # all numbers, and the ids of the samples on which the runs differ
 
     def __str__(self) -> str:
         from eval.reports.run_comparison.page import print_comparison
@@ -139,8 +134,6 @@ def evaluate(
         config = read_config(compose_config(overrides))
         if config.run.resume:
             raise UserError("run.resume is not for Python: give it to eval/run.py on the command line.")
-        if config.run.dir:
-            check_free(Path(config.run.dir))
         output = KeptOutput(progress)
         try:
             asked = SessionRequest(config=config, prompts=config.check(), command=overrides)
@@ -171,7 +164,8 @@ def open_program(system: str, *, model: str | None = None, options: Sequence[str
         UserError: a mistake, found before anything is spent.
     """
     with report_mistakes():
-        config = read_config(compose_config([f"system={system}", *_choose_model(model), *options]))
+        chosen = [f"system={system}", f"model={model}"] if model else [f"system={system}"]
+        config = read_config(compose_config([*chosen, *options]))
         prompts = config.check_system()
         config.check_model()
     with config.system.open_resources(config.tools, lambda note: None) as resources:
@@ -205,15 +199,15 @@ def list_overrides(
     if isinstance(options, str):
         raise UserError(f"options={options!r} is a text; give a list of options: [{options!r}].")
     overrides = _describe_program(stack, program, model is not None)
-    overrides += [*_choose_model(model), *_describe_scorer(stack, scorer), "tracking=off"]
+    overrides += [f"model={model}"] if model else []
+    overrides += [*_describe_scorer(stack, scorer), "tracking=off"]
     given = {read_option_name(each) for each in options}
-    loaded = _load_program([*overrides, *options]) if "system=dspy" in overrides else None
+    loaded = None  # a DSPy program, with the names of its fields
+    if "system=dspy" in overrides:
+        own = [each for each in (*overrides, *options) if read_option_name(each).startswith("system")]
+        loaded = build_part(compose_config(own)["system"], "system").loaded
     overrides += _describe_samples(stack, samples, given, loaded)
     return [each for each in overrides if read_option_name(each) not in given] + list(options)
-
-
-def _choose_model(model: str | None) -> list[str]:
-    return [f"model={model}"] if model else []
 
 
 def _describe_program(stack: ExitStack, program: object, needs_model: bool) -> list[str]:
@@ -246,12 +240,6 @@ def _is_dspy_program(program: object) -> bool:
         return isinstance(program, dspy.Module) or not inspect.signature(cast(Any, program)).parameters
     except (TypeError, ValueError):
         return False
-
-
-def _load_program(overrides: Sequence[str]) -> object:
-    """Return the fields of a DSPy program: it has `inputs` and `outputs`."""
-    own = [each for each in overrides if read_option_name(each).startswith("system")]
-    return build_part(compose_config(own)["system"], "system").loaded
 
 
 def _describe_scorer(stack: ExitStack, scorer: str | ScorerFunction) -> list[str]:
