@@ -11,7 +11,7 @@ from eval.analysis.summary.summarise import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.dataset import Sample, read_labels, select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.config.evaluation import NoTracking
+from eval.config.evaluation import EvalConfig, NoTracking
 from eval.execution.console import Output
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
 from eval.execution.scoring import SCORER
@@ -69,10 +69,13 @@ def evaluate(request: SessionRequest, output: Output | None = None, sweep: Sweep
     info = replace(_describe(request, samples, split.bad_rows), sweep=sweep)
     resumed, changes = None, dict[str, str]()
     if config.run.resume:
-        from eval.workflows.resume import check_unchanged, find_run_to_resume
+        from eval.workflows.resume import check_unchanged, find_run_to_resume, read_finished
 
         resumed = find_run_to_resume(config.run.resume)
         changes = check_unchanged(read_run_info(resumed), info.config, info, config.run.allow_config_change)
+        if not changes and (summary := read_finished(resumed, config.run)):
+            output.print(f"{resumed.name} is finished; nothing is left to run.")
+            return _show(resumed, summary, config, output)
     name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
     with open_session(replace(request, samples=samples, name=name, resumed=resumed), output) as session:
         run = _Evaluation(session, samples)
@@ -121,6 +124,30 @@ def _describe_fault(record: Record) -> str | None:
     return record.error if record.error_class == SCORER or kind in _FAULTS else None
 
 
+def _show(
+    folder: Path,
+    summary: Summary,
+    config: EvalConfig,
+    output: Output,
+    wrong: Sequence[Record] = (),
+    exporter: "ExporterLauncher | None" = None,
+) -> Ended:
+    """Print the results, wait until MLflow has them, and print where to look."""
+    if output.shows_results:
+        print_results(summary, folder, output.console)
+        print_wrong_answers(wrong, output.console)
+    code = choose_exit_code(summary, config.run.fail_under, output.console)
+    if exporter:
+        tracked = exporter.finish(output.print)
+        if tracked.warning:
+            output.print(f"warning: {tracked.warning}", error=True)
+        if tracked.view_line:
+            output.print(tracked.view_line)
+    if output.shows_results:
+        print_last_lines(summary, folder, output.console)
+    return Ended(folder, code, summary)
+
+
 class _Evaluation:
     """Steps of one evaluation around its samples."""
 
@@ -144,7 +171,7 @@ class _Evaluation:
             ended = {name: getattr(summary, name) for name in ("stopped", "accuracy", "peak_memory_mb")}
             session.answers.note("run ended", **ended)
             session.store.close()
-            return self.show(summary, exporter)
+            return _show(session.folder, summary, self.config, self.output, self.wrong, exporter)
 
     def open_exporter(self) -> "ExporterLauncher | None":
         if isinstance(self.config.tracking, NoTracking) and not (self.session.folder / MLFLOW_STATE).exists():
@@ -213,19 +240,3 @@ class _Evaluation:
         self.wrong = list(islice({each.sample_id: each for each in wrong}.values(), _SHOWN_WRONG))
         (session.folder / REPORT).unlink(missing_ok=True)  # of an earlier session
         return write_files(session.folder, session.store)
-
-    def show(self, summary: Summary, exporter: "ExporterLauncher | None") -> Ended:
-        """Print the results, wait until MLflow has them, and print where to look."""
-        if self.output.shows_results:
-            print_results(summary, self.session.folder, self.output.console)
-            print_wrong_answers(self.wrong, self.output.console)
-        code = choose_exit_code(summary, self.config.run.fail_under, self.output.console)
-        if exporter:
-            tracked = exporter.finish(self.output.print)
-            if tracked.warning:
-                self.output.print(f"warning: {tracked.warning}", error=True)
-            if tracked.view_line:
-                self.output.print(tracked.view_line)
-        if self.output.shows_results:
-            print_last_lines(summary, self.session.folder, self.output.console)
-        return Ended(self.session.folder, code, summary)

@@ -1,8 +1,6 @@
 """Resuming a run: its own command line, the check that it still is the same run, and the samples that are missing.
 
-    read_original_arguments("latest", ["run.resume=latest"])   # ["model=offline", "data=sample"]
-
-Nothing heavy is imported here: a finished run is shown again in a moment, however many samples it has.
+read_original_arguments("latest", ["run.resume=latest"])   # ["model=offline", "data=sample"]
 """
 
 import shlex
@@ -10,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from eval.analysis.summary.summary import read_summary
+from eval.analysis.summary.summary import Summary, read_summary
 from eval.cli.command import read_option_name
-from eval.config.evaluation import EvalConfig
+from eval.config.evaluation import RunSettings
 from eval.config.measured import RESUME, find_changes
 from eval.runs.find import LATEST, find_run, list_runs
 from eval.runs.folder import format_path, is_side
@@ -20,7 +18,6 @@ from eval.runs.own_runs import read_command, refuse_unreadable
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import list_pending, open_run, read_run_info
 from mas.agents.targets import list_in_memory
-from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 
@@ -47,11 +44,7 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
 def read_stored_command(folder: Path, arguments: Sequence[str], option: str, program: str) -> list[str]:
     """Return the command line that a run, also a tuning run, was started with.
 
-    Args:
-        folder: of the run.
-        arguments: given now.
-        option: that names the run, as typed.
-        program: that the user started.
+    `arguments`: given now. `option`: that names the run, as typed. `program`: that the user started.
     """
     info = read_run_info(folder)
     if parts := list_in_memory(info.config):
@@ -84,8 +77,9 @@ def find_run_to_resume(run: str) -> Path:
     folder = find_run(run)
     if is_side(folder):
         raise UserError(
-            f"{RESUME}={run}: a side of a tuning run's sealed test cannot be resumed; resume the whole run with: "
-            f"python optimize/run.py {shlex.quote(f'resume={format_path(folder.parent)}')}."
+            f"{RESUME}={run}: a side of a tuning run's sealed test is no run of its own; resume the whole run with "
+            f"python optimize/run.py {shlex.quote(f'resume={format_path(folder.parent)}')}, or evaluate its prompts "
+            "with python eval/run.py prompts=NAME."
         )
     return folder
 
@@ -93,11 +87,8 @@ def find_run_to_resume(run: str) -> Path:
 def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo, allow: bool) -> dict[str, str]:
     """Return the differences from the run that is resumed; UserError: they are not allowed.
 
-    Args:
-        before: the run as its earlier sessions left it.
-        config: of this session, resolved and without secrets, as the run's own is stored.
-        info: of this session; a digest that is empty is not compared.
-        allow: `run.allow_config_change`; a run has the same prompts in all its sessions.
+    `before`: the run as its earlier sessions left it. `config`, `info`: of this session, the first as it is stored; a
+    digest that is empty is not compared. `allow`: `run.allow_config_change`, which never allows other prompts.
     """
     found = find_changes(before.config, config)
     source = f"source of {'system.target' if 'target' in before.part('system') else f'system={before.system}'}"
@@ -118,30 +109,12 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
     return found
 
 
-def show_finished_run(config: EvalConfig) -> int | None:
-    """Show the run that `run.resume` names and return its exit code; None: something is left to run or to write."""
-    folder = find_run_to_resume(str(config.run.resume))
-    try:
-        summary = read_summary(folder / "summary.json")
-    except (OSError, ValueError):
-        return None
-    if summary.stopped or not _is_complete(folder, config):
-        return None
-    from eval.execution.console import Console
-    from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
-
-    console = Console()
-    console.print(f"{folder.name} is finished; nothing is left to run.", markup=False, highlight=False)
-    print_results(summary, folder, console)
-    print_last_lines(summary, folder, console)
-    return choose_exit_code(summary, config.run.fail_under, console)
-
-
-def _is_complete(folder: Path, config: EvalConfig) -> bool:
-    prompts = config.read_prompts()
-    info = RunInfo(prompts_sha256=digest(prompts) if prompts else "")
-    with open_run(folder) as store:
-        changed = check_unchanged(store.read_info(), config.stored_config, info, config.run.allow_config_change)
+def read_finished(folder: Path, run: RunSettings) -> Summary | None:
+    """Return the numbers of a run that is complete; None: something is left to run or to write."""
+    with suppress(OSError, ValueError), open_run(folder) as store:
         ids = [planned.id for planned in store.read_plan()]
-        left = list_pending(ids, config.run.epochs, store.read_last_attempts(), config.run.retry_errors)
-        return store.read_state().finished is True and not (changed or left or store.is_restored)
+        left = list_pending(ids, run.epochs, store.read_last_attempts(), run.retry_errors)
+        summary = read_summary(folder / "summary.json")
+        if store.read_state().finished and not (left or summary.stopped or store.is_restored):
+            return summary
+    return None
