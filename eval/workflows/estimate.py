@@ -63,20 +63,21 @@ GUESS = "a guess: measured offline on the sample questions"
 GUESSES = {"gaia": (9.4, 9_000, 450), "single_agent": (2.0, 3_700, 50), "toy": (3.0, 1_150, 125)}  # calls, tokens
 
 
-def format_estimate(config: EvalConfig, n_answers: int, runs_folder: Path | None = None) -> str:
-    """Return one line for the terminal; `runs_folder`: of earlier runs, None: outputs/eval."""
-    answer, source = find_typical_answer(config, runs_folder)
-    answers = format_count(n_answers, "answer")
-    return _format(config, answer, answers, n_answers, source) if answer else f"estimate: {answers}; {source}"
+def format_estimate(
+    config: EvalConfig, n_answers: int, runs_folder: Path | None = None, first: Usage | None = None
+) -> str:
+    """Return one line for the terminal.
 
-
-def format_measured(config: EvalConfig, first: Usage, n_answers: int) -> str:
-    """Return the line once the first sample has been answered, and `n_answers` remain."""
-    answer = _price_answer(config, first.lm_calls, first.input_tokens, first.output_tokens)
-    return _format(config, answer, f"{n_answers} more answers", n_answers, "measured: the first question alone")
-
-
-def _format(config: EvalConfig, answer: AnswerMeans, answers: str, n_answers: int, source: str) -> str:
+    `runs_folder`: of earlier runs; None: outputs/eval. `first`: what the run's first answer used, once it is there.
+    """
+    answers = format_count(n_answers, "more answer" if first else "answer")
+    if first:
+        answer: AnswerMeans | None = _price_answer(config, first.lm_calls, first.input_tokens, first.output_tokens)
+        source = "measured: the first question alone"
+    else:
+        answer, source = find_typical_answer(config, runs_folder)
+    if answer is None:
+        return f"estimate: {answers}; {source}"
     usage = answer.estimate_spend(n_answers)
     judged = " and the judge's calls" if config.judges and not usage.unknown_cost_calls else ""
     about = "at most " if len(_list_prices(config)) > 1 else "≈ "

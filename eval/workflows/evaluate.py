@@ -11,10 +11,9 @@ from eval.analysis.summary.summarise import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.dataset import Sample, read_labels, select_samples
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
-from eval.config.evaluation import EvalConfig, NoTracking
+from eval.config.evaluation import NoTracking
 from eval.execution.console import Output
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
-from eval.execution.scoring import SCORER
 from eval.reports.files import ANSWERS, write_files
 from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, MLFLOW_STATE, REPORT, format_resume_hint
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
 _FEW = 5  # answers that are not worth waiting for, until the first one is there
-# Exceptions that say nothing about the question: the server takes no such request, the program cannot be loaded.
-_FAULTS = (
-    *("LMInvalidRequestError", "LMUnsupportedModelError", "LMUnsupportedFeatureError", "LMNotConfiguredError"),
-    *("LMConfigurationError", "LMProviderError", "ImportError", "ModuleNotFoundError", "NameError"),
-)
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,9 @@ def evaluate(request: SessionRequest, output: Output | None = None, sweep: Sweep
         changes = check_unchanged(read_run_info(resumed), info.config, info, config.run.allow_config_change)
         if not changes and (summary := read_finished(resumed, config.run)):
             output.print(f"{resumed.name} is finished; nothing is left to run.")
-            return _show(resumed, summary, config, output)
+            print_results(summary, resumed, output.console)
+            print_last_lines(summary, resumed, output.console)
+            return Ended(resumed, choose_exit_code(summary, config.run.fail_under, output.console), summary)
     name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
     with open_session(replace(request, samples=samples, name=name, resumed=resumed), output) as session:
         run = _Evaluation(session, samples)
@@ -116,38 +112,6 @@ def _describe(request: SessionRequest, samples: Sequence[Sample], bad_rows: Sequ
     )
 
 
-def _describe_fault(record: Record) -> str | None:
-    """Return why the other samples would fail like this one; None: they need not."""
-    if record.error is None or record.limit is not None:
-        return None
-    kind = record.error_details.type if record.error_details else None
-    return record.error if record.error_class == SCORER or kind in _FAULTS else None
-
-
-def _show(
-    folder: Path,
-    summary: Summary,
-    config: EvalConfig,
-    output: Output,
-    wrong: Sequence[Record] = (),
-    exporter: "ExporterLauncher | None" = None,
-) -> Ended:
-    """Print the results, wait until MLflow has them, and print where to look."""
-    if output.shows_results:
-        print_results(summary, folder, output.console)
-        print_wrong_answers(wrong, output.console)
-    code = choose_exit_code(summary, config.run.fail_under, output.console)
-    if exporter:
-        tracked = exporter.finish(output.print)
-        if tracked.warning:
-            output.print(f"warning: {tracked.warning}", error=True)
-        if tracked.view_line:
-            output.print(tracked.view_line)
-    if output.shows_results:
-        print_last_lines(summary, folder, output.console)
-    return Ended(folder, code, summary)
-
-
 class _Evaluation:
     """Steps of one evaluation around its samples."""
 
@@ -162,16 +126,16 @@ class _Evaluation:
         with self.open_exporter() or nullcontext() as exporter:
             keys = session.list_pending(self.config.run.retry_errors)
             pending = [(self.samples[key.sample_id], key) for key in keys]
-            judge_first = self.judge_first if self.begins_alone(len(pending)) else None
-            self.announce(len(pending), notes, judge_first is not None)
+            after_first = self.show_measured if self.begins_alone(len(pending)) else None
+            self.announce(len(pending), notes, after_first is not None)
             session.answers.note("run started", questions=len(pending), changes=session.state.last_session.changes)
             with session.stop.handle_signals():
-                summary = self.end(session.run(pending, judge_first))
+                summary = self.end(session.run(pending, after_first))
             session.answers.note("files written", answers=summary.n, path=ANSWERS)
             ended = {name: getattr(summary, name) for name in ("stopped", "accuracy", "peak_memory_mb")}
             session.answers.note("run ended", **ended)
             session.store.close()
-            return _show(session.folder, summary, self.config, self.output, self.wrong, exporter)
+            return self.show(summary, exporter)
 
     def open_exporter(self) -> "ExporterLauncher | None":
         if isinstance(self.config.tracking, NoTracking) and not (self.session.folder / MLFLOW_STATE).exists():
@@ -210,7 +174,7 @@ class _Evaluation:
         return self.config.needs_model and not self.config.model.simulated
 
     def begins_alone(self, n_pending: int) -> bool:
-        """Return whether the first sample is run alone: it shows what all will take, or a fault that would fail all."""
+        """Return whether the first sample is run alone, to show what all will take."""
         run = self.config.run
         if not self.is_paid or run.resume or n_pending <= _FEW or run.max_same_errors is None:
             return False
@@ -218,14 +182,12 @@ class _Evaluation:
 
         return not is_measured(self.config)
 
-    def judge_first(self, record: Record) -> None:
-        from eval.workflows.estimate import format_measured
+    def show_measured(self, record: Record) -> None:
+        if record.usage.lm_calls:
+            from eval.workflows.estimate import format_estimate
 
-        if fault := _describe_fault(record):
-            self.session.stop.stop_now(f"the first question failed in a way in which all would: {fault}")
-        elif record.usage.lm_calls:
             n_left = len(self.session.list_pending(self.config.run.retry_errors))
-            self.output.print(format_measured(self.config, record.usage, n_left))
+            self.output.print(format_estimate(self.config, n_left, first=record.usage))
 
     def end(self, stopped: str | None) -> Summary:
         session = self.session
@@ -240,3 +202,20 @@ class _Evaluation:
         self.wrong = list(islice({each.sample_id: each for each in wrong}.values(), _SHOWN_WRONG))
         (session.folder / REPORT).unlink(missing_ok=True)  # of an earlier session
         return write_files(session.folder, session.store)
+
+    def show(self, summary: Summary, exporter: "ExporterLauncher | None") -> Ended:
+        """Print the results, wait until MLflow has them, and print where to look."""
+        folder, output = self.session.folder, self.output
+        if output.shows_results:
+            print_results(summary, folder, output.console)
+            print_wrong_answers(self.wrong, output.console)
+        code = choose_exit_code(summary, self.config.run.fail_under, output.console)
+        if exporter:
+            tracked = exporter.finish(output.print)
+            if tracked.warning:
+                output.print(f"warning: {tracked.warning}", error=True)
+            if tracked.view_line:
+                output.print(tracked.view_line)
+        if output.shows_results:
+            print_last_lines(summary, folder, output.console)
+        return Ended(folder, code, summary)
