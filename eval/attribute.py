@@ -3,8 +3,9 @@
     python eval/attribute.py latest                                    the agents that it blames most
     python eval/attribute.py latest --agents expert,planner --limit 20 run.epochs=3 run.max_cost_usd=2
 
-Next to each corrected arm the same questions are asked without a correction. The corrected agent is given the right
-answer, so the new runs measure no system: no other command compares them, scores them again or sends them to MLflow.
+Next to each corrected arm the same questions are asked without a correction; 30 if no --limit is given. The corrected
+agent is given the right answer, so the new runs measure no system: no other command compares them, scores them again or
+sends them to MLflow. The model is paid again. Options: run.epochs, run.max_cost_usd, run.concurrency, run.name …
 
 Exit codes: 0 done · 1 a mistake in the command line, nothing made · 3 stopped early, or the files could not be written.
 """
@@ -23,25 +24,18 @@ from eval.cli.command import FINISHED, STOPPED, exit_now, run_cli
 from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 
-DEFAULT_LIMIT = 30
-
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
-    description = "Ask the wrong questions of a run again with one agent's output corrected; the model is paid again."
-    usage = "python eval/attribute.py RUN [--agents NAME,NAME] [--limit N] [name=value ...]"
-    parser = UserErrorParser(usage=usage, description=description)
+    parser = UserErrorParser("python eval/attribute.py RUN [--agents NAME,NAME] [--limit N] [name=value ...]", __doc__)
     parser.add_argument("run", metavar="RUN", help="latest, a name under outputs/eval, or the path of a run's folder")
-    options = "run.epochs=…, run.max_cost_usd=…, run.concurrency=…, run.name=… and other options of the run's course"
-    parser.add_argument("changes", nargs="*", metavar="name=value", help=options)
-    parser.add_argument("--agents", default="", metavar="NAMES", help="to be corrected, each in an arm of its own")
-    parser.add_argument(
-        "--limit", type=int, default=DEFAULT_LIMIT, metavar="N", help=f"wrong questions; {DEFAULT_LIMIT} if not given"
-    )
+    parser.add_argument("changes", nargs="*", metavar="name=value")
+    parser.add_argument("--agents", default="", metavar="NAMES")
+    parser.add_argument("--limit", type=int, default=30, metavar="N")
     given = parser.parse_intermixed_args(arguments)
     if given.limit < 1:
         raise UserError(f"--limit {given.limit} is out of range; expected at least 1.")
     if wrong := [each for each in given.changes if "=" not in each]:
-        raise UserError(f"{wrong[0]!r} is neither an option nor name=value; {usage}.")
+        parser.error(f"{wrong[0]!r} is neither an option nor name=value")
     given.agents = [each.strip() for each in given.agents.split(",") if each.strip()]
     return given
 
@@ -50,7 +44,7 @@ def task(arguments: list[str]) -> int:
     given = read_arguments(arguments)
     run = find_run(given.run)
     from eval.execution.console import Output
-    from eval.workflows.replayed_proof.proof import print_proof, prove, read_request
+    from eval.workflows.replayed_proof import print_proof, prove, read_request
 
     request = read_request(run, given.agents, given.limit, given.changes)
     output = Output()

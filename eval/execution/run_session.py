@@ -64,6 +64,7 @@ class SessionRequest:
     kind: Literal["eval", "optimize"] = "eval"  # folder under outputs/ of a new run
     name: str = ""  # part of the name of that run's folder
     resumed: Path | None = None  # folder of the run that is resumed
+    change_program: Callable[[Program], None] | None = None  # called before it answers anything
 
 
 @contextmanager
@@ -76,6 +77,8 @@ def open_session(request: SessionRequest, output: Output) -> Iterator["Session"]
     config = request.config
     with open_resources(config) as (resources, notes), ExitStack() as stack:
         program, cluster = config.system.build(config.model, request.prompts, resources), None
+        if request.change_program is not None:
+            request.change_program(program)
         if not isinstance(config.executor, LocalSettings):
             from eval.execution.executors.cluster.connection import open_cluster
 

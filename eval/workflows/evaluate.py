@@ -41,13 +41,15 @@ class Ended:
     summary: Summary | None = None  # None: the run's files could not be written
 
 
-def evaluate(request: SessionRequest, output: Output | None = None, sweep: SweepJob | None = None) -> Ended:
+def evaluate(
+    request: SessionRequest, output: Output | None = None, sweep: SweepJob | None = None, gold_informed: str = ""
+) -> Ended:
     """Run the samples that are pending, keep their records, and show the results.
 
     Args:
         request: the checked command line; samples and folder are chosen here.
         output: where its lines go; None: the terminal.
-        sweep: the place of the run in a sweep.
+        sweep, gold_informed: of the run, as `RunInfo` has them.
 
     Raises:
         UserError: a mistake that is seen only now, before the first sample.
@@ -60,7 +62,7 @@ def evaluate(request: SessionRequest, output: Output | None = None, sweep: Sweep
     samples = select_samples(split.samples, config.selection)
     if config.run.fail_under is not None and not any(sample.target is not None for sample in samples):
         raise UserError("run.fail_under is set, but none of the questions has a gold answer; leave it out.")
-    info = replace(_describe(request, samples, split.bad_rows), sweep=sweep)
+    info = replace(_describe(request, samples, split.bad_rows), sweep=sweep, gold_informed=gold_informed)
     resumed, changes = None, dict[str, str]()
     if config.run.resume:
         from eval.workflows.resume import check_unchanged, find_run_to_resume, read_finished

@@ -93,8 +93,8 @@ def test_a_run_from_elsewhere_is_not_asked_again_with_corrections(
     folder = theirs(command=["system=callable", "system.target=evil:answer"])
     assert run(attribute, folder) == USER_ERROR and not evil.exists()
     refused = capsys.readouterr().err
-    assert "theirs was made elsewhere, or moved since, and its command line is not used" in refused
-    assert "resume it first, with its options typed again: python eval/run.py run.resume=" in refused
+    assert "theirs was made elsewhere, or moved since, so nothing was run" in refused
+    assert "to resume it, type these options again" in refused
 
 
 def test_a_scorer_from_elsewhere_is_not_loaded(

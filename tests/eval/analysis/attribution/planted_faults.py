@@ -27,7 +27,7 @@ from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.runner import SampleRunner
 from eval.runs.record import Record
-from eval.workflows.replayed_proof.correction import Correction
+from eval.workflows.replayed_proof import Correction
 from mas.llm.profiles.model import AgentModel
 from mas.prompt_sets.prompt_set import read_prompt_set
 from mas.runtime.event_loop import run_blocking

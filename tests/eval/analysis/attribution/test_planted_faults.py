@@ -11,7 +11,7 @@ from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner
 from eval.scorers.gaia import GaiaScorer
 from eval.scorers.labels import LabelSet
-from eval.workflows.replayed_proof.proof import find_suspects, judge_corrections
+from eval.workflows.replayed_proof import find_suspects, judge_corrections
 from mas.agents.spec import AgentSettings
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey

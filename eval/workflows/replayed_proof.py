@@ -10,47 +10,134 @@ resumes or sends it. What the model's server failed to answer, or what was not a
 and is left out; any other failure counts as wrong.
 """
 
-import functools
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
-from eval.analysis.attribution.agent_steps import AgentSteps
+import dspy
+
+from eval.analysis.attribution.agent_steps import DECISION, AgentSteps, find_answer_field, is_reasoning
 from eval.analysis.attribution.broken_link import PAIR, attribute_run, build_matcher, read_with_steps
+from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
-from eval.benchmarks.dataset import Sample, select_samples
-from eval.cli.command import read_option_name
+from eval.benchmarks.dataset import Selection, select_samples
+from eval.cli.command import InterruptedRunError, read_option_name
 from eval.cli.hydra_compat import compose_config
-from eval.config.evaluation import EvalConfig, LocalSettings, read_config
-from eval.config.measured import OF_THE_SESSION, RESUME, UNMEASURED
-from eval.execution.console import Output, RunProgress, open_resources, print_notes
-from eval.execution.run_session import Session, SessionRequest, run_to_end
-from eval.execution.termination import StopController
+from eval.config.evaluation import EvalConfig, LocalSettings, NoTracking, read_config
+from eval.config.measured import OF_THE_SESSION, UNMEASURED
+from eval.execution.console import KeptOutput, Output
+from eval.execution.run_session import SessionRequest
 from eval.reports.formats import format_percent
 from eval.reports.run_report.page import write_reports
 from eval.runs.find import get_run_name
-from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, is_side, make_run_folder
-from eval.runs.own_runs import is_own_run, refuse_unreadable
+from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, make_run_folder
+from eval.runs.own_runs import refuse_unreadable
 from eval.runs.record import NOT_RUN, Record
 from eval.runs.run_info import CONTROL, NO_MEASUREMENT, RunInfo, describe_task
-from eval.runs.store import RETRIED, RunStore, list_pending, open_run, read_run_info
+from eval.runs.store import RETRIED, RunStore, open_run
 from eval.scorers.labels import LabelSet
 from eval.workflows.estimate import format_estimate
-from eval.workflows.replayed_proof.correction import Correction, Kind
+from eval.workflows.evaluate import evaluate
 from eval.workflows.resume import check_unchanged, read_original_arguments
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
+from mas.runtime.sample_context import SampleKey, current_context
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
-from mas.system import agent_names, read_program_digest
+from mas.system import Program, agent_names, read_program_digest
 
 PROOF_FILE = "attribution.json"
 MAX_BLAMED = 3  # agents that are tested because the record blames them
-_OTHER_OPTIONS = ("run.dir", "run.name", "run.epochs")
+_OPTIONS = (  # that may be given
+    *("run.dir", "run.name", "run.epochs"),
+    *(each for each in UNMEASURED if each not in (*OF_THE_SESSION, "executor")),
+)
 Scores = Mapping[str, Sequence[float]]  # sample id → scores, 0 to 1, of its answers; without samples that have none
+
+Kind = Literal["answer", "review", "approval"]
+_WHAT: dict[Kind, str] = {
+    "answer": "its answer is the right one",  # the field that holds the draft of the answer becomes the target
+    "review": "it judges the answer rightly",  # a critic of that draft
+    "approval": "it approves everything",  # a critic of other work: what its rejections cost shows
+}
+APPROVE, REJECT = "approve", "reject"
+_FEEDBACK = {APPROVE: "It is right.", REJECT: "It is wrong; work it out again."}
+_CHECKED = "The answer was worked out and checked."
+
+
+@dataclass
+class Correction:
+    """Correction of one agent in the answers to some samples: it knows the target, the other agents do not."""
+
+    agent: str  # name of its predictor
+    kind: Kind
+    matchers: Mapping[str, TargetMatcher]  # by sample id; other samples are left alone
+    judged: str | None = None  # of a critic: the agent whose work it reviews
+    _last: defaultdict[SampleKey, str] = field(default_factory=lambda: defaultdict(str))  # what `judged` said last
+
+    def change_program(self, program: Program) -> None:
+        """Correct the agent from now on, in this program alone."""
+        for name, predictor in program.named_predictors():
+            if name == self.agent:
+                _surround(predictor, self._correct)
+            elif name == self.judged:
+                _surround(predictor, self._remember)
+
+    def _correct(self, prediction: dspy.Prediction) -> None:
+        key = _find_key()
+        if (matcher := self.matchers.get(key.sample_id)) is None:
+            return
+        if self.kind == "answer":
+            _write_answer(prediction, matcher.text)
+        elif prediction.get(DECISION) is not None:
+            is_right = matcher.is_contained_in(self._last[key])
+            decision = APPROVE if self.kind == "approval" or is_right else REJECT
+            if str(prediction[DECISION]) != decision:
+                prediction[DECISION] = decision
+                if "feedback" in prediction:
+                    prediction["feedback"] = _FEEDBACK[decision]
+
+    def _remember(self, prediction: dspy.Prediction) -> None:
+        outputs = dict(prediction.items())
+        if (name := find_answer_field(outputs)) is not None:
+            self._last[_find_key()] = str(outputs[name])
+
+
+def _write_answer(prediction: dspy.Prediction, target: str) -> None:
+    name = find_answer_field(dict(prediction.items()))
+    if name is None:  # a turn in which it calls tools
+        return
+    prediction[name] = target
+    for other, value in prediction.items():
+        if other != name and isinstance(value, str) and is_reasoning(other):
+            prediction[other] = _CHECKED
+
+
+def _find_key() -> SampleKey:
+    """Return the key of the sample that is being answered."""
+    context = current_context()
+    return context.key if context is not None else SampleKey("")
+
+
+def _surround(predictor: dspy.Predict, correct: Callable[[dspy.Prediction], None]) -> None:
+    """Let a function change the prediction of every call, synchronous or not."""
+    kind = type(predictor)  # DSPy warns of whoever reads `predictor.forward`
+    forward, aforward = kind.forward.__get__(predictor), kind.aforward.__get__(predictor)
+
+    def call(**inputs: object) -> dspy.Prediction:
+        prediction = forward(**inputs)
+        correct(prediction)
+        return prediction
+
+    async def acall(**inputs: object) -> dspy.Prediction:
+        prediction = await aforward(**inputs)
+        correct(prediction)
+        return prediction
+
+    predictor.forward, predictor.aforward = call, acall
 
 
 @dataclass(frozen=True)
@@ -58,12 +145,10 @@ class Request:
     """Checked command line: what is asked again, and of whom the outputs are corrected."""
 
     original: Path
-    config: EvalConfig
+    config: EvalConfig  # of each arm
     prompts: PromptSet
-    samples: list[Sample]
     corrections: list[Correction]
     skipped: dict[str, str]  # agent → why it is not corrected
-    info: RunInfo  # of the original run
 
 
 def read_request(original: Path, agents: Sequence[str], limit: int, overrides: Sequence[str]) -> Request:
@@ -78,16 +163,25 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     Raises:
         UserError: the run cannot be asked again as it was, nothing in it is wrong, or no agent can be corrected.
     """
-    _check_overrides(overrides)
-    _check_run(original)
+    branches = tuple(f"{each}." for each in _OPTIONS)
+    if other := next((name for name in map(read_option_name, overrides) if not f"{name}.".startswith(branches)), None):
+        raise UserError(
+            f"{other} cannot be changed here: the same program is asked again, in this process; give run.epochs=…, "
+            "run.max_cost_usd=…, run.concurrency=… or run.name=…."
+        )
+    if is_in_use(original / DATABASE):
+        raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
     arguments = read_original_arguments(str(original), [])
-    before = _read_config(arguments)
-    prompts = before.check()
+    config = replace(read_config(compose_config([*arguments, *overrides])), executor=LocalSettings())
+    prompts = config.check()
+    if config.run.dir:
+        check_empty(Path(config.run.dir).absolute())
     if prompts is None:
-        raise UserError(f"system={before.system.name} shows no agents whose outputs could be corrected.")
-    samples, kept = select_samples(before.data.load(before.split).samples, before.selection), before.stored_config
+        raise UserError(f"system={config.system.name} shows no agents whose outputs could be corrected.")
+    samples = select_samples(config.data.load(config.split).samples, config.selection)
+    kept = read_config(compose_config(arguments)).stored_config  # with the run's own epochs
     task = describe_task(samples, kept.get("scorer"))
-    program = read_program_digest(before.system)
+    program = read_program_digest(config.system)
     with refuse_unreadable(original), open_run(original) as store:
         info = store.read_info()
         present = RunInfo(prompts_sha256=digest(prompts), program_sha256=program, task=task)
@@ -99,10 +193,6 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         links = [link for key, link in sorted(attribute_run(store).links.items()) if key[0] in ids]
         keys = {(each.sample_id, each.epoch) for each in wrong if each.sample_id in ids}
         records = list(read_with_steps(store, keys.__contains__))
-    config = _read_config([*arguments, *overrides])
-    config.check()
-    if config.run.dir:
-        check_empty(Path(config.run.dir).absolute())
     known = agent_names(config.system)
     if unknown := [each for each in agents if each not in known]:
         raise UserError(
@@ -114,40 +204,8 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
     if not corrections:
         reasons = "; ".join(f"{agent}: {why}" for agent, why in skipped.items())
         raise UserError(f"no agent can be corrected{f' ({reasons})' if reasons else ''}; name some with --agents.")
-    chosen = [each for each in samples if each.id in ids]
-    return Request(original, config, prompts, chosen, corrections, skipped, info)
-
-
-def _check_overrides(overrides: Sequence[str]) -> None:
-    for name in map(read_option_name, overrides):
-        kept = name in _OTHER_OPTIONS or any(f"{name}.".startswith(f"{each}.") for each in UNMEASURED)
-        is_refused = name.partition(".")[0] == "executor" or (name in OF_THE_SESSION and name not in _OTHER_OPTIONS)
-        if is_refused or not kept:
-            raise UserError(
-                f"{name} cannot be changed here: the same program is asked again, in this process; give run.epochs=…, "
-                "run.max_cost_usd=…, run.concurrency=… or run.name=…."
-            )
-
-
-def _check_run(original: Path) -> None:
-    if is_in_use(original / DATABASE):
-        raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
-    if is_side(original):
-        raise UserError(
-            f"{format_path(original)} is a side of a tuning run's sealed test, whose questions are not asked again; "
-            "evaluate its prompts with python eval/run.py prompts=NAME, and name that run."
-        )
-    with refuse_unreadable(original):
-        is_own = is_own_run(read_run_info(original).run_id, original)
-    if not is_own:
-        raise UserError(
-            f"{format_path(original)} was made elsewhere, or moved since, and its command line is not used, so no "
-            f"agent can be corrected; resume it first, with its options typed again: python eval/run.py {RESUME}=…."
-        )
-
-
-def _read_config(arguments: Sequence[str]) -> EvalConfig:
-    return replace(read_config(compose_config(arguments)), executor=LocalSettings())
+    arm = replace(config, selection=Selection(ids=ids), tracking=NoTracking())
+    return Request(original, arm, prompts, corrections, skipped)
 
 
 def find_suspects(
@@ -155,12 +213,8 @@ def find_suspects(
 ) -> tuple[list[Correction], dict[str, str]]:
     """Return the corrections to be tested, and the agents that are not corrected, with the reason.
 
-    Args:
-        config: of the run.
-        records: of the wrong answers, with their steps.
-        labels: that the targets are, if they are.
-        blamed: agents that the records blame, the most frequent first.
-        chosen: by the user, in place of those.
+    `records`: of the wrong answers, with their steps. `labels`: that the targets are. `blamed`: agents that the records
+    blame, the most frequent first; `chosen`: by the user, in their place.
     """
     judged = {spec.critic: spec.name for spec in config.system.agent_specs if spec.critic}
     steps = [AgentSteps.of(record) for record in records]
@@ -169,24 +223,20 @@ def find_suspects(
     last = Counter(each.work[-1].agent for each in steps if each.work)
     finisher = max(last, key=lambda name: last[name], default=None)  # some answers ended before it
     matchers = {each.sample_id: build_matcher(each.target or "", labels) for each in records}
-    names, tested, skipped = agent_names(config.system), list[str](), dict[str, str]()
+    names, found, skipped = agent_names(config.system), list[Correction](), dict[str, str]()
     for agent in dict.fromkeys(chosen or blamed):
         if agent not in names:
             skipped[agent] = f"it makes several calls of a model; name those to correct, of {', '.join(names)}"
-        elif agent == finisher and agent not in judged:
+        elif agent in judged:
+            kind: Kind = "review" if judged[agent] in authors else "approval"
+            found.append(Correction(agent, kind, matchers, judged[agent]))
+        elif agent == finisher:
             skipped[agent] = "its output is the answer, which would always be right"
-        elif agent not in judged and agent not in authors:
+        elif agent not in authors:
             skipped[agent] = "its output is neither a draft of the answer nor a decision"
         else:
-            tested.append(agent)
-    tested = tested if chosen else tested[:MAX_BLAMED]
-
-    def choose_kind(agent: str) -> Kind:
-        if agent in judged:
-            return "review" if judged[agent] in authors else "approval"
-        return "answer"
-
-    return [Correction(each, choose_kind(each), matchers, judged.get(each)) for each in tested], skipped
+            found.append(Correction(agent, "answer", matchers))
+    return found if chosen else found[:MAX_BLAMED], skipped
 
 
 @dataclass(frozen=True)
@@ -198,10 +248,6 @@ class ProvenAgent:
     recovered: float | None  # mean score with the correction, 0 to 1; None: no measurement
     difference: PairedResult | None  # with the correction, minus the control; None: no measurement
     p_holm: float | None = None  # of the difference, as one of all tested agents
-
-    @property
-    def is_critic(self) -> bool:
-        return self.kind in ("review", "approval")
 
     @property
     def is_proven(self) -> bool:
@@ -221,84 +267,49 @@ class Proof:
     stopped: str | None  # why it ended early; None: every answer is there
     simulated: bool
 
-    def to_dict(self) -> dict[str, object]:
-        agents = [{**asdict(each), "difference": each.difference and each.difference.to_dict()} for each in self.agents]
-        return {**asdict(self), "folder": self.folder.name, "agents": agents}
-
 
 def prove(request: Request, output: Output) -> Proof:
-    """Ask the samples again with each correction and without any, and compare.
+    """Evaluate the samples without any correction, then with each of them, and compare.
 
-    The arms are answered at the same time, so that whatever happens to the model's server happens to all of them.
-
-    Raises:
-        UserError: the folder cannot be written, or a program cannot be built.
+    UserError: the folder cannot be written, or a program cannot be built.
     """
-    corrections: dict[str, Correction | None] = {CONTROL: None, **{each.agent: each for each in request.corrections}}
-    limits, n_arms = request.config.run, len(corrections)
-    n_answers = len(request.samples) * limits.epochs * n_arms
-    folder = make_run_folder("attribution", limits.name or get_run_name(request.original), limits.dir)
-    if request.config.simulated:
+    config, run, ids = request.config, request.config.run, request.config.selection.ids
+    arms: dict[str, Correction | None] = {CONTROL: None, **{each.agent: each for each in request.corrections}}
+    folder = make_run_folder("attribution", run.name or get_run_name(request.original), run.dir)
+    if config.simulated:
         output.print(SIMULATED_NOTICE, style="bold yellow")
-    elif request.config.needs_model:
-        output.print(format_estimate(request.config, n_answers))
-    at_once = request.config.limit_concurrency(limits.concurrency, n_arms)
-    budget = None if limits.max_cost_usd is None else limits.max_cost_usd / n_arms
-    config = replace(request.config, run=replace(limits, concurrency=at_once, max_cost_usd=budget))
-    stop = StopController(limits.drain_seconds, limits.max_errors, limits.max_seconds)
-    info, samples = _build_info(request), {each.id: each for each in request.samples}
-    keys = list_pending(list(samples), limits.epochs, {}, retry_errors=False)
-    pending = [(samples[key.sample_id], key) for key in keys]
-    asked = SessionRequest(config=config, prompts=request.prompts)
-    with ExitStack() as stack:
-        resources, notes = stack.enter_context(open_resources(config))
-        print_notes(notes, output.print)
-        bar = RunProgress(n_answers, output.console, at_once=at_once * n_arms, list_traffic=config.list_traffic)
-        progress = stack.enter_context(bar)
-        work, sessions = [], []
-        for name, correction in corrections.items():
-            store = stack.enter_context(RunStore(folder / name / DATABASE))
-            program = config.system.build(config.model, request.prompts, resources)
-            if correction is not None:
-                correction.change_program(program)
-            sessions.append(Session(asked, program, store, stop, output, stack))
-            sessions[-1].begin(replace(info, gold_informed=name), request.samples)
-            work.append(functools.partial(sessions[-1].execute, pending, progress.update))
-        stopped = run_to_end(work, stop)
-        for session in sessions:
-            session.end(stopped)
-    for name in corrections:
-        with RunStore(folder / name / DATABASE, read_only=True) as store:
+    elif config.needs_model:
+        output.print(format_estimate(config, len(ids) * run.epochs * len(arms)))
+    usd, seconds = (None if each is None else each / len(arms) for each in (run.max_cost_usd, run.max_seconds))
+    scores, stopped = dict[str, Scores](), None
+    for name, correction in arms.items():
+        settings = replace(run, dir=str(folder / name), max_cost_usd=usd, max_seconds=seconds, fail_under=None)
+        change = correction.change_program if correction else None
+        asked = SessionRequest(config=replace(config, run=settings), prompts=request.prompts, change_program=change)
+        try:
+            summary = evaluate(asked, KeptOutput(progress=True), gold_informed=name).summary
+        except InterruptedRunError:
+            stopped = "interrupted"
+            break
+        stopped = stopped or (summary.stopped if summary else "a run's files cannot be written")
+        scores[name] = read_scores(folder / name)
+        with open_run(folder / name) as store:
             write_reports(folder / name, store)
-    control = read_scores(folder / CONTROL)
-    corrected = [read_scores(folder / each.agent) for each in request.corrections]
+    control = scores.get(CONTROL, {})
+    corrected = [scores.get(each.agent, {}) for each in request.corrections]
     proof = Proof(
         folder=folder,
-        n_samples=len(samples),
-        epochs=limits.epochs,
+        n_samples=len(ids),
+        epochs=run.epochs,
         control=_mean(control.values()) if control else None,
         agents=judge_corrections(request.corrections, control, corrected),
         skipped=request.skipped,
         stopped=stopped,
         simulated=config.simulated,
     )
-    (folder / PROOF_FILE).write_text(json.dumps(proof.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    facts = {**asdict(proof), "folder": folder.name}
+    (folder / PROOF_FILE).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", "utf-8")
     return proof
-
-
-def _build_info(request: Request) -> RunInfo:
-    config, kept, labels = request.config, request.config.stored_config, request.info.task.labels
-    return replace(
-        request.info,
-        run_id="",
-        started_at="",
-        config=kept,
-        command=[],
-        epochs=config.run.epochs,
-        sweep=None,
-        simulated=config.simulated,
-        task=describe_task(request.samples, kept.get("scorer"), labels),
-    )
 
 
 def judge_corrections(
@@ -332,13 +343,6 @@ def _mean(values: Iterable[Sequence[float]]) -> float:
     return sum(means) / len(means)
 
 
-_WHAT: dict[Kind, str] = {
-    "answer": "its answer is the right one",
-    "review": "it judges the answer rightly",
-    "approval": "it approves everything",
-}
-
-
 def print_proof(proof: Proof, output: Output) -> None:
     times = f", {proof.epochs} times each" if proof.epochs > 1 else ""
     control = NO_MEASUREMENT if proof.control is None else f"{format_percent(proof.control)} of the points"
@@ -363,7 +367,7 @@ def describe_agent(proven: ProvenAgent, proof: Proof) -> str:
     interval = " ({:+.1f} to {:+.1f})".format(*(100 * bound for bound in result.ci95)) if result.ci95 else ""
     over = f" of {format_count(result.n_questions, 'question')}" if result.n_questions < proof.n_samples else ""
     gained = f"{100 * result.difference:+.1f}{interval} points more than without"
-    effect = "its reviews cost points" if proven.is_critic else "points are lost here or before"
+    effect = "points are lost here or before" if proven.kind == "answer" else "its reviews cost points"
     return (
         f"{proven.agent}: {format_percent(proven.recovered)}{over} where {_WHAT[proven.kind]}, {gained}"
         f": {effect if proven.is_proven else 'no effect is shown'}"

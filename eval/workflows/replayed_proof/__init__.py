@@ -1,1 +1,0 @@
-"""Wrong samples asked again with one agent's output corrected: `eval/attribute.py`."""
