@@ -144,13 +144,8 @@ class EvalConfig:
         if self.needs_model:
             check_agents(self.model, agent_names(self.system))
             self.model.check()
-            self.run.concurrency = self.limit_concurrency(self.run.concurrency)
-
-    def limit_concurrency(self, wanted: int, n_sides: int = 1) -> int:
-        """Return how many questions each of `n_sides` may ask at once: in all, no more than the server takes."""
-        if not self.needs_model or not isinstance(self.executor, LocalSettings):
-            return wanted
-        return max(1, min(wanted, self.model.max_connections // n_sides))
+            if isinstance(self.executor, LocalSettings):  # at once no more questions than the server takes
+                self.run.concurrency = max(1, min(self.run.concurrency, self.model.max_connections))
 
     def check_budget(self) -> None:
         budgets = {"run.max_cost_usd": self.run.max_cost_usd, "limits.cost_usd": self.limits.cost_usd}
@@ -268,10 +263,12 @@ def read_config(composed: DictConfig) -> EvalConfig:
     The prompts, the split and the name of the data are put into it. UserError, OmegaConfBaseException: a value of the
     wrong kind, out of range, or missing.
     """
-    if missing := [name for name in PARTS if name not in composed]:
-        raise UserError(f"{missing[0]} cannot be taken away; choose one with {missing[0]}=NAME, or leave it out.")
     parts = {name: build_part(composed[name], name) for name in PARTS}
-    extra_scorers = _build_extra_scorers(composed)
+    if not isinstance(extra := composed.get("extra_scorers") or OmegaConf.create(), DictConfig):
+        raise UserError(
+            "extra_scorers is a list, which only the command line can have; in a file write `- "
+            "/scorer@extra_scorers.contains: contains` into its defaults."
+        )
     executor = build_part(composed.executor, "executor") if "executor" in composed else LocalSettings()
     rest = {key: value for key, value in composed.items() if key not in PARTS and key not in _NO_PLAIN}
     schema = OmegaConf.structured(_Plain)
@@ -288,21 +285,10 @@ def read_config(composed: DictConfig) -> EvalConfig:
         selection=Selection(plain.limit, plain.ids, plain.level, plain.shuffle, plain.seed),
         prompts=composed.prompts,
         split=composed.split,
-        extra_scorers=extra_scorers,
+        extra_scorers={str(name): build_part(node, f"extra_scorers.{name!s}") for name, node in extra.items()},
         executor=executor,
         resolved=cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True)),
     )
-
-
-def _build_extra_scorers(composed: DictConfig) -> dict[str, Scorer]:
-    nodes = composed.get("extra_scorers") or {}
-    if not isinstance(nodes, DictConfig | dict):
-        raise UserError(
-            "extra_scorers is a list, which only the command line can have; in a file write `- "
-            "/scorer@extra_scorers.contains: contains` into its defaults."
-        )
-    named = {str(name): node for name, node in nodes.items()}
-    return {name: build_part(node, f"extra_scorers.{name}") for name, node in named.items()}
 
 
 def build_part(node: DictConfig, key: str) -> Any:
@@ -338,9 +324,7 @@ def check_branches(schema: DictConfig, values: Mapping[Any, object], prefix: str
 
 def _check_resuming(run: RunSettings) -> None:
     if run.resume is not None and not run.resume.strip():
-        raise UserError(
-            "run.resume is empty; name the run to resume (latest, a name or a path), or leave run.resume out."
-        )
+        raise UserError("run.resume is empty; name the run to resume (latest, a name or a path), or leave it out.")
     for key in ("retry_errors", "allow_config_change"):
         if run.resume is None and getattr(run, key):
             raise UserError(f"run.{key}=true is for a run that goes on; name it with run.resume=…, or leave this out.")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from mas.agents.targets import list_in_memory
 from mas.runtime.errors import UserError
 
 MAX_WORKERS = 256
@@ -19,12 +20,7 @@ class RaySettings:
     def check(self, resolved: Mapping[str, object]) -> None:
         """Check the settings, that Ray is installed, and that the run can be built in another process."""
         if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
-            raise UserError(
-                f"executor.workers={self.workers} is out of range; expected 1 to {MAX_WORKERS}, or "
-                "null for one per core."
-            )
-        from mas.agents.targets import list_in_memory
-
+            raise UserError(f"executor.workers={self.workers} is out of range; expected 1 to {MAX_WORKERS}, or null.")
         if parts := [name for name in list_in_memory(resolved) if name != "data"]:
             raise UserError(
                 f"{' and '.join(parts)}: an object of this Python program cannot be built in workers; put it into a "

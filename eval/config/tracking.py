@@ -5,10 +5,10 @@ tracking.environment()     # {"MLFLOW_TRACKING_USERNAME": "ann", …}: to be set
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from eval.cli.paths import OUTPUTS, PROJECT_ROOT
 from mas.runtime.errors import UserError
@@ -41,7 +41,7 @@ class LocalTracking:
     wait_seconds: float = WAIT_SECONDS  # no key of `conf/`
 
     def check(self) -> None:
-        _check_experiment(self.experiment)
+        pass
 
     def secrets(self) -> Sequence[str]:
         return ()
@@ -68,7 +68,6 @@ class ServerTracking:
     wait_seconds: float = WAIT_SECONDS  # no key of `conf/`
 
     def check(self) -> None:
-        _check_experiment(self.experiment)
         source = "tracking.uri" if self.uri else URI_VARIABLE  # as typed the address may hold a password
         if not (address := self.address()):
             raise UserError(
@@ -79,7 +78,7 @@ class ServerTracking:
                 f"{source} has a user, a password or a token, which MLflow would repeat in its messages; leave them "
                 f"out, and set {USER_VARIABLE} and {PASSWORD_VARIABLE}, or {TOKEN_VARIABLE}."
             )
-        if not _is_http(address):
+        if not re.match(r"https?://[\w[]", address):
             raise UserError(f"{source} is not the address of an MLflow server, such as https://mlflow.example.org.")
 
     def secrets(self) -> Sequence[str]:
@@ -98,17 +97,3 @@ class ServerTracking:
 
 
 Tracking = LocalTracking | ServerTracking
-
-
-def _is_http(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        _ = parts.port  # raises for an invalid port
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
-
-
-def _check_experiment(experiment: str) -> None:
-    if not experiment.strip():
-        raise UserError("tracking.experiment is empty; name one with tracking.experiment=…")
