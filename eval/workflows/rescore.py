@@ -15,16 +15,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from omegaconf import OmegaConf
 
-from eval.analysis.human_review.labels import (
-    LabelBook,
-    list_verdicts,
-    overrule_score,
-    read_labels,
-)
+from eval.analysis.human_review.labels import LabelBook, list_verdicts, overrule_score, read_labels
 from eval.cli.command import STOPPED
 from eval.cli.hydra_compat import MISTAKES, compose_config
 from eval.config.evaluation import RunSettings, build_part
@@ -39,28 +34,22 @@ from eval.runs.own_runs import is_own_run, note_run, refuse_unreadable
 from eval.runs.record import Record, Usage
 from eval.runs.run_info import RunInfo, dump_config
 from eval.runs.store import RunStore, StoreError, check_free, read_run_info
-from eval.scorers.gaia import question_scorer
+from eval.scorers.gaia import GaiaScorer
 from eval.scorers.labels import find_labels
-from eval.scorers.score import Score, Scorer
+from eval.scorers.score import Scorer
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
 
 _AT_ONCE = 16  # verdicts of a function that waits
-_NO_TARGETS: dict[str, Any] = {"dataset_sha256": "", "labels": []}  # of a TaskInfo whose targets are others now
 
 
 def rescore_run(original: Path, overrides: Sequence[str], gold: Path | None) -> int:
     """Score the answers of a run again, into a new run, and show its results; return the exit code.
 
-    Args:
-        original: the run's folder; nothing in it changes.
-        overrides: `scorer=…` and its options, `run.dir`, `run.name`; without `scorer=…` the run's own scorer.
-        gold: the folder of people's labels.
-
-    Raises:
-        UserError: the run is still running or cannot be opened, the scorer calls a model, or there are no labels.
+    `overrides`: `scorer=…` and its options, `run.dir`, `run.name`. `gold`: the folder of people's labels. UserError:
+    the run is still running or cannot be opened, the scorer calls a model, or there are no labels.
     """
     try:
         with refuse_unreadable(original):
@@ -102,7 +91,7 @@ def _rescore(original: Path, overrides: Sequence[str], gold: Path | None) -> Pat
     config["extra_scorers"] = {name: node for name, node in extra.items() if "judge" not in node}
     is_judged = not is_named and "judge" in cast(Mapping[str, object], config.get("scorer") or {})
     scorers: dict[str | None, Scorer] = {
-        None: CorrectedRule() if is_judged else _build_scorer(config.get("scorer"), "scorer"),
+        None: GaiaScorer() if is_judged else _build_scorer(config.get("scorer"), "scorer"),  # no judge again
         **{name: _build_scorer(node, f"extra_scorers.{name}") for name, node in config["extra_scorers"].items()},
     }
     scorings = [Scoring(scorer, RunSettings().deadline_seconds, str, name) for name, scorer in scorers.items()]
@@ -122,7 +111,7 @@ def _rescore(original: Path, overrides: Sequence[str], gold: Path | None) -> Pat
             command=None,
             sweep=None,
             rescored_from=original.name,
-            task=replace(info.task, task_version="", **(_NO_TARGETS if targets else {})),
+            task=replace(info.task, task_version=""),
         )
         if (original / PROMPTS_FOLDER).is_dir():
             shutil.copytree(original / PROMPTS_FOLDER, folder / PROMPTS_FOLDER)
@@ -144,14 +133,6 @@ def _read_label_book(gold: Path | None) -> LabelBook:
     if not book.labels:
         raise UserError(f"gold={format_path(gold)} has no labels yet; review answers with python eval/view.py.")
     return book
-
-
-class CorrectedRule(Scorer):
-    """Rule for answers that a judge has scored and whose target a person corrected: no model is called for them."""
-
-    def __call__(self, question: str, answer: str | None, target: str) -> Score:
-        value = float(question_scorer(answer, target))
-        return Score(value, "by GAIA's rule and the corrected target; the judge was not asked again")
 
 
 def _build_scorer(node: object, key: str) -> Scorer:
@@ -185,8 +166,8 @@ async def _copy(
     planned = [replace(each, target=targets.get(each.id, each.target)) for each in source.read_plan()]
     target.write_plan(planned)
     names, tags = find_labels(planned), {each.id: each.tags for each in planned}
-    if targets:
-        info = replace(info, task=replace(info.task, labels=list(names.names)))
+    if targets:  # other targets are other data
+        info = replace(info, task=replace(info.task, dataset_sha256="", labels=list(names.names)))
     target.write_info(info)
     target.write_state(source.read_state())
     records = source.records()
