@@ -15,11 +15,10 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import NoReturn, TextIO
 
 from omegaconf import DictConfig
@@ -83,13 +82,10 @@ def add_original_arguments(arguments: Sequence[str], key: str, read_original: Re
     if {"-m", "--multirun"} & set(arguments):
         raise UserError(f"{key} goes on with one run; leave --multirun out, and resume its runs one after the other.")
     given = set(map(read_option_name, arguments))
-    original = [each for each in read_original(run, arguments) if not _is_given(read_option_name(each), given)]
+    chosen_anew = given & _CHOSEN_ANEW
+    named = [(read_option_name(each), each) for each in read_original(run, arguments)]
+    original = [each for name, each in named if name not in given and name.partition(".")[0] not in chosen_anew]
     return [*arguments[:here], *original, *arguments[here:]]
-
-
-def _is_given(name: str, given: set[str]) -> bool:
-    """Return whether an option of the run is given anew, also by the choice of another executor or tracking."""
-    return name in given or name.partition(".")[0] in given & _CHOSEN_ANEW
 
 
 def read_option_name(override: str) -> str:
@@ -103,7 +99,6 @@ def run_cli(command: Callable[[], int]) -> int:
     SIGTERM and a closed terminal end it as Ctrl-C does; output that cannot be written does not. What it writes can be
     read by its user alone.
     """
-    sys.excepthook = _print_defect
     logging.setLogRecordFactory(_CleanRecord)
     mask = os.umask(_PRIVATE)
     with survive_broken_pipe() as lost, handle_signals(_raise_interrupt, TERMINATION_SIGNALS):
@@ -140,11 +135,6 @@ class _CleanRecord(logging.LogRecord):
 
     def getMessage(self) -> str:
         return escape_controls(super().getMessage())
-
-
-def _print_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback; its message may hold the text of a page or a model."""
-    print_line("".join(traceback.format_exception(kind, error, trace)).rstrip(), error=True)
 
 
 def _report_mistake(error: Exception) -> int:

@@ -1,4 +1,4 @@
-"""First import of every command: until it runs, a missing package and a Ctrl-C end in one sentence.
+"""First import of every command: a missing package, and a Ctrl-C before it runs, end it in one sentence.
 
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     import eval.cli.start
@@ -8,6 +8,7 @@ Only the standard library is used here, since the rest may be missing.
 
 import os
 import sys
+import traceback
 from types import TracebackType
 from typing import NoReturn
 
@@ -17,17 +18,17 @@ OWN_PACKAGES = ("eval", "mas", "optimize")
 USER_ERROR, STOPPED = 1, 3  # as in eval/cli/command.py
 
 
-def explain_failed_start(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Print a sentence for what can end a command before it runs, and exit; leave everything else to Python."""
+def explain_failed_start(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print what ended a command: in a sentence if the user can help it. The text of a page or a model may be in it."""
     if isinstance(error, KeyboardInterrupt):
-        _exit("stopped by Ctrl-C; nothing was started.", STOPPED)
+        _exit("stopped by Ctrl-C.", STOPPED)
     if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] not in OWN_PACKAGES:
         _exit(
             f"error: the package {error.name} is missing in {sys.executable}: run `make setup` once, then start the "
             "command with .venv/bin/python (or after: source .venv/bin/activate).",
             USER_ERROR,
         )
-    sys.__excepthook__(kind, error, traceback)
+    print_line("".join(traceback.format_exception(kind, error, trace)).rstrip(), error=True)
 
 
 def _exit(sentence: str, code: int) -> NoReturn:
@@ -35,4 +36,4 @@ def _exit(sentence: str, code: int) -> NoReturn:
     os._exit(code)
 
 
-sys.excepthook = explain_failed_start  # until eval.cli.command.run_cli replaces it
+sys.excepthook = explain_failed_start
