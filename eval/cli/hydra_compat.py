@@ -54,9 +54,7 @@ def check_flags(arguments: Sequence[str]) -> None:
 def prepare_arguments(arguments: Sequence[str]) -> list[str]:
     """Return the command line as Hydra takes it: texts quoted, and a list of scorers as a choice for each."""
     expanded = [part for each in arguments for part in _expand_scorers(each)]
-    chosen = f"+scorer@{EXTRA_SCORERS}."  # typed again for a run that is resumed, it would be there twice
-    once = [part for place, part in enumerate(expanded) if not (part.startswith(chosen) and part in expanded[:place])]
-    return [_quote_text(f"++{each}" if _OPEN_BRANCH.match(each) else each) for each in once]
+    return [_quote_text(f"++{each}" if _OPEN_BRANCH.match(each) else each) for each in expanded]
 
 
 _OPEN_BRANCH = re.compile(r"(?:system\.agents|model\.agents|system\.tools)\.\w")  # whose entries conf/ need not have
@@ -90,13 +88,11 @@ def _quote_text(argument: str) -> str:
 def _quote_part(name: str, value: str) -> str:
     if "'" in value or '"' in value:
         return value
-    is_number = re.fullmatch(r"[+-]?[\d._]+(?:[eE][+-]?\d+)?", value)
-    is_text = _NO_NUMBER.fullmatch(value) or (is_number and name.rpartition(".")[2] in _TEXTS)
-    return f'"{value}"' if is_text or name == "ids" or not value.isascii() else value
+    is_text = name == "ids" or _NO_NUMBER.fullmatch(value) or not value.isascii()
+    return f'"{value}"' if is_text else value
 
 
 _NO_NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)+|0\d+|\d+[eE]\d{3,})")  # 2024_01, 007 and 12e45678, for Hydra numbers
-_TEXTS = ("name", "split", "revision", "sheet", "prompts", "dir", "resume")  # options that are no numbers
 
 
 def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:
@@ -106,13 +102,9 @@ def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictC
     """
     _prepare()
     with _COMPOSING:
-        before = GlobalHydra.instance().hydra  # of the user's own application, which may call this program
-        GlobalHydra.instance().clear()
-        try:
-            with initialize_config_dir(str(CONF), version_base="1.3"):
-                return compose(config_name, prepare_arguments(overrides))
-        finally:
-            GlobalHydra.instance().hydra = before  # Hydra has made another instance
+        GlobalHydra.instance().clear()  # of the user's own application, which may call this program
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            return compose(config_name, prepare_arguments(overrides))
 
 
 def format_override(name: str, value: object) -> str:

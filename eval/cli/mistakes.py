@@ -95,10 +95,6 @@ _SENTENCES: tuple[tuple[str, str | Callable[[BaseException, Found], str]], ...] 
         "a config group was given null, a number, true or false; name a choice, such as model=offline.",
     ),
     (r"Ambiguous value for argument '(.*?)'\s+1\.", _describe_several),
-    (
-        r"Could not delete from config\. '([^']*)' does not exist",
-        "{} cannot be taken away: it does not exist; --help lists the options.",
-    ),
     (r"Key '[^']*' (?:is not in struct|not in '[^']*').*?full_key: (\S+)", _describe_unknown),
     (r"Missing mandatory value: (\S+)", "{0} has no value; give it on the command line: {0}=…"),
     (r"is not a ListConfig.*?full_key: (\S+)", "{0} needs a list; give it as {0}=[a,b]."),
