@@ -1,8 +1,4 @@
-"""The two folders that relative paths hang from, whatever folder a command is started in.
-
-PROJECT_ROOT / "conf"      # the checkout's configuration
-OUTPUTS / "mlflow.db"      # the local MLflow store
-"""
+"""The two folders that relative paths hang from, whatever folder a command is started in."""
 
 from pathlib import Path
 
