@@ -4,7 +4,8 @@ import operator
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from eval.config.evaluation import require
 from eval.runs.call_log import CallLog
@@ -33,9 +34,6 @@ class Spend:
     cost_usd: float = 0.0  # of the requests with a known cost
     unknown_cost_calls: int = 0  # requests with an unknown cost
     seconds: float = 0.0  # wall time of all sessions, without the time in which the process was stopped
-
-    def to_dict(self) -> dict[str, float]:
-        return asdict(self)
 
     def __add__(self, other: "Spend") -> "Spend":
         return Spend(**{name: value + getattr(other, name) for name, value in vars(self).items()})
@@ -75,49 +73,22 @@ class BudgetSettings:
         return [(name, limit) for name, limit in limits.items() if limit is not None]
 
 
-def read_earlier_spend(call_log: CallLog, seconds: float = 0.0) -> Spend:
-    """Return what earlier sessions paid, by the run's call log.
-
-    `metric_calls` is 0: a resumed search scores and counts its answers again.
-    """
-    total, reflection = call_log.sum_total(), call_log.sum_paid(REFLECTION_KEY)
-    return Spend(
-        lm_calls=total.lm_calls,
-        reflection_calls=reflection.lm_calls,
-        input_tokens=total.input_tokens,
-        output_tokens=total.output_tokens,
-        cost_usd=total.known_cost_usd,
-        unknown_cost_calls=total.unknown_cost_calls,
-        seconds=seconds,
-    )
-
-
 @dataclass
 class Budget:
     """Spending of a run, in all its sessions, against its limits. Thread-safe."""
 
     settings: BudgetSettings
     earlier: Spend = field(default_factory=Spend)  # of earlier sessions
-    clock: Callable[[], float] = time.monotonic
+    refusal: str | None = field(default=None, init=False)  # why requests or answers are refused, since `release`
+    refused_budget: str | None = field(default=None, init=False)  # the name of that budget, without `budget.`
 
     def __post_init__(self) -> None:
-        self._spend, self._started, self._lock = replace(self.earlier), self.clock(), threading.Lock()
+        self._spend, self._started, self._lock = replace(self.earlier), time.monotonic(), threading.Lock()
         self._held_back = Spend()
-        self._refusal: tuple[str, str] | None = None  # the budget that refused, and the sentence why
         priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
         # Of the system and of the reflection, whose requests are dearer. The most of a request is at first the mean.
         self._in_flight = [0, 0]
         self._max_tokens, self._max_usd = [self.earlier.tokens / priced] * 2, [self.earlier.cost_usd / priced] * 2
-
-    @property
-    def refusal(self) -> str | None:
-        """The sentence why requests or answers are refused; None if none was refused since the last `release`."""
-        return self._refusal and self._refusal[1]
-
-    @property
-    def refused_budget(self) -> str | None:
-        """The name of the budget that refused, without `budget.`."""
-        return self._refusal and self._refusal[0]
 
     def spend(self) -> Spend:
         with self._lock:
@@ -126,17 +97,10 @@ class Budget:
     def take_metric_call(self) -> bool:
         """Count an answer that is to be scored; return False if the budget does not allow it."""
         with self._lock:
-            self._refusal = self._refusal or self._find_refusal("metric_calls", "seconds")
-            if self._refusal is None:
-                self._spend.metric_calls += 1
-            return self._refusal is None
-
-    def open_account(self, pay: Callable[[Payment], None], reflection: bool = False) -> "Account":
-        """Return a `RunBudget` for the requests of one sample, or of the reflection.
-
-        `pay` receives the payment of each request that was sent, including those the server refused for free.
-        """
-        return Account(self, reflection, pay)
+            if self.refusal is None:
+                self._check("metric_calls", "seconds")
+            self._spend.metric_calls += self.refusal is None
+            return self.refusal is None
 
     def reserve(self, reflection: bool) -> None:
         """Reserve one request. A used-up budget of scored answers does not refuse requests.
@@ -144,11 +108,10 @@ class Budget:
         LimitReachedError: a budget may be exceeded. All later requests are refused too, until `release`.
         """
         with self._lock:
-            if self._refusal is None or self._refusal[0] == "metric_calls":
-                self._refusal = self._find_refusal("lm_calls", "tokens", "usd", "seconds") or self._refusal
-            if self._refusal is not None and self._refusal[0] != "metric_calls":
-                name, message = self._refusal
-                raise LimitReachedError(f"budget.{name}", message)
+            if self.refused_budget in (None, "metric_calls"):
+                self._check("lm_calls", "tokens", "usd", "seconds")
+            if self.refused_budget not in (None, "metric_calls"):
+                raise LimitReachedError(f"budget.{self.refused_budget}", str(self.refusal))
             self._in_flight[reflection] += 1
 
     def settle(self, payment: Payment | None, reflection: bool) -> None:
@@ -176,13 +139,13 @@ class Budget:
     def release(self) -> None:
         """Release what was held back, and forget earlier refusals."""
         with self._lock:
-            self._held_back, self._refusal = Spend(), None
+            self._held_back, self.refusal, self.refused_budget = Spend(), None, None
 
     def _current_spend(self) -> Spend:
-        return replace(self._spend, seconds=self.earlier.seconds + self.clock() - self._started)
+        return replace(self._spend, seconds=self.earlier.seconds + time.monotonic() - self._started)
 
-    def _find_refusal(self, *names: str) -> tuple[str, str] | None:
-        """Return the refusal by the first of these budgets that the requests in flight may use up.
+    def _check(self, *names: str) -> None:
+        """Refuse from now on if the requests in flight may use up one of these budgets.
 
         A request in flight counts as the most expensive one of its kind so far, one of unknown cost as that of any.
         """
@@ -192,17 +155,19 @@ class Budget:
         in_flight = dict(zip(("lm_calls", "tokens", "usd"), expected_of, strict=True))
         for name in names:
             budget, used, held_back = getattr(self.settings, name), spend.amount(name), self._held_back.amount(name)
-            expected = in_flight.get(name, 0)
-            if budget is None or used + expected < budget - held_back:
+            expected = used + in_flight.get(name, 0)
+            if budget is None or expected < budget - held_back:
                 continue
-            option, total = f"budget.{name}={budget}", f"{_number(budget)} {_UNITS[name]}"
-            if used + expected < budget:
-                rest = f"{_number(held_back)} of the run's {total} are reserved for the phases after it"
-                return name, f"the search has used its share: {rest} ({option})"
-            if used < budget and name != "lm_calls":
-                return name, f"the requests in flight may use up the rest of the run's {total} ({option})"
-            return name, f"the run has used its {total} ({option})"
-        return None
+            total = f"{_number(budget)} {_UNITS[name]}"
+            if expected < budget:
+                why = f"the search has used its share: {_number(held_back)} of the run's {total} are reserved for the "
+                why += "phases after it"
+            elif used < budget and name != "lm_calls":
+                why = f"the requests in flight may use up the rest of the run's {total}"
+            else:
+                why = f"the run has used its {total}"
+            self.refused_budget, self.refusal = name, f"{why} (budget.{name}={budget})"
+            return
 
 
 @dataclass
@@ -210,8 +175,8 @@ class Account:
     """`RunBudget` of one sample, or of the reflection."""
 
     budget: Budget
-    is_reflection: bool
-    pay: Callable[[Payment], None]
+    pay: Callable[[Payment], None]  # is called with each request that was sent, also if the server refused it for free
+    is_reflection: bool = False
     has_refused: bool = False  # an agent may swallow the error
 
     def reserve(self) -> None:
@@ -228,12 +193,23 @@ class Account:
 
 
 def open_budget(limits: BudgetSettings, store: RunStore, call_log: CallLog, seconds: float) -> Budget:
-    """Return the budget of a session with what earlier ones have spent, in so many seconds."""
-    searched = store.read_result("search") or {}  # its answers count once it is finished: not repeated
+    """Return the budget of a session with what earlier ones have spent, in so many seconds, by the run's call log.
+
+    Answers of a search count once it is finished: a resumed search scores and counts its answers again.
+    """
+    total, searched = call_log.sum_total(), store.read_result("search") or {}
+    paid = {
+        "lm_calls": total.lm_calls,
+        "reflection_calls": call_log.sum_paid(REFLECTION_KEY).lm_calls,
+        "input_tokens": total.input_tokens,
+        "output_tokens": total.output_tokens,
+        "cost_usd": total.known_cost_usd,
+        "unknown_cost_calls": total.unknown_cost_calls,
+        "seconds": seconds,
+    }
     saved = store.read_state().spend  # of a phase; payments have no copy if the database was lost
-    paid = vars(read_earlier_spend(call_log, seconds))
-    earlier = Spend(**{name: max(value, saved.get(name, 0)) for name, value in paid.items()})
-    return Budget(limits, replace(earlier, metric_calls=searched.get("metric_calls", 0)))
+    earlier: dict[str, Any] = {name: max(value, saved.get(name, 0)) for name, value in paid.items()}
+    return Budget(limits, Spend(**earlier, metric_calls=searched.get("metric_calls", 0)))
 
 
 def _number(value: float) -> str:

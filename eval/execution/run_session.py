@@ -227,8 +227,10 @@ class Session:
         account: RunBudget = _Account(functools.partial(self._pay, key))
         results = self.call_log.for_tools() if config.cache.tools == "run" else None
         if self.info.tuning is not None:
+            from eval.execution.budget import Account
+
             is_reflection = not key.epoch
-            account = self.budget.open_account(functools.partial(self.call_log.pay, key), is_reflection)
+            account = Account(self.budget, functools.partial(self.call_log.pay, key), is_reflection)
             limits, results = SampleLimits() if is_reflection else limits, KeptResults(replies)
         return SampleContext(key, limits, account, replies, results)
 

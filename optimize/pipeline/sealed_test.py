@@ -277,7 +277,7 @@ def _build_head(run: TuningRun) -> Verdict:
     again = tuning.shortlist.get(PARENT)
     return {
         "simulated": run.config.base.simulated,
-        "spend": run.budget.spend().to_dict(),
+        "spend": vars(run.budget.spend()),
         "best_val": {"candidate_id": best, "val_gain": scores[best] - baseline["val_score"]} if best else None,
         "null_gain": again["fresh_score"] - again["val_score"] if again else None,
         "labels": list(run.splits.labels.names),

@@ -78,7 +78,7 @@ class SearchTask:
             for agent in self.student.agents
             if (prompts.texts[agent], prompts.demos.get(agent)) != (base.texts[agent], base.demos.get(agent))
         )
-        spend = (self.spend() - since).to_dict()
+        spend = vars(self.spend() - since)
         self.report(Proposal(prompts=prompts, agents=agents, spend=spend, **about))
 
 

@@ -140,7 +140,7 @@ class TuningRun:
 
     def save_spend(self, **changes: object) -> None:
         """Write what was spent so far, and other changes of the run's state."""
-        self.session.update(spend=self.budget.spend().to_dict(), **changes)
+        self.session.update(spend=vars(self.budget.spend()), **changes)
 
     def show(self, line: str) -> None:
         self.console.print(self.config.base.redact(line), markup=False, highlight=False, soft_wrap=True)

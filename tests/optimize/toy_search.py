@@ -19,7 +19,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from eval.cli.paths import PROJECT_ROOT
-from eval.execution.budget import REFLECTION_KEY, Budget, BudgetSettings
+from eval.execution.budget import REFLECTION_KEY, Account, Budget, BudgetSettings
 from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
@@ -143,7 +143,7 @@ class ToySearch:
         question = SampleContext(
             REFLECTION_KEY,
             call_log=self.call_log.for_sample(REFLECTION_KEY),
-            budget=self.budget.open_account(lambda payment: None, reflection=True),
+            budget=Account(self.budget, lambda payment: None, is_reflection=True),
         )
         with use_context(question):
             return optimizer.search(self.task)
@@ -185,7 +185,7 @@ def toy_search(
                 SampleLimits(),
                 call_log=log,
                 tool_log=KeptResults(log),
-                budget=ledger.open_account(lambda payment: None),
+                budget=Account(ledger, lambda payment: None),
             )
 
         built = program or system.build(model, prompts, Resources())

@@ -91,7 +91,7 @@ ASKING = """
 import asyncio, sys
 from pathlib import Path
 import functools
-from eval.execution.budget import Budget, BudgetSettings
+from eval.execution.budget import Account, Budget, BudgetSettings
 from eval.runs.call_log import CallLog
 from eval.runs.store import RunStore
 from mas.llm.profiles.model import AgentModel
@@ -100,7 +100,7 @@ from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 
 async def ask(sample):
     replies = log.for_sample(sample)
-    account = Budget(BudgetSettings()).open_account(functools.partial(log.pay, sample))
+    account = Account(Budget(BudgetSettings()), functools.partial(log.pay, sample))
     with use_context(SampleContext(sample, call_log=replies, budget=account)):
         for n in range(100_000):
             await lm.acall(f"question {n}")

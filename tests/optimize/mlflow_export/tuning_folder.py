@@ -38,7 +38,7 @@ def a_proposal(number: int, decision: str = "accepted", parent: str = PARENT, **
         "minibatch_before": 0.25,
         "minibatch_after": 0.5,
         "val_score": 0.25 * number if decision == "accepted" else None,
-        "spend": Spend(metric_calls=3, lm_calls=number).to_dict(),
+        "spend": vars(Spend(metric_calls=3, lm_calls=number)),
         **changes,
     }
 
@@ -55,7 +55,7 @@ def verdict(published: bool = True, winner: str | None = "c001", **changes: Any)
         "labels": [],
         "reasons": ["the gain is too small"],
         **({"set": "prompts/tuned"} if published else {}),
-        "spend": Spend(metric_calls=60, lm_calls=180, cost_usd=1.5).to_dict(),
+        "spend": vars(Spend(metric_calls=60, lm_calls=180, cost_usd=1.5)),
         **(_tested(winner) if winner else {}),
         **changes,
     }

@@ -1,8 +1,6 @@
 """What a tuning run may spend: what is refused, when, in which words, and by how much a budget can be exceeded."""
 
 import asyncio
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.benchmarks.dataset import Sample
-from eval.execution.budget import REFLECTION_KEY, Budget, BudgetSettings, Spend, open_budget, read_earlier_spend
+from eval.execution.budget import REFLECTION_KEY, Account, Budget, BudgetSettings, Spend, open_budget
 from eval.execution.runner import SampleRunner
 from eval.runs.call_log import CallLog
 from eval.runs.record import Record
@@ -29,8 +27,8 @@ FREE = Payment(cost_usd=0.0)
 NO_LIMIT = BudgetSettings()
 
 
-def ledger(spent: Spend | None = None, clock: Callable[[], float] = time.monotonic, **budget: Any) -> Budget:
-    return Budget(BudgetSettings(**budget), spent or Spend(), clock=clock)
+def ledger(spent: Spend | None = None, **budget: Any) -> Budget:
+    return Budget(BudgetSettings(**budget), spent or Spend())
 
 
 def cost(usd: float | None = 0.0, tokens: int = 0) -> Payment:
@@ -38,7 +36,7 @@ def cost(usd: float | None = 0.0, tokens: int = 0) -> Payment:
 
 
 def reserve(ledger: Budget, reflection: bool = False) -> RunBudget:
-    account = ledger.open_account(lambda payment: None, reflection)
+    account = Account(ledger, lambda payment: None, reflection)
     account.reserve()
     return account
 
@@ -165,16 +163,16 @@ def test_what_earlier_sessions_paid_is_known_from_the_log_of_calls(tmp_path: Pat
         REFLECTION_KEY,
     ):
         paid = lambda payment, sample_key=sample_key: log.pay(sample_key, payment)  # noqa: E731
-        account = held.open_account(paid, reflection=sample_key == REFLECTION_KEY)
+        account = Account(held, paid, is_reflection=sample_key == REFLECTION_KEY)
         for payment in (Payment(100, 10, 20, 0.25), None):
             account.reserve()
             account.settle(payment)
-    account = held.open_account(lambda payment: log.pay(SampleKey("q2"), payment))
+    account = Account(held, lambda payment: log.pay(SampleKey("q2"), payment))
     account.reserve()
     account.settle(Payment())
     store.close()
     with RunStore(tmp_path / "run.db") as store:
-        before = read_earlier_spend(CallLog(store), seconds=7.0)
+        before = open_budget(NO_LIMIT, store, CallLog(store), seconds=7.0).earlier
     assert before == Spend(0, 6, 2, 500, 100, 1.25, 1, 7.0)
     assert (before - held.spend()).lm_calls == 0
     resumed = ledger(before, lm_calls=8, usd=1.75)
@@ -205,7 +203,7 @@ def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() ->
         scorer=GaiaScorer(),
         deadline_seconds=30.0,
         redact=lambda text: text,
-        open_context=lambda sample_key: SampleContext(sample_key, budget=held.open_account(lambda _: None)),
+        open_context=lambda sample_key: SampleContext(sample_key, budget=Account(held, lambda _: None)),
     )
     running = SampleRun(runner, records.append, concurrency=1)
     asyncio.run(running.run([(Sample(name, f"{name}?", target="42"), SampleKey(name)) for name in "ab"]))
@@ -218,7 +216,7 @@ def test_a_question_that_the_run_cannot_pay_for_is_a_row_of_the_limit_class() ->
 
 def test_what_was_paid_counts_also_if_the_database_of_the_payments_was_lost(tmp_path: Path) -> None:
     with RunStore(tmp_path / "run.db") as store:
-        store.write_state(RunState(spend=Spend(metric_calls=9, lm_calls=7, cost_usd=2.0).to_dict()))
+        store.write_state(RunState(spend=vars(Spend(metric_calls=9, lm_calls=7, cost_usd=2.0))))
         call_log = CallLog(store)
         call_log.pay(SampleKey("q1"), Payment(100, 0, 20, 0.5))
         spent = open_budget(BudgetSettings(usd=5.0), store, call_log, 3.0).spend()
