@@ -2,9 +2,6 @@
 
 with RunProgress(66, Console()) as progress:
     progress.update(record)      # 12/66 done, 7 correct, 1 error, $0.03, 48.0 s, about 4 min left, about $0.17 in all
-
-Progress is a live bar on a terminal with a line below it, and plain lines anywhere else (a file, CI). After each minute
-without a finished answer a line tells what happens to the requests.
 """
 
 import threading
@@ -39,10 +36,8 @@ class Console(rich.console.Console):
         self, renderable: rich.console.RenderableType, options: rich.console.ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            if segment.control is None and UNSEEN.search(segment.text):
-                yield Segment(UNSEEN.sub("\N{REPLACEMENT CHARACTER}", segment.text), segment.style)
-            else:
-                yield segment
+            text = UNSEEN.sub("\N{REPLACEMENT CHARACTER}", segment.text) if segment.control is None else segment.text
+            yield segment if text == segment.text else Segment(text, segment.style)
 
 
 class Output:
@@ -83,7 +78,10 @@ class _LiveBar(Progress):
 
 
 class RunProgress:
-    """Counts finished records. `update` may be called from one thread or loop at a time."""
+    """Counts finished records: a live bar on a terminal, plain lines anywhere else (a file, CI).
+
+    `update` may be called from one thread or loop at a time.
+    """
 
     def __init__(
         self,
@@ -149,12 +147,17 @@ class RunProgress:
         if self._describe_search is not None:
             return f"  {self._describe_search()}"
         assert self._total is not None, "of an evaluation"
-        seconds, cost_usd = time.monotonic() - self._started, self._cost_usd if self._is_priced else None
-        left = _describe_rest(*project(self._done, self._total, self._at_once, seconds, cost_usd))
         correct = f"{self._correct} correct" if self._scored or not self._done else "unscored"
-        errors = f"{self._errors} error{'' if self._errors == 1 else 's'}"
-        cost = f", ${self._cost_usd:,.4f}" if self._cost_usd else ""  # what is known of it
-        return f"{self._done}/{self._total} done, {correct}, {errors}{cost}{elapsed}{', ' if left else ''}{left}"
+        line = f"{self._done}/{self._total} done, {correct}, {self._errors} error{'' if self._errors == 1 else 's'}"
+        line += f", ${self._cost_usd:,.4f}" if self._cost_usd else ""  # what is known of it
+        line += elapsed
+        seconds, cost_usd = time.monotonic() - self._started, self._cost_usd if self._is_priced else None
+        seconds_left, all_usd = project(self._done, self._total, self._at_once, seconds, cost_usd)
+        if seconds_left:
+            line += f", about {format_duration(seconds_left)} left"
+        if seconds_left and all_usd:
+            line += f", about ${all_usd:,.{2 if all_usd >= 0.1 else 4}f} in all"
+        return line
 
 
 def project(
@@ -172,25 +175,13 @@ def project(
     return seconds * (total - done) / done, None if cost_usd is None else cost_usd * total / done
 
 
-def _describe_rest(seconds: float | None, cost_usd: float | None) -> str:
-    if not seconds:
-        return ""
-    cost = f"${cost_usd or 0.0:,.2f}" if (cost_usd or 0.0) >= 0.1 else f"${cost_usd or 0.0:,.4f}"
-    return f"about {format_duration(seconds)} left" + (f", about {cost} in all" if cost_usd else "")
-
-
 def format_duration(seconds: float) -> str:
     """Return a duration in its two largest units or fewer: 50 s, 4 min, 3 h 20 min, 2 d 5 h."""
-    minutes = round(seconds / 60)
-    if minutes < 1 or seconds < 90:
+    if seconds < 90:
         return f"{seconds:.0f} s"
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    parts = {"d": hours // 24, "h": hours % 24} if hours >= 48 else {"h": hours, "min": minutes}
+    return " ".join(f"{number} {unit}" for unit, number in parts.items() if number)
 
 
 def _describe_traffic(servers: Sequence[Traffic]) -> str:
@@ -212,16 +203,11 @@ def open_resources(config: "EvalConfig") -> "Iterator[tuple[Resources, list[str]
     They are for `print_notes` once the run begins: until then a mistake is shown alone.
     """
     notes: list[str] = []
-
-    def note(sentence: str) -> None:
-        if not config.simulated:  # a simulated model uses no service: none is missing
-            notes.append(sentence)
-
-    with config.system.open_resources(config.tools, note) as resources:
-        notes[:0] = resources.broken  # on this machine, whatever the model
-        for sentence in config.model.describe_server() if config.needs_model else ():
-            note(sentence)
-        yield resources, notes
+    with config.system.open_resources(config.tools, notes.append) as resources:
+        notes += config.model.describe_server() if config.needs_model else ()
+        if config.simulated:  # a simulated model uses no service: none is missing
+            notes.clear()
+        yield resources, [*resources.broken, *notes]  # what is broken here is so whatever the model
 
 
 def print_notes(notes: Iterable[str], show: Callable[..., None] = print_line) -> None:
