@@ -35,11 +35,10 @@ class RunStoppedError(Exception):
         self.options = options
 
 
-def _start_timer(seconds: float, function: Callable[[], None]) -> threading.Timer:
+def _start_timer(seconds: float, function: Callable[[], None]) -> None:
     timer = threading.Timer(seconds, function)
     timer.daemon = True
     timer.start()
-    return timer
 
 
 class StopController:
@@ -61,7 +60,6 @@ class StopController:
         self.is_cancelled = False  # what is in flight is broken off: no request may be sent
         self._finished = self._errors = self._signals = 0
         self._cancels: list[Callable[[], None]] = []  # of what is in flight
-        self._drain_timer: threading.Timer | None = None
         self._ends_at: float | None = None  # time of the loop at which `max_seconds` are over
         self._waiting_ended_at: float | None = None  # time.monotonic(); None: somebody waits for the run
 
@@ -72,7 +70,7 @@ class StopController:
         self.reason = reason
         if not self._cancels:
             return
-        self._drain_timer = _start_timer(self._drain_seconds, self._cancel)
+        _start_timer(self._drain_seconds, self._cancel)
         self._say(
             f"stopping ({reason}): nothing new is started; what is in flight has {self._drain_seconds:g} s to "
             f"finish. To stop now: Ctrl-C{' again' if self.interrupted else ''}"
@@ -136,8 +134,6 @@ class StopController:
             yield
         finally:
             self._cancels.remove(cancel)
-            if self._drain_timer and not self._cancels:
-                self._drain_timer.cancel()
 
     async def supervise(self, workers: Sequence["asyncio.Task[None]"]) -> None:
         """Wait for all of them, for the first that raises, or for `stop_now`; none is running when this returns."""
