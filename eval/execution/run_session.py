@@ -22,8 +22,7 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.command import get_signal_name
 from eval.config.evaluation import EvalConfig, LocalSettings, remove_passwords
 from eval.execution.console import Output, RunProgress, open_resources, print_notes
-from eval.execution.executors.contract import Answering, PendingSample
-from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc, run_side_by_side
+from eval.execution.executors.local import Answering, PendingSample, create_answering, relax_gc, run_side_by_side
 from eval.execution.runner import add_unseen_usage
 from eval.execution.termination import StopController
 from eval.runs.call_log import CallLog, KeptResults
@@ -247,7 +246,7 @@ class Session:
 
     def open_answering(self) -> Answering:
         if self.cluster is None:
-            return LocalAnswering(create_runner(self.config, self.program, self.info, self.answers), self.prompts)
+            return create_answering(self.config, self.program, self.prompts, self.info, self.answers)
         from eval.execution.executors.cluster.ray_executor import RayAnswering, SampleHooks  # loads Ray
 
         hooks = SampleHooks(self.folder, self.answers, self.call_log.read_replies)

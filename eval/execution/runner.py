@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_NAME_CHARS = 60  # a model may call a tool that does not exist by any name
 OpenListener = Callable[..., Listener]  # of the trace of a sample, by its thread id and its key
+TracedCall = tuple[Any, Mapping[str, object], dspy.Prediction]  # of a predictor, with its inputs, as DSPy traces it
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,18 @@ class SampleRunner:
     cost_without_calls: float | None = None  # 0.0 if every call that can cost money is seen here
     labels: LabelSet = field(default_factory=LabelSet)  # that the targets are
 
-    async def run_sample(self, sample: Sample, sample_key: SampleKey) -> Record:
-        """Answer and score one sample; whatever goes wrong with it becomes part of its record."""
+    async def run_sample(self, sample: Sample, sample_key: SampleKey, calls: list[TracedCall] | None = None) -> Record:
+        """Answer and score one sample; whatever goes wrong with it becomes part of its record.
+
+        `calls` receives those of its predictors, also of an answer that failed: optimizers learn from them.
+        """
         thread_id = uuid.uuid4().hex
         listener = self.open_listener(thread_id, sample_key) if self.open_listener else None
         trace = Trace(thread_id, listener, self.observer)
         record = build_blank_record(self.run_id, sample, sample_key, thread_id)
         context = replace(self.open_context(sample_key), deadline=time.monotonic() + self.deadline_seconds)
-        with record_trace(trace), dspy.context(trace=[]):  # DSPy's own keeps calls of all questions, up to 10,000
+        traced = [] if calls is None else calls  # DSPy's own trace keeps the calls of all questions, up to 10,000
+        with record_trace(trace), dspy.context(trace=traced):
             with closing(context), use_context(context):
                 await self._answer(sample, record, trace, context)
             record.wall_seconds, record.waited_seconds = trace.seconds, context.usage.waited_seconds

@@ -19,7 +19,7 @@ import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.execution.budget import Account
-from eval.execution.executors.contract import AnsweredTrial, Inputs, NamedCall
+from eval.execution.executors.local import AnsweredTrial, Inputs, NamedCall
 from eval.execution.run_session import Session
 from eval.execution.scoring import SCORER
 from eval.execution.termination import QUOTA_OR_KEY, SameErrors, describe_quota

@@ -1,7 +1,9 @@
-"""Answers samples in this process, on one event loop.
+"""What answers the samples of a run, each with one record: this process, on one event loop, or a Ray cluster.
 
-answering = LocalAnswering(create_runner(config, program, info, logs), prompts)
-run_blocking(run_side_by_side(answer, pending, store.write, stop, concurrency=8))
+answering = session.open_answering()
+answered = await answering.answer(None, sample, SampleKey(sample.id), open_context)
+await answering.close()
+run_blocking(run_side_by_side(answer, pending, store.write, stop, concurrency=8))       # of all samples of a run
 """
 
 import asyncio
@@ -10,30 +12,55 @@ import gc
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import dspy
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
-from eval.execution.executors.contract import AnsweredTrial, NamedCall, OpenContext, PendingSample
-from eval.execution.runner import SampleRunner
+from eval.execution.runner import SampleRunner, TracedCall
 from eval.execution.termination import QUOTA_OR_KEY, StopController
 from eval.runs.logs import DIGEST_CHARS, RunLogs
 from eval.runs.record import Record
 from eval.runs.run_info import RunInfo
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet, digest, read_applied_prompts
-from mas.runtime.sample_context import SampleKey
+from mas.runtime.sample_context import SampleContext, SampleKey
 from mas.system import Program
 
+PendingSample = tuple[Sample, SampleKey]
+OpenContext = Callable[[SampleKey], SampleContext]  # with limits, budget and call log
+Inputs = Mapping[str, object]
+NamedCall = tuple[str, Inputs, dspy.Prediction]  # with the predictor's name; its inputs are without tools
 GC_THRESHOLDS = (20_000, 20, 100)  # 700, 10, 10 by default: objects, then collections of the younger generation
 
 
 @dataclass(frozen=True)
+class AnsweredTrial:
+    """The record of an answer, and the calls of its program's predictors if prompts of its own were asked for."""
+
+    record: Record
+    calls: list[NamedCall] = field(default_factory=list)
+
+
+class Answering(Protocol):
+    """Answers single samples of a run. Used on the agents' event loop."""
+
+    async def answer(
+        self, program: Program | None, sample: Sample, sample_key: SampleKey, open_context: OpenContext
+    ) -> AnsweredTrial:
+        """Answer and score a sample; `close` cancels it.
+
+        `program`: a copy of the session's, whose prompts count; None: the run's own program.
+        """
+
+    async def close(self) -> None:
+        """End what answers, and count what its requests in flight have cost; the next sample starts it again."""
+
+
+@dataclass(frozen=True)
 class LocalAnswering:
-    """An Answering (see `contract.py`) in this process."""
+    """An `Answering` in this process."""
 
     runner: SampleRunner
     prompts: PromptSet | None  # of the run
@@ -41,46 +68,31 @@ class LocalAnswering:
     async def answer(
         self, program: Program | None, sample: Sample, sample_key: SampleKey, open_context: OpenContext
     ) -> AnsweredTrial:
+        runner = replace(self.runner, open_context=open_context)
         if program is None:
-            return AnsweredTrial(await replace(self.runner, open_context=open_context).run_sample(sample, sample_key))
+            return AnsweredTrial(await runner.run_sample(sample, sample_key))
         assert self.prompts is not None, "a search has prompts to start from"
-        label = digest(read_applied_prompts(program, self.prompts))[:DIGEST_CHARS]
-        traced, listen = _TracedProgram(program), self.runner.open_listener
-        if listen is not None:
-            listen = functools.partial(listen, prompts_sha256=label)
-        runner = replace(self.runner, program=traced, open_context=open_context, open_listener=listen)
-        return AnsweredTrial(await runner.run_sample(sample, sample_key), traced.name_calls())
+        if runner.open_listener is not None:
+            label = digest(read_applied_prompts(program, self.prompts))[:DIGEST_CHARS]
+            runner = replace(runner, open_listener=functools.partial(runner.open_listener, prompts_sha256=label))
+        calls: list[TracedCall] = []
+        record = await replace(runner, program=program).run_sample(sample, sample_key, calls)
+        names = {id(predictor): name for name, predictor in program.named_predictors()}
+        named: list[NamedCall] = [
+            (names[id(predictor)], {name: value for name, value in inputs.items() if name != "tools"}, outputs)
+            for predictor, inputs, outputs in calls
+            if id(predictor) in names
+        ]
+        return AnsweredTrial(record, named)
 
     async def close(self) -> None:
         """Do nothing: the answers are tasks of the caller."""
 
 
-@dataclass
-class _TracedProgram:
-    """An Answerer that keeps the calls of its predictors, also of an answer that failed: optimizers learn from them."""
-
-    program: Program
-    trace: list[tuple[Any, Mapping[str, object], dspy.Prediction]] = field(default_factory=list)  # as DSPy has it
-
-    async def acall(
-        self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
-    ) -> dspy.Prediction:
-        try:
-            return await self.program.acall(question=question, file=file, inputs=inputs)
-        finally:
-            self.trace = list(dspy.settings.trace or ())
-
-    def name_calls(self) -> list[NamedCall]:
-        names = {id(predictor): name for name, predictor in self.program.named_predictors()}
-        return [
-            (names[id(predictor)], {name: value for name, value in inputs.items() if name != "tools"}, outputs)
-            for predictor, inputs, outputs in self.trace
-            if id(predictor) in names
-        ]
-
-
-def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, logs: RunLogs | None) -> SampleRunner:
-    return SampleRunner(
+def create_answering(
+    config: EvalConfig, program: Program, prompts: PromptSet | None, run_info: RunInfo, logs: RunLogs | None
+) -> LocalAnswering:
+    runner = SampleRunner(
         run_id=run_info.run_id,
         program=program,
         scorer=config.scorer,
@@ -91,6 +103,7 @@ def create_runner(config: EvalConfig, program: Program, run_info: RunInfo, logs:
         cost_without_calls=0.0 if config.needs_model else None,
         labels=LabelSet(tuple(run_info.task.labels)),
     )
+    return LocalAnswering(runner, prompts)
 
 
 async def run_side_by_side(

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from eval.execution.executors.contract import PendingSample
-from eval.execution.executors.local import run_side_by_side
+from eval.execution.executors.local import PendingSample, run_side_by_side
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
 from eval.runs.record import Record

@@ -21,7 +21,7 @@ from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import EvalConfig
 from eval.execution.executors.cluster.connection import RunCluster
 from eval.execution.executors.cluster.worker import Message, Start, WorkerActor
-from eval.execution.executors.contract import AnsweredTrial, OpenContext
+from eval.execution.executors.local import AnsweredTrial, OpenContext
 from eval.execution.termination import StopController
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record, build_blank_record
@@ -52,7 +52,7 @@ def _divide_limits(model: Model, n_workers: int) -> dict[str, object]:
 
 
 class RayAnswering:
-    """An Answering (see `contract.py`) by workers that are started as samples come."""
+    """An `Answering` by workers that are started as samples come."""
 
     def __init__(
         self,

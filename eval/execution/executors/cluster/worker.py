@@ -27,7 +27,7 @@ from ray import cloudpickle
 
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import read_config
-from eval.execution.executors.local import LocalAnswering, create_runner, relax_gc
+from eval.execution.executors.local import create_answering, relax_gc
 from eval.runs.call_log import KeptResults
 from eval.runs.logs import RunLogs
 from eval.runs.run_info import RunInfo
@@ -119,7 +119,7 @@ class _Worker:
         self._asks_budget = self._is_search or config.run.max_cost_usd is not None
         stack.enter_context(relax_gc())
         self._program = config.system.build(config.model, start.prompts, resources)
-        self._answering = LocalAnswering(create_runner(config, self._program, start.run_info, logs), start.prompts)
+        self._answering = create_answering(config, self._program, start.prompts, start.run_info, logs)
         self._programs: dict[str, Program] = {}  # of trials, by digest of the prompts
         self._tasks: set[asyncio.Task[None]] = set()  # a sample each
         self._requests, self._waiting = count(), dict[int, asyncio.Future[Refusal | None]]()  # for `grant`

@@ -13,8 +13,7 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, read_config
 from eval.execution.executors.cluster.connection import RunCluster, open_cluster
-from eval.execution.executors.contract import Answering, PendingSample
-from eval.execution.executors.local import LocalAnswering, create_runner, run_side_by_side
+from eval.execution.executors.local import Answering, PendingSample, create_answering, run_side_by_side
 from eval.execution.termination import StopController
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record
@@ -30,7 +29,7 @@ OPTIONS = ["system=toy", "data=toy", "model=offline", "run.concurrency=2"]
 def open_local(config: EvalConfig, folder: Path, logs: RunLogs, stop: StopController) -> Answering:
     prompts = config.read_prompts()
     program = config.system.build(config.model, prompts, Resources(config.tools))
-    return LocalAnswering(create_runner(config, program, INFO, logs), prompts)
+    return create_answering(config, program, prompts, INFO, logs)
 
 
 @functools.cache

@@ -14,8 +14,7 @@ from eval.benchmarks.dataset import Sample
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import read_config
 from eval.execution.executors.cluster.connection import RunCluster
-from eval.execution.executors.contract import AnsweredTrial
-from eval.execution.executors.local import run_side_by_side
+from eval.execution.executors.local import AnsweredTrial, run_side_by_side
 from eval.execution.termination import StopController
 from eval.runs.logs import RunLogs
 from eval.runs.record import Record, build_blank_record
