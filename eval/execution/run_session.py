@@ -122,7 +122,7 @@ class _Account:
     def reserve(self) -> None: ...
 
     def settle(self, payment: Payment | None) -> None:
-        if payment is not None:
+        if payment is not None and not payment.refused:
             self.pay(payment)
 
 
@@ -235,8 +235,6 @@ class Session:
 
     def _pay(self, key: SampleKey, payment: Payment) -> None:
         """Record a payment of an evaluation, and stop the run once it has spent `run.max_cost_usd`."""
-        if payment.refused:
-            return
         self.call_log.pay(key, payment)
         usd = self.config.run.max_cost_usd
         with self._lock:
@@ -302,11 +300,8 @@ def _close_silent_session(store: RunStore) -> RunState:
     *earlier, last = state.sessions
     ended_at = max(store.last_finished_at() or "", last.started_at)
     seconds = (datetime.fromisoformat(ended_at) - datetime.fromisoformat(last.started_at)).total_seconds()
-    return replace(
-        state,
-        sessions=[*earlier, replace(last, ended_at=ended_at, stopped=SILENT)],
-        wall_seconds=state.wall_seconds + seconds,
-    )
+    sessions = [*earlier, replace(last, ended_at=ended_at, stopped=SILENT)]
+    return replace(state, sessions=sessions, wall_seconds=state.wall_seconds + seconds)
 
 
 def _now() -> str:
