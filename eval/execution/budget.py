@@ -83,7 +83,7 @@ class Budget:
     refused_budget: str | None = field(default=None, init=False)  # the name of that budget, without `budget.`
 
     def __post_init__(self) -> None:
-        self._spend, self._started, self._lock = replace(self.earlier), time.monotonic(), threading.Lock()
+        self._spend, self._started, self._lock = replace(self.earlier), time.monotonic(), threading.RLock()
         self._held_back = Spend()
         priced = max(1, self.earlier.lm_calls - self.earlier.unknown_cost_calls)
         # Of the system and of the reflection, whose requests are dearer. The most of a request is at first the mean.
@@ -92,7 +92,7 @@ class Budget:
 
     def spend(self) -> Spend:
         with self._lock:
-            return self._current_spend()
+            return replace(self._spend, seconds=self.earlier.seconds + time.monotonic() - self._started)
 
     def take_metric_call(self) -> bool:
         """Count an answer that is to be scored; return False if the budget does not allow it."""
@@ -141,15 +141,12 @@ class Budget:
         with self._lock:
             self._held_back, self.refusal, self.refused_budget = Spend(), None, None
 
-    def _current_spend(self) -> Spend:
-        return replace(self._spend, seconds=self.earlier.seconds + time.monotonic() - self._started)
-
     def _check(self, *names: str) -> None:
         """Refuse from now on if the requests in flight may use up one of these budgets.
 
         A request in flight counts as the most expensive one of its kind so far, one of unknown cost as that of any.
         """
-        spend, of_kinds = self._current_spend(), ([1, 1], self._max_tokens, self._max_usd)
+        spend, of_kinds = self.spend(), ([1, 1], self._max_tokens, self._max_usd)
         spend.cost_usd += spend.unknown_cost_calls * max(self._max_usd)
         expected_of = (sum(map(operator.mul, self._in_flight, each)) for each in of_kinds)
         in_flight = dict(zip(("lm_calls", "tokens", "usd"), expected_of, strict=True))
