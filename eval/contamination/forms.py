@@ -20,24 +20,20 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 PASSAGE, HINT = 8, 4  # words of a question
 LONGEST = 200  # characters of a form
 SHORT = 3  # characters
-_SMALL = 100
 _SIGNIFICANT = 5  # digits; a number with fewer may occur by chance
-_LONG_WORDS, _LONG_CHARS = 3, 12  # the same for a text
 # Words that prompts are made of, compiled by hand: the most common English words, and those of instructions about
 # questions, files, tools and answers. As a target or in a passage of a question they prove nothing.
 COMMON_WORDS = frozenset(Path(__file__).with_name("common_words.txt").read_text("ascii").split())
 LIST = re.compile("[,;\n]")  # as in eval/scorers/gaia.py
 _ARTICLES = ("the", "a", "an")
-
-Place = tuple[str, int, int]  # key of the form that was found, and where in the reading's text
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 _UNSEEN = {"Cf", "Cc", "Cs", "Mn", "Me"}  # categories without width; accents are marks
@@ -52,9 +48,8 @@ _PLAIN = re.compile(r"(?:\d+(?:\.\d+)?|\.\d+)(?:e[+-]?\d{1,2})?")
 _QUANTITY = re.compile(r"[\s$€£¥+-]*(?P<number>[\d.,' ]*\d(?:e[+-]?\d{1,2})?)\s*(?:[^\W\d_]|[%°/^ ])*[.\s]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A word or a number, and its place in the text."""
+class Piece(NamedTuple):
+    """A word, a number or the key of a form, and where in the reading's text it is."""
 
     text: str
     start: int
@@ -121,8 +116,7 @@ def normalise_number(number: str) -> str:
     return format(Decimal(number).normalize(), "f")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """One spelling of something that is looked for."""
 
     key: str  # a run of letters, or `#` and a number
@@ -154,8 +148,7 @@ def derive_whole_forms(target: str) -> Iterator[Form]:
     for said in vary_article(words):
         run = "".join(said)
         if len(run) <= LONGEST:
-            is_long = len(said) >= _LONG_WORDS and len(run) >= _LONG_CHARS
-            yield Form(run, weak=len(run) <= SHORT or are_common(said), specific=is_long)
+            yield Form(run, weak=len(run) <= SHORT or are_common(said), specific=len(said) > 2 and len(run) >= 12)
     for first in range(len(words) - PASSAGE + 1):  # a part of a long answer
         yield Form("".join(words[first : first + PASSAGE]), specific=True)
 
@@ -206,8 +199,8 @@ def are_common(words: Sequence[str], max_digits: int = 2) -> bool:
 
 def _is_weak_number(number: str) -> bool:
     """Return whether the number is short, small or round (1000, 20000), as in any prompt."""
-    small = float(number) < _SMALL and _count_digits(number) < _SIGNIFICANT
-    return len(number) <= SHORT or small or ("." not in number and len(number.rstrip("0")) <= 1)
+    is_small = float(number) < 100 and _count_digits(number) < _SIGNIFICANT
+    return len(number) <= SHORT or is_small or ("." not in number and len(number.rstrip("0")) <= 1)
 
 
 def _count_digits(number: str) -> int:
@@ -230,7 +223,7 @@ class FormIndex:
             self._lengths.add(len(form.key))
         return form.key
 
-    def find(self, reading: Reading) -> Iterator[Place]:
+    def find(self, reading: Reading) -> Iterator[Piece]:
         """Yield all occurrences. 'Pavel-Del' is the run `paveldel`, 'Paveldelta' is not."""
         text = "".join(word.text for word in reading.words)
         ends: dict[int, int] = {}  # where a word ends in the squeezed text → where it ends in the reading's
@@ -243,8 +236,8 @@ class FormIndex:
             for length in lengths:
                 end = ends.get(at + length)
                 if end is not None and (key := text[at : at + length]) in self._keys:
-                    yield key, word.start, end
+                    yield Piece(key, word.start, end)
             at += len(word.text)
         for number in reading.numbers:
             if (key := f"#{number.text}") in self._keys:
-                yield key, number.start, number.end
+                yield Piece(key, number.start, number.end)

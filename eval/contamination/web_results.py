@@ -14,8 +14,7 @@ nearly every text; it counts only close to the words of the question.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_plus, urlsplit
 
 from eval.contamination.forms import PASSAGE, FormIndex, Reading, derive_whole_forms, extract_passages, split_items
@@ -25,16 +24,13 @@ from mas.tools.http.url_policy import BLOCKED_PAGE
 from mas.tools.results import WEB_KINDS, Excerpt
 
 MAX_SOURCE_CHARS = 600
-_TITLE = (0, 0)  # place of a title before its text
 _ADDRESS = re.compile(r"https?://[^\s;]+")
 _SAME = re.compile(r"^https?://(?:www\.)?|/?(?:#(?![!/]).*)?$")  # parts in which two addresses of one page may differ
 
 Step = Mapping[str, Any]  # a `Span` as a dictionary
-Stretch = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class _Result:
+class _Result(NamedTuple):
     tool: str
     source: str
     text: str
@@ -92,26 +88,24 @@ class _Secret:
         self._items = [{form.key for form in item} for item in items]  # of a list
 
     def find_tools(self, results: Sequence[_Result]) -> list[str]:
-        """Return the tools that showed words of the question at one source, if the target was shown there as well."""
+        """Return the tools that showed words of the question at one source, if the target was shown there as well.
+
+        A place within the words of the question shows no target: they may hold it themselves.
+        """
         asked = Reading(unquote_plus(results[0].source.partition("?")[2]))
-        left = self._passages - {key for key, _, _ in self._index.find(asked)}
-        if not left:
-            return []
-        titled = [any(key in left for key, _, _ in self._index.find(Reading(each.title))) for each in results]
-        tools: list[str] = []
-        answers = set[str]()
-        for result, has_title in zip(results, titled, strict=True):
-            places = list(self._index.find(Reading(result.text)))
-            passages = [(start, end) for key, start, end in places if key in left] + [_TITLE] * has_title
-            tools += [result.tool] if passages else []
-            answers |= {key for key, start, end in places if _is_outside(start, end, passages)}
+        left = self._passages - {found.text for found in self._index.find(asked)}
+        tools, answers = list[str](), set[str]()
+        for result in results if left else ():
+            found = list(self._index.find(Reading(result.text)))
+            passages = [each for each in found if each.text in left]
+            if passages or any(each.text in left for each in self._index.find(Reading(result.title))):
+                tools.append(result.tool)
+            outside = (
+                each for each in found if all(each.end <= words.start or each.start >= words.end for words in passages)
+            )
+            answers |= {each.text for each in outside}
         is_shown = answers & self._gold or (self._items and all(answers & item for item in self._items))
         return tools if is_shown else []
-
-
-def _is_outside(start: int, end: int, passages: Iterable[Stretch]) -> bool:
-    """Return whether a place is outside of the question's passages, which may hold the target themselves."""
-    return all(end <= first or start >= last for first, last in passages)
 
 
 def _read_results(step: Step) -> Iterator[_Result]:
