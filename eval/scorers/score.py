@@ -2,9 +2,6 @@
 
 Search, gate, comparison and summary all use the same metric, of the deciding scorer's values; an answer in error or
 missing counts 0. Where every value is 0 or 1 it is the accuracy; otherwise it never has that name.
-
-    name_metric("exact", [0.0, 1.0])                         # "accuracy"
-    name_metric("token_f1", [0.0, 1.0])                      # "mean token F1"
 """
 
 import hashlib
@@ -116,7 +113,8 @@ def read_scorer_name(scorer: object) -> str | None:
     """Return the word of the command line, such as `gaia`, for a scorer in a run's configuration; else its target."""
     target = str(scorer.get("_target_") or "") if isinstance(scorer, Mapping) else ""
     if target.startswith(_OUR_SCORERS):
-        return target.removeprefix(_OUR_SCORERS).partition(".")[0]
+        words = re.findall(r"[A-Z][a-z0-9]*", target.rpartition(".")[2].removesuffix("Scorer"))
+        target = "_".join(words).lower() or target
     return target or None
 
 

@@ -16,7 +16,7 @@ from eval.runs.record import PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, RunState, SessionInfo, TaskInfo
 from eval.runs.store import RunStore
 
-CONFIG = {"system": {"name": "toy"}, "scorer": {"_target_": "eval.scorers.exact.ExactScorer", "ignore_case": False}}
+CONFIG = {"system": {"name": "toy"}, "scorer": {"_target_": "eval.scorers.text.ExactScorer", "ignore_case": False}}
 SESSION = {"started_at": "2026-11-21T08:00:00+00:00", "ended_at": "2026-11-21T08:00:09+00:00", "stopped": None}
 
 

@@ -10,7 +10,7 @@ from dspy.lm15 import Response, Usage
 
 from eval.cli.command import run_cli
 from eval.compare import task as compare
-from eval.scorers.token_f1 import split_words
+from eval.scorers.text import split_words
 from eval.workflows.python_api import open_run
 from optimize.mlflow_export.tuning_export import build_tuning_page
 from optimize.session.tuning_store import read_tuning

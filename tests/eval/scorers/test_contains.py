@@ -1,6 +1,6 @@
 import pytest
 
-from eval.scorers.contains import ContainsScorer
+from eval.scorers.text import ContainsScorer
 
 
 def value(answer: str | None, target: str) -> float:

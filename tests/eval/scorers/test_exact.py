@@ -1,6 +1,6 @@
 import pytest
 
-from eval.scorers.exact import ExactScorer
+from eval.scorers.text import ExactScorer
 
 
 def value(answer: str | None, target: str, **options: bool) -> float:

@@ -106,7 +106,7 @@ def test_a_data_file_may_choose_its_scorer_and_the_command_line_another(
     first = eval_command(*given)
     assert "eval.scorers.numeric" in (first.folder / "config.yaml").read_text()
     second = eval_command(*given, "scorer=exact")
-    assert "eval.scorers.exact" in (second.folder / "config.yaml").read_text()
+    assert "ExactScorer" in (second.folder / "config.yaml").read_text()
 
 
 def test_extra_scorers_are_reported_with_the_deciding_one_and_cost_no_sample(

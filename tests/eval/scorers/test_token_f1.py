@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.scorers.token_f1 import TokenF1Scorer
+from eval.scorers.text import TokenF1Scorer
 
 
 @pytest.mark.parametrize(

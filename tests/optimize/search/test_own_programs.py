@@ -17,7 +17,7 @@ from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
-from eval.scorers.exact import ExactScorer
+from eval.scorers.text import ExactScorer
 from mas.runtime.sample_context import SampleContext
 from mas.system import Resources
 from mas.systems.external.system import DspySystem

@@ -16,9 +16,9 @@ from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample
 from eval.execution.runner import SampleRunner
 from eval.runs.record import Record
-from eval.scorers.exact import ExactScorer
 from eval.scorers.labels import find_labels
 from eval.scorers.score import Score, Scorer
+from eval.scorers.text import ExactScorer
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleKey
 from mas.system import Resources
