@@ -31,8 +31,6 @@ TARGET_FIELD = "answer"  # of a DSPy metric's `gold` where no target column is n
 _NAMES = {"gold", "example", "pred", "prediction", "trace", "pred_name", "pred_trace"}  # parameters, as DSPy has them
 _OF_PREDICTOR, _OF_ANSWER, _LEAST = 5, 3, 2  # arguments: (…, pred_name, pred_trace), (gold, pred, trace), (gold, pred)
 
-Function = Callable[..., object]
-
 
 @dataclass
 class FunctionScorer(SampleScorer):
@@ -46,14 +44,13 @@ class FunctionScorer(SampleScorer):
         _ = self._loaded
 
     @cached_property
-    def _loaded(self) -> tuple[Function, int | None]:
+    def _loaded(self) -> tuple[Callable[..., object], int | None]:
         """The function, and how many arguments it takes as a metric of DSPy; None: it is none."""
         function = load_target(self.target, "scorer.target")
         if inspect.isclass(function):
-            name = function.__name__
             raise UserError(
                 f"scorer.target={self.target} is a class: give a function, or an object of the class, such as "
-                f"metric = {name}() in the module and scorer.target=module:metric."
+                f"metric = {function.__name__}() in the module and scorer.target=module:metric."
             )
         if not callable(function):
             raise UserError(f"scorer.target={self.target} is {name_type(function)}: give a function.")
@@ -93,10 +90,11 @@ class FunctionScorer(SampleScorer):
             return None
         return _read_feedback(run_blocking(self._call_metric(sample, trace, predictor, own_trace))) or None
 
-    async def _call_metric(self, sample: AnsweredSample, *more: object) -> object:
-        """Return what the metric returns; `more`: trace, name and own trace of the predictor that gets feedback."""
-        arguments = (*_build_examples(sample, self.target_field or TARGET_FIELD), *(more or (None, None, None)))
-        return await self._call(*arguments[: self._loaded[1]])
+    async def _call_metric(
+        self, sample: AnsweredSample, trace: object = None, predictor: str | None = None, own_trace: object = None
+    ) -> object:
+        examples = _build_examples(sample, self.target_field or TARGET_FIELD)
+        return await self._call(*(*examples, trace, predictor, own_trace)[: self._loaded[1]])
 
     async def _call(self, *arguments: object) -> object:
         """Return what the function returns, from a thread unless it is a coroutine function."""
@@ -141,10 +139,9 @@ class _Fields(dict[str, object]):
     """An object of an output's own class as a record holds it; its fields are attributes, as they were."""
 
     def __getattr__(self, name: str) -> object:
-        try:
+        if name in self:
             return self[name]
-        except KeyError as error:
-            raise AttributeError(f"the output has no field {name!r}") from error
+        raise AttributeError(f"the output has no field {name!r}")
 
 
 def _add_attributes(value: object) -> object:
@@ -160,10 +157,9 @@ def _read_like(text: str, output: object) -> object:
     from mas.prompt_sets.dspy_internals import parse_value
 
     try:
-        found: object = parse_value(text, type(output))
+        return parse_value(text, type(output))
     except Exception:  # noqa: BLE001  a type of the user's own may raise anything
         return text
-    return found
 
 
 def convert_to_score(returned: object) -> Score:
@@ -171,25 +167,24 @@ def convert_to_score(returned: object) -> Score:
     given = vars(returned) if isinstance(returned, Score) else returned
     if _is_prediction(given):
         given = {"value": getattr(given, "score", None), "explanation": _read_feedback(given)}
-    if not isinstance(given, Mapping):
-        given = {"value": given}
+    given = given if isinstance(given, Mapping) else {"value": given}
     if "value" not in given or (unknown := set(given) - {"value", "explanation", "parts"}):
         wrong = "no `value`" if "value" not in given else f"the unknown key {min(map(str, unknown))!r}"
         raise ScorerError(f"the function returned a dictionary with {wrong}; {EXPECTED}")
-    number = _read_number(given["value"])
+    number, parts = _read_number(given["value"]), given.get("parts") or {}
     if number is None:
         found = "nothing (is a `return` missing?)" if given["value"] is None else name_type(given["value"])
         raise ScorerError(f"the function returned {found}; {EXPECTED}")
     if not -ROUNDING <= number <= 1 + ROUNDING:  # false for nan too
         raise ScorerError(f"the function returned {number}; expected 0 to 1")
-    number = min(max(number, 0.0), 1.0)
-    parts, numbers = given.get("parts") or {}, dict[str, float]()
     if not isinstance(parts, Mapping):
         raise ScorerError(f"the function returned parts that are {name_type(parts)}; expected names with numbers")
+    numbers = dict[str, float]()
     for name, part in parts.items():
         if (read := _read_number(part)) is None or not math.isfinite(read):
             raise ScorerError(f"the function returned the part {name!r}, which is no finite number")
         numbers[str(name)] = read
+    number = min(max(number, 0.0), 1.0)
     word = "right" if number == 1 else "wrong" if number == 0 else f"partly right: {number:g}"
     return Score(number, str(given.get("explanation") or word), numbers)
 
