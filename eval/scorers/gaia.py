@@ -129,28 +129,20 @@ class GaiaScorer(Scorer):
     """Scores 1 or 0 by the official rule; the part `format_loss` is 1 where only the format was wrong."""
 
     def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        kind = "a number" if _is_number(target) else "a list" if re.search(_LIST_SEPARATORS, target) else "a text"
         if question_scorer(answer, target):
-            return Score(1.0, f"right: {_name_kind(target)}, as expected", {"format_loss": 0.0})
-        lost = match_leniently(answer, target)
-        why = _explain_wrong(answer, target) + (_FORMAT_ADVICE if lost else "")
+            return Score(1.0, f"right: {kind}, as expected", {"format_loss": 0.0})
+        lost, why = match_leniently(answer, target), _explain_wrong(kind, answer, target)
+        if lost:
+            why += (
+                "; its content is right and only its format is wrong: give the bare answer, without a sentence around "
+                "it, units, thousands separators, quotes or a final period"
+            )
         return Score(0.0, why, {"format_loss": float(lost)})
 
 
-_FORMAT_ADVICE = (
-    "; its content is right and only its format is wrong: give the bare answer, without a sentence around it, "
-    "units, thousands separators, quotes or a final period"
-)
-
-
-def _name_kind(target: str) -> str:
-    if _is_number(target):
-        return "a number"
-    return "a list" if re.search(_LIST_SEPARATORS, target) else "a text"
-
-
-def _explain_wrong(answer: str | None, target: str) -> str:
+def _explain_wrong(kind: str, answer: str | None, target: str) -> str:
     """Explain in words and without the target: an optimizer reads this, and must not learn answers from it."""
-    kind = _name_kind(target)
     if answer is None or not answer.strip():
         return f"expected {kind}; there is no answer"
     if kind == "a number":
@@ -159,10 +151,9 @@ def _explain_wrong(answer: str | None, target: str) -> str:
     if kind == "a text":
         return "expected a text; the answer is another text"
     answers, golds = re.split(_LIST_SEPARATORS, answer), re.split(_LIST_SEPARATORS, target)
+    found = f"the answer has too {'few' if len(answers) < len(golds) else 'many'} elements"
     if len(answers) == len(golds):
         pairs = enumerate(zip(answers, golds, strict=True), start=1)
         wrong = [str(place) for place, pair in pairs if not _same_element(*pair)]
         found = f"these elements of the answer differ, counted from 1: {', '.join(wrong)}"
-    else:
-        found = f"the answer has too {'few' if len(answers) < len(golds) else 'many'} elements"
     return f"expected a list separated by commas or semicolons; {found}"
