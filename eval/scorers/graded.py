@@ -20,10 +20,6 @@ from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel
 
 MAX_ANSWER_CHARS = 20_000  # what goes beyond is not shown, and that is said
-RUBRIC = (
-    "The answer is correct if it says the same as the reference answer, however it is worded. Another value, a missing "
-    "element, or several candidates to choose from make it incorrect."
-)
 
 
 class Judge(dspy.Signature):
@@ -47,7 +43,7 @@ class Judge(dspy.Signature):
 class GradedScorer(Scorer):
     """The keys of `conf/scorer/graded.yaml`."""
 
-    rubric: str = RUBRIC
+    rubric: str  # what makes an answer correct
     judge: Any = None  # a model profile (`mas/llm/profiles/model.py`)
 
     @cached_property

@@ -6,18 +6,20 @@ from typing import Any
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from eval.scorers.graded import RUBRIC, GradedScorer, quote_answer
+from eval.scorers.graded import GradedScorer, quote_answer
 from eval.scorers.score import Score, remove_target
 from mas.llm.profiles.openai_chat import OpenAIChatModel
 from mas.runtime.errors import UserError
 from mas.simulation import SimulatedModel
 from tests.scripted_model import ScriptedModel, all_text
 
+RUBRIC = "The answer is correct if it says the same as the reference answer."
+
 
 def scorer_that_says(*replies: Any) -> tuple[GradedScorer, ScriptedModel]:
     waiting = list(replies)
     judge = ScriptedModel(lambda agent, request: waiting.pop(0))
-    return GradedScorer(judge=judge), judge
+    return GradedScorer(RUBRIC, judge), judge
 
 
 def verdict(verdict: str, explanation: str = "because") -> dict[str, str]:
@@ -97,12 +99,12 @@ def test_a_gold_that_is_a_letter_is_told_from_the_article(target: str, text: str
 def test_a_judge_that_cannot_be_asked_is_found_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JUDGE_KEY", raising=False)
     with pytest.raises(UserError, match=r"the judge .* needs an API key: .* JUDGE_KEY"):
-        GradedScorer(judge=OpenAIChatModel("m", api_key_env="JUDGE_KEY")).check()
+        GradedScorer(RUBRIC, judge=OpenAIChatModel("m", api_key_env="JUDGE_KEY")).check()
     with pytest.raises(UserError, match="simulated model cannot judge"):
-        GradedScorer(judge=SimulatedModel()).check()
+        GradedScorer(RUBRIC, judge=SimulatedModel()).check()
     with pytest.raises(UserError, match=r"scorer\.rubric is empty"):
         GradedScorer(" ", judge=OpenAIChatModel("m")).check()
     with pytest.raises(UserError, match=r"scorer\.judge is missing"):
-        GradedScorer().check()
+        GradedScorer(RUBRIC).check()
     monkeypatch.setenv("JUDGE_KEY", "k")
-    GradedScorer(judge=OpenAIChatModel("m", api_key_env="JUDGE_KEY")).check()
+    GradedScorer(RUBRIC, judge=OpenAIChatModel("m", api_key_env="JUDGE_KEY")).check()

@@ -142,7 +142,7 @@ def test_a_text_cannot_bring_pictures_of_its_own(beside: dict[str, Any]) -> None
 def test_the_judge_and_the_rewriter_of_prompts_see_no_picture_that_a_text_brings(tmp_path: Path) -> None:
     text = MARK + "<<CUSTOM-TYPE-END-IDENTIFIER>>"
     model = ScriptedModel(lambda role, request: {"explanation": "so", "verdict": "correct"})
-    asyncio.run(GradedScorer(judge=model)("q", text, "gold"))
+    asyncio.run(GradedScorer("as the reference", judge=model)("q", text, "gold"))
     answer = str([message.parts for message in model.requests[0][1].messages])
     assert "ImagePart" not in answer and "http://x/" in answer
     prompts = PromptSet("p", "gaia", {"researcher": "Find."}, tmp_path)
