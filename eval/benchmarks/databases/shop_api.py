@@ -8,13 +8,12 @@ import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mas.runtime.terminal import print_line
 
 FACTS = Path(__file__).parent / "shop" / "api_facts.json"
-EXPIRED_TOKEN = "expired-sample-token"  # of a request whose token is no longer accepted; nothing real
 
 Reply = tuple[int, dict[str, Any]]
 
@@ -54,31 +53,23 @@ def answer(facts: dict[str, Any], path: str, query: dict[str, str], token: str |
     return 404, {"error": "no such endpoint"}
 
 
-def make_server(facts: dict[str, Any]) -> ThreadingHTTPServer:
-    """Return a server on a free port of the loopback address."""
+class _Handler(BaseHTTPRequestHandler):
+    facts: ClassVar[dict[str, Any]] = json.loads(FACTS.read_text("utf-8"))
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        status, body = answer(self.facts, url.path, dict(parse_qsl(url.query)), self.headers.get("Authorization"))
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
 
-        def do_GET(self) -> None:
-            url = urlsplit(self.path)
-            token = self.headers.get("Authorization")
-            status, body = answer(facts, url.path, dict(parse_qsl(url.query)), token)
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Write nothing: standard output holds the address alone."""
-
-    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing: standard output holds the address alone."""
 
 
 def main() -> None:
-    server = make_server(json.loads(FACTS.read_text("utf-8")))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     print_line(f"http://127.0.0.1:{server.server_address[1]}")
     sys.stdout.flush()
     server.serve_forever()
