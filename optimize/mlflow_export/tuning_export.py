@@ -124,9 +124,8 @@ def _build_candidate_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: 
         KIND_TAG: "candidate",
         NOTE_TAG: proposal.reason,
     }
-    numbers = {name: getattr(proposal, name) for name in ("val_score", "minibatch_before", "minibatch_after", "spend")}
     fresh = tuning.shortlist.get(proposal.candidate_id) or {}
-    numbers |= {name: fresh.get(name) for name in ("fresh_score", "fresh_ci95")}
+    numbers = {"val_score": proposal.val_score, **{name: fresh.get(name) for name in ("fresh_score", "fresh_ci95")}}
     return RunPage.build({}, tags, dict(flatten_numbers(numbers, ".")))
 
 

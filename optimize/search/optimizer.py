@@ -7,11 +7,10 @@ An optimizer is a dataclass whose fields are the keys of its file in `conf/optim
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from eval.config.evaluation import require
-from eval.execution.budget import Spend
 from eval.runs.candidates import PARENT as PARENT  # id of the prompt set that the search starts from
 from mas.prompt_sets.prompt_set import PromptSet
 
@@ -34,10 +33,7 @@ class Proposal:
     parent_ids: Sequence[str] = (PARENT,)
     agents: Sequence[str] = ()  # agents whose text or demos differ from the first parent's
     origin: str = ""  # reflection | merge | bootstrap | mipro
-    minibatch_before: float | None = None  # mean of the parent on the proposal's minibatch, 0 to 1; None: incomplete
-    minibatch_after: float | None = None
     val_score: float | None = None  # mean over the validation questions; None: not scored on all of them
-    spend: Mapping[str, float] = field(default_factory=dict)  # for its reflection and its scoring: fields of `Spend`
 
     def describe(self) -> str:
         """Return the agents that it changes, or the candidates that it combines."""
@@ -63,23 +59,18 @@ class SearchTask:
     get_stop_reason: Callable[[], str | None]  # why no more answers are possible (budget, Ctrl-C); None: go on
     report: Callable[[Proposal], None]  # called once for each proposal, as soon as it is decided: a kill loses none
 
-    def spend(self) -> Spend:
-        """Return what the run has spent so far."""
-        return self.student.trials.budget.spend()
-
     def describe_break(self) -> str:
         """Return why the scoring of a candidate was broken off."""
         return self.get_stop_reason() or "its scoring was broken off"
 
-    def propose(self, prompts: PromptSet, base: PromptSet, since: Spend, **about: Any) -> None:
-        """Report a proposal with the agents that differ from `base`, and with what was spent since then."""
+    def propose(self, prompts: PromptSet, base: PromptSet, **about: Any) -> None:
+        """Report a proposal with the agents that differ from `base`."""
         agents = tuple(
             agent
             for agent in self.student.agents
             if (prompts.texts[agent], prompts.demos.get(agent)) != (base.texts[agent], base.demos.get(agent))
         )
-        spend = vars(self.spend() - since)
-        self.report(Proposal(prompts=prompts, agents=agents, spend=spend, **about))
+        self.report(Proposal(prompts=prompts, agents=agents, **about))
 
 
 class SearchCost(NamedTuple):

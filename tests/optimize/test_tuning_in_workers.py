@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.eval.execution.executors.test_ray import ready_actors
-from tests.optimize.killed_runs import CONCURRENCY, check_killed_run, requests_by_phase, same, told
+from tests.optimize.killed_runs import CONCURRENCY, check_killed_run, requests_by_phase
 from tests.optimize.tuned import MINI, SimulatedServer, TunedRun, over_http, simulated_server
 from tests.patience import wait_for
 
@@ -38,8 +38,6 @@ def test_tuning_comes_to_the_same_verdict_as_in_one_process(tmp_path: Path, serv
         wait_for(lambda: server.asked >= began["search"] + 8)
         os.kill(wait_for(lambda: ready_actors(run.folder))[0], signal.SIGKILL)
     assert running.process.returncode == 0, run.printed[-1]
-    same(run.verdict, left_alone.verdict)
-    assert told(run) == told(left_alone)
     check_killed_run(run, 1, left_alone, sent)
     log = (run.folder / "logs" / "entry_point.log").read_text("utf-8")
     assert log.count('"event": "worker died"') == 1

@@ -150,8 +150,8 @@ class ToySearch:
 
     @property
     def told(self) -> list[Any]:
-        """The proposals, as far as they are the same each time."""
-        return [{**vars(each), "spend": None} for each in self.proposals]
+        """The fields of the proposals, which are the same each time."""
+        return [vars(each) for each in self.proposals]
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from eval.execution.budget import Spend
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from optimize.search.optimizer import Decision, SearchCost, SearchOutcome, SearchOverError, SearchTask, check_settings
 
@@ -138,7 +137,7 @@ class ScoredPrograms:
         """Begin with the parent; `origin` is that of the candidates."""
         self._task, self._student, self._origin = task, task.student, origin
         self._seen = {digest(task.student.prompts)}
-        self._best_score, self._spend_before = 0.0, Spend()
+        self._best_score = 0.0
 
     def search(self, compile_student: Callable[[], object]) -> None:
         """Score the parent on the validation questions, and let DSPy search until no more answers are possible."""
@@ -148,7 +147,6 @@ class ScoredPrograms:
             with suppress(SearchOverError), observe_programs(self.report_program):
                 trials = self._student.answer_all(self._task.objective.val_ids)
                 self._best_score = fmean(self._task.objective.assess(trial).score for trial in trials)
-                self._spend_before = self._task.spend()
                 self._check_over()
                 compile_student()
 
@@ -180,14 +178,12 @@ class ScoredPrograms:
         self._task.propose(
             prompts,
             self._student.initial_prompts,
-            self._spend_before,
             candidate_id=f"c{len(self._seen) - 1:03}",
             decision=decision,
             reason=reason,
             origin=self._origin,
             val_score=score if is_complete else None,
         )
-        self._spend_before = self._task.spend()
 
     def _check_over(self) -> None:
         if self._task.get_stop_reason():

@@ -93,7 +93,7 @@ class GepaEvents:
         self._round: dict[str, Event] = {}  # what happened in this one
 
     def on_iteration_start(self, event: Event) -> None:
-        self._round, self._spend_before = {}, self._task.spend()
+        self._round = {}
 
     def on_proposal_end(self, event: Event) -> None:
         self._round["texts"] = event
@@ -137,21 +137,18 @@ class GepaEvents:
             decision, how = "accepted", "as good" if new == old else "better"
             self._ids.append(candidate_id)
         reason = f"{how} on its few questions ({old:.0%} → {new:.0%}){', and kept' if is_accepted else ''}"
-        has_minibatch = all(_are_complete(each["outputs"]) for each in (before, after) if each)
-        is_complete = has_minibatch and _are_complete(((val or {}).get("outputs_by_val_id") or {}).values())
+        is_complete = all(_are_complete(each["outputs"]) for each in (before, after) if each)
+        is_complete &= _are_complete(((val or {}).get("outputs_by_val_id") or {}).values())
         if not is_complete:
             decision, reason = "cut_off", self._task.describe_break()
         self._task.propose(
             self._build_prompts(texts),
             self._build_prompts(candidates[parents[0]]),
-            self._spend_before,
             candidate_id=candidate_id,
             decision=decision,
             reason=reason,
             parent_ids=parent_ids,
             origin="merge" if is_merge else "reflection",
-            minibatch_before=old if has_minibatch else None,
-            minibatch_after=new if has_minibatch else None,
             val_score=val["average_score"] if val and is_complete else None,
         )
 

@@ -247,7 +247,7 @@ class _Rounds:
 
     def hold_round(self, n_stages: int, n_questions: int) -> bool:
         """Report a version, and return whether it is better than the best so far."""
-        before, val_ids = self.task.spend(), self.objective.val_ids
+        val_ids = self.objective.val_ids
         for _ in range(n_stages):
             guess = self.get_version(self.effects.choose_best())
             self.answer([guess], self.draw_questions(self.settings.batch))
@@ -276,7 +276,6 @@ class _Rounds:
         self.task.propose(
             guess.prompts,
             included[parent_id].prompts,
-            before,
             candidate_id=candidate_id,
             decision=decision,
             reason=reason,

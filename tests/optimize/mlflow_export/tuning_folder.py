@@ -35,10 +35,7 @@ def a_proposal(number: int, decision: str = "accepted", parent: str = PARENT, **
         "origin": "reflection",
         "decision": decision,
         "reason": f"reason {number}",
-        "minibatch_before": 0.25,
-        "minibatch_after": 0.5,
         "val_score": 0.25 * number if decision == "accepted" else None,
-        "spend": vars(Spend(metric_calls=3, lm_calls=number)),
         **changes,
     }
 

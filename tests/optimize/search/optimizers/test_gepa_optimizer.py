@@ -41,14 +41,9 @@ def test_each_proposal_is_told_once_with_its_fate(tmp_path: Path, capfd: pytest.
     for each in proposals:
         assert set(each.parent_ids) <= {"parent", *accepted}
         assert (each.val_score is not None) == (each.decision == "accepted")
-        if each.decision != "cut_off":
-            assert each.minibatch_before is not None and each.minibatch_after is not None
-        if each.decision == "accepted" and each.origin == "reflection":
-            assert each.minibatch_after > each.minibatch_before
         assert each.agents, "of every one, some text is new"
     assert outcome.reflections >= len([each for each in proposals if each.origin == "reflection"])
-    assert sum(each.spend["lm_calls"] for each in proposals) <= ledger.lm_calls
-    assert sum(each.spend["reflection_calls"] for each in proposals) == ledger.reflection_calls > 0
+    assert ledger.reflection_calls >= outcome.reflections > 0
     assert ledger.metric_calls <= 150
     out, err = capfd.readouterr()
     assert (out, without_notes(err)) == ("", "")
