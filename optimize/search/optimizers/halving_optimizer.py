@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mas.prompt_sets.prompt_set import PromptSet
-from optimize.search.optimizer import PARENT, Decision, SearchCost, SearchOutcome, SearchTask, check_settings
+from optimize.search.optimizer import Decision, SearchCost, SearchOutcome, SearchTask, check_settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -213,8 +213,7 @@ class _Rounds:
         self.rng, self.effects = Random(self.task.seed), ChangeEffects(self.task.seed)
         self.parent = self.best = _Version(frozenset(), self.student.prompts, self.student)
         self.versions = {self.parent.changes: self.parent}
-        self.proposed = {PARENT: self.parent}
-        self.n_answers = 0
+        self.n_proposed = self.n_answers = 0
         self.order: list[str] = []
 
     def run(self) -> None:
@@ -269,17 +268,13 @@ class _Rounds:
             decision, reason = "cut_off", self.task.describe_break()
         elif score > (self.best.mean(val_ids) or 0.0):
             decision, self.best = "accepted", guess
-        included = {name: each for name, each in self.proposed.items() if each.changes <= guess.changes}
-        parent_id = max(included, key=lambda name: len(included[name].changes))  # that most of its changes come from
-        candidate_id = f"c{len(self.proposed):03}"
-        self.proposed[candidate_id] = guess
+        self.n_proposed += 1
         self.task.propose(
             guess.prompts,
-            included[parent_id].prompts,
-            candidate_id=candidate_id,
+            self.parent.prompts,
+            candidate_id=f"c{self.n_proposed:03}",
             decision=decision,
             reason=reason,
-            parent_ids=(parent_id,),
             origin="reflection",
             val_score=score,
         )
