@@ -13,9 +13,6 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     import eval.cli.start  # noqa: F401
 
-import functools
-from collections.abc import Sequence
-
 from omegaconf import DictConfig
 
 from eval.cli.command import exit_now, run_cli, run_command
@@ -24,12 +21,12 @@ from optimize.session.config import read_config
 from optimize.session.tuning_store import RESUME, find_parent_set, read_original_arguments
 
 
-def task(composed: DictConfig, given: Sequence[str]) -> int:
+def task(composed: DictConfig) -> int:
     config = read_config(composed, get_task_overrides())
     if config.resume:
         from optimize.reports.tuning_page import show_finished_run
 
-        if (code := show_finished_run(config.resume, given)) is not None:
+        if (code := show_finished_run(config.resume)) is not None:
             return code
         config.base.prompts = find_parent_set(config.resume)
     config.check()
@@ -40,9 +37,7 @@ def task(composed: DictConfig, given: Sequence[str]) -> int:
 
 
 def main() -> int:
-    given = sys.argv[1:]
-    job = functools.partial(task, given=given)
-    return run_cli(lambda: run_command(job, "optimize", RESUME, read_original_arguments))
+    return run_cli(lambda: run_command(task, "optimize", RESUME, read_original_arguments))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from eval.runs.find import check_entries
 from eval.runs.folder import REPORT, format_path
 from eval.runs.own_runs import refuse_unreadable
 from mas.runtime.errors import UserError
-from mas.runtime.terminal import print_line
 from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 from optimize.gate.gate import HOPELESS, JsonObject, Verdict, compute_exit_code
@@ -26,7 +25,7 @@ from optimize.gate.sealed_log import Allowance
 from optimize.publishing.prompt_diff import AgentDiff, compare_sets
 from optimize.publishing.publish import describe_published
 from optimize.search.optimizer import PARENT, Proposal
-from optimize.session.tuning_store import RESUME, TuningSnapshot, find_tuning_run, format_command, read_tuning
+from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, format_command, read_tuning
 
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
 
@@ -173,11 +172,8 @@ def write_tuning_page(folder: Path) -> Path:
     return folder / REPORT
 
 
-def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
-    """Print the verdict of a finished run again, and return its exit code; None if the run is not finished.
-
-    `given`: the command line as typed, without the overrides that the run was started with.
-    """
+def show_finished_run(run: str) -> int | None:
+    """Print the verdict of a finished run again, and return its exit code; None if the run is not finished."""
     tuning = read_tuning(find_tuning_run(run))
     if not tuning.verdict:
         return None
@@ -185,8 +181,6 @@ def show_finished_run(run: str, given: Sequence[str] = ()) -> int | None:
     if not (tuning.folder / REPORT).is_file():  # the process ended between the verdict and its page
         write_tuning_page(tuning.folder)
     print_report_path(tuning.folder, Console())
-    if any(not each.startswith(f"{RESUME}=") for each in given):
-        print_line("this run is over: the options given now change nothing", error=True)
     return compute_exit_code(cast(Verdict, tuning.verdict))
 
 
