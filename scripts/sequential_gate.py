@@ -23,15 +23,7 @@ import numpy as np
 
 from eval.analysis.comparison.comparison import Comparison, Side
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
-from optimize.gate.gate import (
-    ASSUMED_ACCURACY,
-    CONTINUE,
-    SUCCESS,
-    GateSettings,
-    compute_smallest_gain,
-    decide_look,
-    plan_looks,
-)
+from optimize.gate.gate import ASSUMED_ACCURACY, CONTINUE, SUCCESS, compute_smallest_gain, decide_look, plan_looks
 from optimize.gate.sealed_log import FIRST_LEVEL
 from scripts.interval_coverage import Cell, draw_right, write_tables
 
@@ -67,18 +59,18 @@ def simulate(situation: Situation, gates: int, seed: int = 1) -> Outcome:
     """Judge the gates of a situation with and without looks."""
     n = situation.n
     random = np.random.default_rng([seed, n, situation.epochs, round(1000 * situation.gain), situation.looks])
-    plan, settings = plan_looks(situation.looks, FIRST_LEVEL), GateSettings(epochs=situation.epochs)
+    plan = plan_looks(situation.looks, FIRST_LEVEL)
     cell = Cell(n, situation.epochs, CORRELATION, situation.gain, ASSUMED_ACCURACY)
     at_end = with_looks = used = 0
     for _ in range(gates):
         first, second = draw_right(random, cell)
         pairs = [Pair(a, b) for a, b in zip(first.tolist(), second.tolist(), strict=True)]
         whole = run_paired_test(pairs)
-        at_end += decide_look(settings, build_comparison(whole), plan_looks(1, FIRST_LEVEL)[0]) == SUCCESS
+        at_end += decide_look(build_comparison(whole), plan_looks(1, FIRST_LEVEL)[0]) == SUCCESS
         for look in plan:
             n_asked = look.count_questions(n)
             found = whole if n_asked == n else run_paired_test(pairs[:n_asked])
-            if (decision := decide_look(settings, build_comparison(found), look)) != CONTINUE:
+            if (decision := decide_look(build_comparison(found), look)) != CONTINUE:
                 break
         with_looks += decision == SUCCESS
         used += n_asked

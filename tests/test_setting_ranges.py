@@ -61,7 +61,6 @@ WHOLE_FROM_0 = ((0, 1), (-1,))
 WHOLE_FROM_1 = ((1, 2), (0, -1))
 FINITE_FROM_0 = ((0, 1e9), (-SMALL, math.inf))
 SHARE = ((SMALL, 1 - SMALL), (0, 1))
-SHARE_FROM_0 = ((0, 1 - SMALL), (-SMALL, 1))
 TEMPERATURE = ((0, 2), (-SMALL, 2 + SMALL))
 
 
@@ -96,7 +95,6 @@ RANGES: list[Row] = [
     *list_rows(GaiaSystem, "max_research_steps", WHOLE_FROM_0, "system."),
     *list_rows(SandboxSettings, "seconds_per_call", MORE_THAN_0, "tools.sandbox."),
     *list_rows(SandboxSettings, "memory_mb", ((MIN_MEMORY_MB,), (MIN_MEMORY_MB - 1,)), "tools.sandbox."),
-    *list_rows(GateSettings, "min_gain", SHARE_FROM_0, "gate."),
     *list_rows(GateSettings, "epochs", WHOLE_FROM_1, "gate."),
     *list_rows(SplitSettings, "seed", WHOLE_FROM_0, "splits."),
     *list_rows(partial(SplitSettings, val=SMALL), "train", SHARE, "splits."),

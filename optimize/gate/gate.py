@@ -1,28 +1,23 @@
 """The publishing gate: decides from the answers of the sealed test whether a set is published.
 
     comparison = compare_answers(*map(build_answers, (parent_records, winner_records)))
-    judge(settings, comparison)["published"]                                  # as a first test, judged once
-    decide_look(settings, comparison, plan_looks(4, level=0.03)[1])          # "success", "hopeless", "continue"
+    judge(comparison)["published"]                           # as a first test, judged once
+    decide_look(comparison, plan_looks(4, level=0.03)[1])    # "success", "hopeless", "continue"
 
-A set is published if the gain's interval, at the level of the sealed test (`optimize.gate.sealed_log`), lies above
-`min_gain`, and p is at most the level. A test with several looks (docs/explanation/sequential-test.md) is hopeless if
-the last one is a success with a probability below 5 %, predicted from the answers so far.
+A set is published if the gain's interval, at the level of the sealed test (`optimize.gate.sealed_log`), lies above 0,
+and p is at most the level. A test with several looks (docs/explanation/sequential-test.md) is hopeless if the last one
+is a success with a probability below 5 %, predicted from the answers so far.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist
 from typing import Any, Literal, TypedDict
 
 from eval.analysis.comparison.comparison import Comparison
-from eval.analysis.statistics.paired_tests import (
-    ALPHA,
-    PairedResult,
-    compute_paired_statistic,
-    compute_smallest_difference,
-)
+from eval.analysis.statistics.paired_tests import ALPHA, PairedResult, compute_smallest_difference
 from eval.cli.command import FAILURES, FINISHED
 from eval.config.evaluation import require
 from eval.runs.record import Record
@@ -57,14 +52,11 @@ _EXTRA_ANSWERS = 0.5  # as the interval of eval.analysis.statistics.paired_tests
 class GateSettings:
     """The `gate` section of the configuration."""
 
-    min_gain: float = 0.0  # the gain's interval must lie above it
     epochs: int = 5  # answers to each sealed question, of the parent and of the winner
     looks: int = 4  # at equal shares of the sealed questions; the test may stop at each of them. 1: only at the end
 
     def check(self) -> None:
         """Check the settings; raise UserError if one is out of range."""
-        share = "a share from 0 to below 1, such as 0.05 for 5 points"
-        require(0 <= self.min_gain < 1, "gate.min_gain", self.min_gain, share)
         require(self.epochs >= 1, "gate.epochs", self.epochs, "at least 1")
         require(1 <= self.looks <= MAX_LOOKS, "gate.looks", self.looks, f"1 to {MAX_LOOKS}")
 
@@ -110,7 +102,7 @@ class Verdict(TypedDict, total=False):
     winner: JsonObject  # the same, `candidate_id`, and `prompts_sha256`: what was tested is what was published
     failed_questions: list[str]  # that the server failed each time
     cost: dict[str, dict[str, float] | None]  # differences per answer
-    gate: JsonObject  # `settings` and `checks`
+    gate: JsonObject  # `checks`
     set: str  # folder of the published set
     sealed: JsonObject  # the sealed test (docs/reference/tuning.md)
 
@@ -155,7 +147,7 @@ class Look:
     def predict_success(self, statistic: float) -> float:
         """Return the probability that the last look is a success; this one is before it.
 
-        `statistic`: distance of the gain so far from the least one, in standard errors.
+        `statistic`: distance of the gain so far from 0, in standard errors.
         """
         share = self.number / self.n_looks
         return _NORMAL.cdf((statistic - self.last_bound * math.sqrt(share)) / math.sqrt(1 - share))
@@ -194,11 +186,11 @@ def plan_looks(n_looks: int, level: float) -> tuple[Look, ...]:
 # The decision
 
 
-def judge(settings: GateSettings, comparison: Comparison, look: Look | None = None) -> Verdict:
+def judge(comparison: Comparison, look: Look | None = None) -> Verdict:
     """Judge the winner by all answers so far, and return this part of the verdict; without a look as a first test."""
     look = look or plan_looks(1, FIRST_LEVEL)[0]
     sealed = comparison.score
-    checks = _check_gain(settings, comparison, look)
+    checks = _check_gain(comparison, look)
     failures = [sentence for holds, sentence in checks if not holds]
     return {
         "published": not failures,
@@ -216,37 +208,34 @@ def judge(settings: GateSettings, comparison: Comparison, look: Look | None = No
             "gain_interval": sealed.compute_interval(look.level),
             **{name: getattr(sealed, name) for name in ("n_questions", "wins", "losses", "ties", "test")},
         },
-        "gate": {
-            "settings": asdict(settings),
-            "checks": [f"{'passed' if holds else 'failed'}: {sentence}" for holds, sentence in checks],
-        },
+        "gate": {"checks": [f"{'passed' if holds else 'failed'}: {sentence}" for holds, sentence in checks]},
     }
 
 
-def decide_look(settings: GateSettings, comparison: Comparison, look: Look) -> LookDecision:
+def decide_look(comparison: Comparison, look: Look) -> LookDecision:
     """Return what follows from the answers so far. Success is what the gate would publish now."""
-    if judge(settings, comparison, look)["published"]:
+    if judge(comparison, look)["published"]:
         return SUCCESS
     if look.is_last:
         return HOPELESS
-    predicted = look.predict_success(_compute_statistic(comparison.score, settings.min_gain))
+    predicted = look.predict_success(_compute_statistic(comparison.score))
     return HOPELESS if predicted < MIN_PREDICTED else CONTINUE
 
 
-def _check_gain(settings: GateSettings, comparison: Comparison, look: Look) -> list[tuple[bool, str]]:
+def _check_gain(comparison: Comparison, look: Look) -> list[tuple[bool, str]]:
     """Return the checks of gain and p: whether each holds, and a sentence."""
-    sealed, limit = comparison.score, _points(settings.min_gain)
+    sealed = comparison.score
     ci95, interval = sealed.compute_interval(look.compute_level(ALPHA)), sealed.compute_interval(look.level)
-    is_above, p_holds = bool(interval and interval[0] > settings.min_gain), sealed.p <= look.level
+    is_above, p_holds = bool(interval and interval[0] > 0), sealed.p <= look.level
     adjusted, where = "", ""
     if look.n_looks > 1:
         adjusted, where = ", adjusted for the looks", f" at look {look.number} of {look.n_looks}"
     bounds = f"95% interval {_points(ci95[0])} to {_points(ci95[1])}{adjusted}" if ci95 else "no interval"
     basis = f"{format_count(sealed.n_questions, 'question')}, {format_count(sealed.epochs, 'answer')} each"
-    above = f"there is no interval that could lie above {limit}"
+    above = "there is no interval that could lie above 0"
     if interval is not None:
         lies = f"{_points(interval[0])} to {_points(interval[1])}, {'lies' if is_above else 'does not lie'}"
-        above = f"the {100 * (1 - look.test_level):.4g}% interval, {lies} above {limit}"
+        above = f"the {100 * (1 - look.test_level):.4g}% interval, {lies} above 0"
     gain = f"The gain in {comparison.metric} on the sealed questions is {_points(sealed.difference)} points"
     p = f"p is {sealed.p:.3g} ({sealed.test}), {'at most' if p_holds else 'above'} the required {look.level:.3g}"
     return [(is_above, f"{gain} ({bounds}; {basis}); {above}."), (p_holds, f"{p}{where}.")]
@@ -256,12 +245,10 @@ def _points(share: float) -> str:
     return f"{100 * share:+.1f}" if share else "0"
 
 
-def _compute_statistic(result: PairedResult, min_gain: float) -> float:
-    """Return the distance of the gain from the least one; from 0 it is that of the exact test."""
+def _compute_statistic(result: PairedResult) -> float:
+    """Return the distance of the gain from 0 in standard errors, by the exact test."""
     if result.sums is None:
         return 0.0
-    if min_gain:
-        return compute_paired_statistic(min_gain, result.sums)
     return math.copysign(-NormalDist().inv_cdf(result.p / 2), result.difference) if 0 < result.p < 1 else 0.0
 
 
@@ -300,11 +287,7 @@ def is_server_failure(record: Record) -> bool:
 
 
 def compute_smallest_gain(
-    n_questions: int,
-    epochs: int,
-    correlation: float = CORRELATION,
-    min_gain: float = 0.0,
-    level: float = FIRST_LEVEL,
+    n_questions: int, epochs: int, correlation: float = CORRELATION, level: float = FIRST_LEVEL
 ) -> float | None:
     """Return the true gain, 0 to 1, that passes the gate in 80 of 100 cases; None if even an accuracy of 1 would not.
 
@@ -319,15 +302,15 @@ def compute_smallest_gain(
         variance = correlation * questions + (1 - correlation) * (before + after) / epochs
         error = math.sqrt((variance + _EXTRA_ANSWERS / epochs / (n_questions - 1)) / n_questions)
         least = compute_smallest_difference(error, n_questions, level)
-        return -1.0 if least is None else gain - min_gain - least - 1 / (n_questions * epochs)
+        return -1.0 if least is None else gain - least - 1 / (n_questions * epochs)
 
     most = 1 - ASSUMED_ACCURACY
     return float(bisect(compute_excess, 0.0, most)) if compute_excess(most) >= 0 else None
 
 
-def describe_power(n_questions: int, epochs: int, min_gain: float = 0.0, level: float = FIRST_LEVEL) -> str:
+def describe_power(n_questions: int, epochs: int, level: float = FIRST_LEVEL) -> str:
     """Return a sentence about the smallest gain that the sealed set can show; arguments as above."""
-    least = compute_smallest_gain(n_questions, epochs, min_gain=min_gain, level=level)
+    least = compute_smallest_gain(n_questions, epochs, level=level)
     asked = f"power: {format_count(n_questions, 'sealed question')}, {format_count(epochs, 'answer')} each"
     basis = f"assuming that {ASSUMED_ACCURACY:.0%} are right now"
     if least is None:

@@ -58,11 +58,11 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
         _check_test_fits(config, count_test_answers(config, splits), answer, source)
     allowance = find_allowance(list_fingerprints(splits.sealed), config.base.simulated)
     allowance.check()
-    gate = config.gate
+    looks = config.gate.looks
     if allowance.n_earlier:
-        _show(console, f"warning: {allowance.describe(gate.looks)}")
-    last = plan_looks(gate.looks, allowance.level)[-1].level  # the looks before spend a part of the level
-    _show(console, describe_power(len(splits.sealed), gate.epochs, min_gain=gate.min_gain, level=last))
+        _show(console, f"warning: {allowance.describe(looks)}")
+    last = plan_looks(looks, allowance.level)[-1].level  # the looks before spend a part of the level
+    _show(console, describe_power(len(splits.sealed), config.gate.epochs, level=last))
     _show(console, _format_estimate(config, splits, search, answer, source))
     if not config.is_free:
         confirm(config.yes)

@@ -214,7 +214,7 @@ class SealedTest:
             )
         comparison = self._compare(parent, winner)
         n_failed = max(len(unscored), _count_failed(records))
-        decision = decide_look(self._gate, comparison, look)
+        decision = decide_look(comparison, look)
         return {
             "look": look.number,
             "n_questions": comparison.score.n_questions,
@@ -238,7 +238,7 @@ class SealedTest:
         run, last, (parent, winner) = self._run, self._lines[-1], self._read_final()
         comparison, records = self._compare(parent, winner), (*parent, *winner)
         record_judgement(run.session.info.run_id, comparison.score.p, last["n_questions"])
-        judged = judge(self._gate, comparison, self._plan[last["look"] - 1])
+        judged = judge(comparison, self._plan[last["look"] - 1])
         about = {"candidate_id": self.winner.name, "prompts_sha256": digest(self.winner)}
         return {
             **_build_head(run),

@@ -58,7 +58,6 @@ def build_provenance(
     task = info.tuning
     assert task is not None, "of a tuning run"
     tested = (verdict.get("winner") or {}).get("candidate_id") == candidate_id
-    judged = {name: value for name, value in (verdict.get("gate") or {}).items() if name != "settings"}
     hits = Counter(f"{hit['split']} {hit['kind']}" for hit in (leaks or {}).get("hits", ()))
     agents = info.part("system").get("agents") or {}
     own = {name: each["model"] for name, each in agents.items() if isinstance(each, Mapping) and each.get("model")}
@@ -78,7 +77,7 @@ def build_provenance(
         "models": {name: value for name, value in models.items() if value},
         "splits": {"digest": task.split_digest, "sealed_digest": task.sealed_digest},
         "scores": {name: verdict[name] for name in _SCORES if tested and name in verdict},
-        "gate": {"settings": info.config.get("gate") or {}, "verdict": judged if tested else {}},
+        "gate": {"settings": info.config.get("gate") or {}, "verdict": verdict.get("gate") or {} if tested else {}},
         "leaks": leaks
         and {"blocked": leaks["blocked"], "hits": dict(sorted(hits.items())), "checked": leaks["checked"]},
         "spend": verdict.get("spend"),

@@ -64,7 +64,7 @@ def refused(llm_server: RunningServer, tmp_path: Path) -> Refused:
 
 CHOICES = [
     (["nope=1"], ["nope is not an option", "optimizer", "budget"]),
-    (["gate.nope=1"], ["gate.nope is not an option", "min_gain"]),
+    (["gate.nope=1"], ["gate.nope is not an option", "epochs"]),
     (["optimizer=nothing"], ["optimizer=nothing", "choose one of: bootstrap, gepa, halving, mipro"]),
     (["optimizer.nope=1"], ["optimizer.nope is not an option", "minibatch_size"]),
     (["optimizer=null"], ["given null", "name a choice"]),
@@ -102,7 +102,6 @@ BUDGETS = [
     (["budget=5"], ["budget=5", "budget.usd"]),
 ]
 RANGES = [
-    (["gate.min_gain=5"], ["gate.min_gain=5", "0.05 for 5 points"]),
     (["gate.looks=0"], ["gate.looks=0", "expected 1 to 10"]),
     (["shortlist.min_gain=1"], ["shortlist.min_gain=1", "0 to less than 1"]),
     (["splits.train=0.7", "splits.val=0.7"], ["splits.train=0.7", "more than all"]),
@@ -187,7 +186,7 @@ def test_a_run_goes_on_only_as_it_was_started(tmp_path: Path) -> None:
     first = tuning_command(tmp_path, *FEW, "budget.lm_calls=50")
     assert first.code == 3, first.err
     before = {path: path.stat().st_mtime_ns for path in sorted(first.folder.rglob("*")) if path.name != "run.lock"}
-    for change in ("seed=1", "gate.min_gain=0.1", "agents=[plan]", "optimizer.minibatch_size=2"):
+    for change in ("seed=1", "gate.looks=1", "agents=[plan]", "optimizer.minibatch_size=2"):
         again = tuning_command(tmp_path, "resume=run", change)
         assert again.code == 1
         (line,) = again.err.splitlines()

@@ -12,7 +12,7 @@ import pytest
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
 from eval.benchmarks.dataset import Sample
 from mas.runtime.errors import UserError
-from optimize.gate.gate import GateSettings, judge, plan_looks
+from optimize.gate.gate import judge, plan_looks
 from optimize.gate.sealed_log import (
     FIRST_LEVEL,
     MIN_LEVEL,
@@ -194,7 +194,7 @@ def simulate_attempts(levels: list[float], n_worlds: int, seed: int = 7) -> tupl
 
 def _passes(result: PairedResult, level: float) -> bool:
     found = SimpleNamespace(score=result, metric="accuracy")
-    return judge(GateSettings(), found, plan_looks(1, level)[0])["published"]  # type: ignore[arg-type]
+    return judge(found, plan_looks(1, level)[0])["published"]  # type: ignore[arg-type]
 
 
 def _levels_of_attempts(folder: Path) -> list[float]:

@@ -7,13 +7,13 @@ import pytest
 from scipy.stats import norm
 
 from eval.analysis.statistics.paired_tests import Pair, PairedResult, run_paired_test
-from optimize.gate.gate import MAX_LOOKS, GateSettings, Look, LookDecision, decide_look, plan_looks
+from optimize.gate.gate import MAX_LOOKS, Look, LookDecision, decide_look, plan_looks
 from optimize.gate.sealed_log import MIN_LEVEL
 from scripts.sequential_gate import build_comparison
 
 
-def decide(plan: tuple[Look, ...], number: int, score: PairedResult, min_gain: float = 0.0) -> LookDecision:
-    return decide_look(GateSettings(min_gain=min_gain), build_comparison(score), plan[number - 1])
+def decide(plan: tuple[Look, ...], number: int, score: PairedResult) -> LookDecision:
+    return decide_look(build_comparison(score), plan[number - 1])
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,6 @@ def test_one_look_is_the_test_itself() -> None:
     assert [look.level for look in plan] == [pytest.approx(0.03)]
     won = run_paired_test([Pair((0.0,), (1.0,))] * 12 + [Pair((1.0,), (0.0,))] + [Pair((0.0,), (0.0,))] * 40)
     assert decide(plan, 1, won) == "success"
-    assert decide(plan, 1, won, 0.2) == "hopeless", "its interval does not lie above"
 
 
 def test_the_level_grows_with_each_look_and_the_questions_with_it() -> None:
@@ -73,7 +72,6 @@ def test_a_test_ends_early_if_it_is_won_or_hopeless_and_else_goes_on() -> None:
     assert decide(plan, 2, run_paired_test([tie] * 27)) == "hopeless"
     assert decide(plan, 2, run_paired_test([loss] * 15 + [tie] * 12)) == "hopeless", "a loss is never a success"
     assert decide(plan, 1, run_paired_test([win])) == "continue", "one question shows nothing"
-    assert decide(plan, 2, run_paired_test([win] * 4 + [tie] * 23), 0.3) == "hopeless"
     assert decide(plan, 4, run_paired_test([win] * 4 + [tie] * 49)) == "hopeless"
 
 

@@ -73,7 +73,7 @@ def _tested(winner: str) -> dict[str, Any]:
             "opened_before": 0, "known_to_parent": 0,
         },
         "cost": {"cost_usd": None, "seconds": None},
-        "gate": {"checks": ["passed: better by more than gate.min_gain"]},
+        "gate": {"checks": ["passed: the gain is above 0"]},
     }  # fmt: skip
 
 

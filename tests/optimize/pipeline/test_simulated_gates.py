@@ -92,7 +92,7 @@ def decide_again(run: TuningRun, scores: dict[str, dict[str, float]]) -> tuple[i
     pairs = [Pair((scores["parent"][each],), (scores["winner"][each],)) for each in ids]
     for look in plan:
         found = build_comparison(run_paired_test(pairs[: look.count_questions(len(ids))]))
-        if (decision := decide_look(run.config.gate, found, look)) != CONTINUE:
+        if (decision := decide_look(found, look)) != CONTINUE:
             return look.number, decision == SUCCESS
     raise AssertionError
 

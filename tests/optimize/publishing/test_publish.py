@@ -26,7 +26,7 @@ DEMOS: dict[str, list[dict[str, Any]]] = {
 }
 PARENT = PromptSet("toy_baseline", "toy", {"plan": "Plan.", "solve": "Solve."}, Path("toy_baseline"))
 TUNED = PromptSet("c004", "toy", {"plan": "Plan well.\n\n  - so\n", "solve": "Solve «it»."}, Path("c004"), demos=DEMOS)
-CONFIG = {"gate": {"min_gain": 0.0}, "system": {"agents": {"plan": {"model": "gpt-y"}, "solve": {"model": None}}}}
+CONFIG = {"gate": {"epochs": 5}, "system": {"agents": {"plan": {"model": "gpt-y"}, "solve": {"model": None}}}}
 INFO = RunInfo(
     simulated=True,
     model="/home/somebody/models/llama-3",
@@ -98,7 +98,7 @@ def test_provenance_says_where_a_set_comes_from(tmp_path: Path) -> None:
     assert provenance["models"] == {"task": "llama-3", "agents": {"plan": "gpt-y"}, "reflection": "gpt-x"}
     assert provenance["scores"]["gain_ci95"] == [0.02, 0.18] and provenance["scores"]["winner"]["accuracy"] == 0.5
     assert provenance["leaks"]["hits"] == {"train gold": 1}
-    assert provenance["gate"]["settings"] == {"min_gain": 0.0} and provenance["gate"]["verdict"]["passed"] is True
+    assert provenance["gate"]["settings"] == {"epochs": 5} and provenance["gate"]["verdict"]["passed"] is True
     assert (provenance["gated"], provenance["simulated"], provenance["seed"], provenance["run"]) == (
         True,
         True,
