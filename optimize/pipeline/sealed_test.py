@@ -218,9 +218,6 @@ class SealedTest:
         return {
             "look": look.number,
             "n_questions": comparison.score.n_questions,
-            "gain": comparison.score.difference,
-            "p": comparison.score.p,
-            "level": look.level,
             "decision": CONTINUE if exceeds_failure_limit(n_failed, len(records)) and not look.is_last else decision,
         }
 
