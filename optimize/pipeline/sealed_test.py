@@ -56,10 +56,8 @@ SEALED, LOOKS = "sealed", "looks"  # names of results: the test has begun, at th
 COSTS = ("cost_usd", "seconds", "tokens")
 
 
-def order_questions(splits: Splits, seed: int, looks: int) -> Part:
+def order_questions(splits: Splits, seed: int) -> Part:
     """Return the sealed questions in the order in which they are asked: as drawn with the seed, before any answer."""
-    if looks == 1:
-        return splits.sealed
     drawn = f"{seed} {splits.sealed_digest}"
     return tuple(sorted(splits.sealed, key=lambda each: hashlib.sha256(f"{drawn} {each.id}".encode()).digest()))
 
@@ -71,7 +69,7 @@ class SealedTest:
         """Read how far earlier sessions have come; `winner`: its name is the candidate's id."""
         self._run, self.winner, self._gate = run, winner, run.config.gate
         self._programs = {digest(each): run.build_program(each) for each in (run.parent, winner)}  # in this order
-        self._samples = order_questions(run.splits, run.config.seed, self._gate.looks)
+        self._samples = order_questions(run.splits, run.config.seed)
         self._n_answers = count_test_answers(run.config, run.splits)  # if no look stops the test
         self._lines: list[JsonObject] = run.store.read_result(LOOKS) or []
 

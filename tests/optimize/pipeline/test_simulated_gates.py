@@ -88,7 +88,7 @@ def draw_gates(run: TuningRun, gain: float, gates: int, seed: int) -> Iterator[d
 def decide_again(run: TuningRun, scores: dict[str, dict[str, float]]) -> tuple[int, bool]:
     """Return the look at which the test stops, and whether it is a success, as the script of the table has it."""
     plan = plan_looks(4, FIRST_LEVEL)
-    ids = [each.id for each in order_questions(run.splits, run.config.seed, 4)]
+    ids = [each.id for each in order_questions(run.splits, run.config.seed)]
     pairs = [Pair((scores["parent"][each],), (scores["winner"][each],)) for each in ids]
     for look in plan:
         found = build_comparison(run_paired_test(pairs[: look.count_questions(len(ids))]))
