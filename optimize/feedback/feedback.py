@@ -4,11 +4,6 @@ It says whether the answer was right, which kind was expected, where it first we
 agent: unreadable replies, failed tools, mistaken decisions of a critic. A remark with which the text would contain the
 target, an element or a number of it, in any form and even by coincidence, is left out. (Masking it would reveal what it
 was.) A label (`eval.scorers.labels`) is named.
-
-    expectation = Expectation.of("88450.42", "Express it in centimetres, rounded to two decimals, without the unit.")
-    expectation.describe()                # "Expected was a number with two decimals, without a unit."
-    expectation.find_faults("88450.4187 cm")   # a unit next to the number; not rounded as asked
-    build_feedback("expert", record, expectation)      # "The final answer was wrong. Expected was a number with …"
 """
 
 import re

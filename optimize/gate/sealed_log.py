@@ -1,10 +1,5 @@
 """Log of all sealed tests, and the level that each has: alpha is spent over the tests with the same questions.
 
-    questions = list_fingerprints(splits.sealed)
-    find_allowance(questions, simulated=False).check()          # before a run spends anything
-    allowance = begin_test(run_id, questions, digest(winner), simulated=False)
-    record_judgement(run_id, p=0.004, n_opened=27)              # before anybody sees the verdict
-
 The k-th test that shares a question with earlier ones has the two-sided level 0.03/k², and never more than what these
 have left of 0.05 (docs/explanation/optimisation.md). `$XDG_STATE_HOME/mas-harness/sealed_tests.jsonl` has a line
 for a test's beginning, with the questions in the order in which they are asked, and one for its judgement, with how

@@ -1,10 +1,5 @@
 """Phase 6: parent and winner answer the sealed questions, in this run, its store, its budget and its lock.
 
-    test = SealedTest(run, winner)
-    test.check_budget(parent_means, winner_means)
-    test.take_looks()
-    test.judge()["published"]
-
 It begins only after it is in the log of sealed tests (`optimize.gate.sealed_log`). The answers are rows of the run's
 store, whose `variant` is the digest of their prompts. The questions are asked in a random order that the run's seed
 fixes, and the test is judged after equal shares of them (`gate.looks`). A look is written down and not taken again, so

@@ -6,10 +6,6 @@ the gate (`is_gated`), and the model's own work on a training question in a demo
 `2000`), and one that is a part of a label (`eval.scorers.labels`), counts only if the same paragraph has four words of
 its question, its id or its file name.
 
-    index = LeakIndex(splits.train, splits.val, splits.sealed)
-    report = index.check(candidate.prompts, parent, is_parent_gated=True)
-    report.blocked, report.summary()      # True, "val gold (finalizer, text line 12, q17)"
-
 No report quotes a prompt or a target, and the index is kept in memory only.
 """
 

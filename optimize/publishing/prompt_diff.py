@@ -1,9 +1,4 @@
-"""Difference of two prompt sets, by agent and by line.
-
-show_difference(parent, candidate, Console())
-for agent in compare_sets(parent, candidate):
-    agent.lines                         # [("-", "Keep it short."), ("+", "Keep it very short."), …]
-"""
+"""Difference of two prompt sets, by agent and by line."""
 
 import difflib
 import json

@@ -1,9 +1,5 @@
 """Splits of the questions: training and validation for the search, sealed ones for the final test.
 
-    splits = make_splits(config.data, config.splits)
-    splits.train, splits.val, splits.sealed        # samples with targets, each in one split only
-    splits.check_same(json.loads(saved))           # a resumed run must have the same
-
 Data may have splits of their own, or a level that is sealed (docs/reference/tuning.md); the rest is split by hash, the
 questions of each stratum (a level and a kind of attachment) alike:
 

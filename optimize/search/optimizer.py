@@ -2,8 +2,6 @@
 
 An optimizer is a dataclass whose fields are the keys of its file in `conf/optimizer/`. It imports nothing heavy before
 `search`, so that a configuration is checked in a moment.
-
-    Proposal("c001", tuned, "accepted", "better on its few questions", agents=("finalizer",), val_score=0.7)
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -3,11 +3,6 @@
 The student answers by sample id, never raises, and shows its trace; its predictors are the tuned agents. Copies have
 prompts of their own and share the trials. The objective is the run's score, with feedback for one agent when its name
 is given. Targets are never returned.
-
-    student = Student(program, prompts, trials, agents=["plan"])
-    prediction = student(sample_id="q1")            # .trial.record.score 1.0
-    objective = Objective(splits.train, splits.val, scorer)
-    objective(dspy.Example(sample_id="q1"), prediction, pred_name="expert")    # .score 1.0, with .feedback
 """
 
 import copy

@@ -1,8 +1,5 @@
 """Trials: one question, answered by one program and scored, as often as an optimizer asks and paid for once.
 
-    trials = Trials(session, {"q1": sample})
-    trials.run(program, digest(prompts), "q1").record.score      # 1.0
-
 Each first answer of a session is a metric call of the budget and a row of the store. A trial's steps are the calls that
 an optimizer learns from: of an agent with tools only the one that ends its work, whose history holds those before. A
 reply that could not be parsed is a step whose output is `unreadable_reply`.

@@ -1,10 +1,4 @@
-"""Configuration of a tuning run, `conf/optimize.yaml`, as checked dataclasses. Nothing heavy is imported here.
-
-config = read_config(composed)
-config.check()
-config.parent                         # the prompt set to start from
-config.base                           # the configuration of an evaluation that answers as this run does
-"""
+"""Configuration of a tuning run, `conf/optimize.yaml`, as checked dataclasses. Nothing heavy is imported here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,9 +1,4 @@
-"""An open tuning run: its session, and what the phases share besides (program, questions, trials, reflection).
-
-with open_tuning_run(config, splits, output) as run:
-    run.answer_validation(run.parent)        # one Trial per validation question
-    run.budget.refusal                       # None, or the sentence which budget is used up
-"""
+"""An open tuning run: its session, and what the phases share besides (program, questions, trials, reflection)."""
 
 import functools
 from collections.abc import Iterator

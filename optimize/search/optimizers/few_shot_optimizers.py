@@ -3,9 +3,6 @@
 Bootstrap is DSPy's BootstrapFewShotWithRandomSearch (Khattab et al. 2023, arXiv 2310.03714): each candidate is one draw
 of demos for all tuned agents. MIPROv2 (Opsahl-Ong et al. 2024, arXiv 2406.11695) also proposes several texts for each
 agent, without any answer, target or feedback; optuna's TPE sampler chooses the combinations of texts and demos.
-
-    BootstrapOptimizer(max_demos=3).search(task)
-    MiproOptimizer(candidates=6).search(task)      # SearchOutcome(reflections=15, …)
 """
 
 import functools

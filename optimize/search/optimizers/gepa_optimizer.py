@@ -2,8 +2,6 @@
 
 Agrawal et al. 2025 (arXiv 2507.19457), as implemented in DSPy: a candidate that is strictly better on its minibatch is
 scored on all validation questions; parents are drawn from the candidates that are best on at least one of them.
-
-    GepaOptimizer(minibatch_size=6).search(task)      # SearchOutcome(reflections=52, …)
 """
 
 import math

@@ -2,10 +2,6 @@
 
 DSPy's brief tells the model to put "all niche and domain specific factual information" of the examples into the prompt,
 which leaks answers. And GEPA goes on silently when no reply can be read.
-
-    rewriter = PromptRewriter(task)
-    rewriter({"plan": "…"}, {"plan": [{"Inputs": …, "Generated Outputs": …, "Feedback": …}]}, ["plan"])
-    rewriter.requests, rewriter.unparsable       # 1, 0
 """
 
 import functools
