@@ -13,7 +13,6 @@ from itertools import zip_longest
 
 from eval.analysis.comparison.comparison import Comparison, Side, build_answers, compare_answers
 from eval.benchmarks.dataset import Sample
-from eval.execution.budget import Spend, format_amount
 from eval.execution.executors.local import run_side_by_side
 from eval.execution.scoring import SCORER
 from eval.execution.termination import RunStoppedError
@@ -21,7 +20,6 @@ from eval.runs.folder import DATABASE
 from eval.runs.record import Record
 from eval.runs.store import list_pending
 from eval.scorers.score import ACCURACY
-from eval.workflows.estimate import AnswerMeans
 from mas.prompt_sets.prompt_set import PromptSet, digest
 from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
@@ -68,33 +66,6 @@ class SealedTest:
         self._n_answers = count_test_answers(run.config, run.splits)  # if no look stops the test
         self._lines: list[JsonObject] = run.store.read_result(LOOKS) or []
 
-    @property
-    def _goes_on(self) -> bool:
-        """False if the test is decided, maybe in an earlier session that could not write the set."""
-        return not self._lines or self._lines[-1]["decision"] == CONTINUE
-
-    def check_budget(self, *sides: AnswerMeans) -> None:
-        """Check that the budget allows the rest of the test, or raise a RunStoppedError.
-
-        `sides`: what an answer of the parent and of the winner takes; tuned prompts are mostly longer.
-        """
-        if not self._goes_on:
-            return
-        run, needed = self._run, Spend()
-        for sha256, means in zip(self._programs, sides, strict=True):
-            n_missing = len(self._list_missing(sha256, self._samples))
-            needed += means.estimate_spend(n_missing, run.config.base.run.concurrency)
-        spend = run.budget.spend()
-        for option, allowed in run.config.budget.list_limits():
-            spent, more = spend.amount(option), needed.amount(option)
-            if more and spent + more > allowed:  # a test that is complete needs nothing, whatever it has cost
-                is_begun = run.store.read_result(SEALED) is not None
-                raise RunStoppedError(
-                    f"the sealed test will take about {format_amount(option, more)}{' more' if is_begun else ''}, and "
-                    f"{format_amount(option, spent)} of budget.{option}={allowed} are spent; "
-                    f"it was not {'continued' if is_begun else 'begun'}; raise that budget"
-                )
-
     def take_looks(self) -> None:
         """Answer the sealed questions with the parent's and the winner's prompts, until a look stops the test.
 
@@ -105,7 +76,7 @@ class SealedTest:
         self._plan = plan_looks(min(self._gate.looks, n_questions), self._allowance.level)
         if self._lines:
             self._read_final()
-        while self._goes_on:
+        while not self._lines or self._lines[-1]["decision"] == CONTINUE:
             look = self._plan[len(self._lines)]
             asked = self._samples[: look.count_questions(n_questions)]
             self._answer_all(asked)

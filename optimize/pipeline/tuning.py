@@ -7,7 +7,7 @@ are replayed from the run's call log up to where it stopped.
 """
 
 import shlex
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import cast
@@ -17,6 +17,7 @@ from dspy.utils.exceptions import LMError
 
 from eval.analysis.statistics.intervals import Interval, compute_metric_interval
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
+from eval.execution.budget import format_amount
 from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
 from eval.mlflow_export.exporter_launcher import ExporterLauncher
@@ -30,10 +31,10 @@ from mas.prompt_sets.shelf import NameTakenError
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import LimitReachedError
 from mas.simulation import SIMULATED_NOTICE
-from optimize.gate.gate import EarlyVerdictError, Verdict, compute_exit_code
+from optimize.gate.gate import EarlyVerdictError, JsonObject, Verdict, compute_exit_code
 from optimize.mlflow_export import TUNING
 from optimize.pipeline.preflight import confirm_start, count_shortlist_answers, count_test_answers, prepare_splits
-from optimize.pipeline.sealed_test import SealedTest, write_early_verdict
+from optimize.pipeline.sealed_test import SEALED, SealedTest, write_early_verdict
 from optimize.publishing.publish import build_provenance, publish
 from optimize.reports.tuning_page import show_verdict, write_tuning_page
 from optimize.search.optimizer import PARENT, Proposal, SearchTask
@@ -134,10 +135,10 @@ def run_phases(run: TuningRun) -> None:
         run_search(run, measured)
     run.budget.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
-    chosen = choose_winner(run, measured)
-    winner = run.read_prompts(chosen.candidate_id)  # compared with their digest, tested and published as they are
+    # Compared with their digest, tested and published as they are:
+    winner = run.read_prompts(choose_winner(run, measured))
+    check_test_budget(run, measured)
     test = SealedTest(run, winner)
-    test.check_budget(measured, chosen)
     _begin(run, "sealed", "6/8 sealed test")
     test.take_looks()
     _begin(run, "gate", "7/8 gate")
@@ -252,35 +253,25 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
 # parent: its score against that of the search is the "gain" of an unchanged copy.
 
 
-@dataclass(frozen=True)
-class ShortlistEntry(AnswerMeans):
-    """A re-evaluated candidate, or the parent."""
-
-    candidate_id: str
-    val_score: float  # in the search, 0 to 1
-    fresh_score: float  # mean over questions and new answers
-    fresh_ci95: Interval | None
-
-
-def choose_winner(run: TuningRun, measured: Baseline) -> ShortlistEntry:
+def choose_winner(run: TuningRun, measured: Baseline) -> str:
     """Re-evaluate the best candidates and return the one to test; EarlyVerdictError: nothing is better, or all leak."""
     if run.store.read_result("shortlist") is None:
         ranked = _rank(run, measured)
         chosen = {PARENT: measured.val_score, **{each: ranked[each] for each in _drop_leaking(run, ranked)}}
-        found = [_evaluate_again(run, candidate_id, score, measured) for candidate_id, score in chosen.items()]
+        found = [_evaluate_again(run, candidate_id, score) for candidate_id, score in chosen.items()]
         run.store.write_results({"shortlist": found})
-    parent, *others = [ShortlistEntry(**line) for line in run.store.read_result("shortlist")]
-    best = max(others, key=lambda each: each.fresh_score)
-    gain, least = best.fresh_score - parent.fresh_score, run.config.shortlist.min_gain
+    parent, *others = run.store.read_result("shortlist")
+    best = max(others, key=lambda each: each["fresh_score"])
+    before, after = parent["fresh_score"], best["fresh_score"]
+    gain, least = after - before, run.config.shortlist.min_gain
     if gain <= 0 or round(gain, 9) < least:  # 0.3 - 0.2 is less than 0.1
         raise EarlyVerdictError(
             "no_accepted_candidate",
-            f"after re-evaluation {best.candidate_id}, the best of {len(others)}, gained {100 * gain:+.1f} points on "
-            f"the starting prompts ({run.metric} {best.fresh_score:.1%} against {parent.fresh_score:.1%} on "
-            f"validation); the sealed test was not run: it needs a gain, and shortlist.min_gain={least:g}. No sealed "
-            "question was used",
+            f"after re-evaluation {best['candidate_id']}, the best of {len(others)}, gained {100 * gain:+.1f} points "
+            f"on the starting prompts ({run.metric} {after:.1%} against {before:.1%} on validation); the sealed "
+            f"test was not run: it needs a gain, and shortlist.min_gain={least:g}. No sealed question was used",
         )
-    return best
+    return str(best["candidate_id"])
 
 
 def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
@@ -324,17 +315,34 @@ def _drop_leaking(run: TuningRun, ranked: dict[str, float]) -> list[str]:
     return clean
 
 
-def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float, measured: Baseline) -> ShortlistEntry:
-    """Let a candidate, or the parent, answer the validation questions anew; epoch 1 is the search's."""
+def _evaluate_again(run: TuningRun, candidate_id: str, val_score: float) -> JsonObject:
+    """Let a candidate, or the parent, answer the validation questions anew; epoch 1 is the search's.
+
+    `val_score`: mean of its answers in the search, 0 to 1, as `fresh_score` is of the new ones.
+    """
     prompts = run.read_prompts(candidate_id)
     epochs = range(2, 2 + run.config.shortlist.epochs)
-    passes = [[trial.record for trial in run.answer_validation(prompts, epoch)] for epoch in epochs]
-    scores = [[record.value for record in records] for records in zip(*passes, strict=True)]  # by question
-    usage = AnswerMeans.of([record for records in passes for record in records])
-    usage = replace(usage, seconds=max(usage.seconds, measured.seconds))  # replayed answers took no time
+    passes = [[trial.record.value for trial in run.answer_validation(prompts, epoch)] for epoch in epochs]
+    scores = [list(values) for values in zip(*passes, strict=True)]  # by question
     score = fmean(map(fmean, scores))
     run.show(f"  {candidate_id}: {run.metric} {score:.1%} re-evaluated ({val_score:.1%} in the search)")
-    return ShortlistEntry(candidate_id, val_score, score, compute_metric_interval(scores), **asdict(usage))
+    interval = compute_metric_interval(scores)
+    return {"candidate_id": candidate_id, "val_score": val_score, "fresh_score": score, "fresh_ci95": interval}
+
+
+def check_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
+    """Check that the budget allows a sealed test that has not begun, or raise a RunStoppedError."""
+    if run.store.read_result(SEALED) is not None:
+        return
+    n_answers, spend = count_test_answers(run.config, run.splits), run.budget.spend()
+    needed = parent.estimate_spend(n_answers, run.config.base.run.concurrency)
+    for option, allowed in run.config.budget.list_limits():
+        spent, more = spend.amount(option), needed.amount(option)
+        if spent + more > allowed:
+            raise RunStoppedError(
+                f"the sealed test will take about {format_amount(option, more)}, and {format_amount(option, spent)} of "
+                f"budget.{option}={allowed} are spent; it was not begun; raise that budget"
+            )
 
 
 def publish_winner(run: TuningRun, winner: PromptSet, verdict: Verdict) -> None:

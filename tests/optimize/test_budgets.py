@@ -141,16 +141,6 @@ def test_a_budget_that_runs_out_in_the_sealed_test_scores_nothing_wrong_and_goes
     assert run.openings() == 1
 
 
-def test_a_sealed_test_that_was_begun_is_not_gone_on_with_if_the_rest_does_not_fit(
-    left_alone: LeftAlone, stopped_in_the_test: Finished, server: SimulatedServer, tmp_path: Path
-) -> None:
-    run, budget = stopped_in_the_test, left_alone.spend.lm_calls - 40
-    again = tuning_command(tmp_path, f"resume={run.folder}", f"budget.lm_calls={budget + 10}")
-    assert again.code == 3 and "requests more, and" in again.err
-    assert "are spent; it was not continued; raise that budget\n" in again.err
-    assert server.asked == budget
-
-
 def read_spend(folder: Path) -> Spend:
     with open_run(folder) as store:
         return Spend(**store.read_state().spend)  # type: ignore[arg-type]
