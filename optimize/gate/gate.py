@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from eval.analysis.comparison.comparison import Comparison
 from eval.analysis.statistics.paired_tests import ALPHA, PairedResult, compute_smallest_difference
@@ -71,6 +71,7 @@ FinishReason = Literal[
 ]
 BROKEN: tuple[FinishReason, ...] = ("metric_errors", "reflection_unparsable")  # the run could not judge any prompts
 JsonObject = dict[str, Any]
+Verdict = JsonObject  # as the store and `verdict.json` hold it: docs/reference/tuning.md
 
 
 class EarlyVerdictError(Exception):
@@ -79,32 +80,6 @@ class EarlyVerdictError(Exception):
     def __init__(self, finish_reason: FinishReason, sentence: str) -> None:
         super().__init__(sentence)
         self.finish_reason: FinishReason = finish_reason
-
-
-class Verdict(TypedDict, total=False):
-    """The verdict on a run, as its store and `verdict.json` hold it."""
-
-    published: bool
-    finish_reason: FinishReason
-    reasons: list[str]
-    simulated: bool
-    spend: dict[str, float]
-    best_val: JsonObject | None  # `candidate_id` that validation alone would have published, and its `val_gain` there
-    null_gain: float | None  # of an unchanged copy of the parent: the score of its new answers against the search's
-    labels: list[str]  # known to the search; empty: the targets are answers
-
-    # Of a run that came to the gate:
-    metric: str  # name of what `gain` and `score` are
-    gain: float | None  # in the metric, -1 to 1
-    gain_ci95: Sequence[float] | None  # adjusted for the looks
-    p: float | None
-    baseline: JsonObject  # `accuracy`, `score` in the metric, their intervals, and `errors` by class
-    winner: JsonObject  # the same, `candidate_id`, and `prompts_sha256`: what was tested is what was published
-    failed_questions: list[str]  # that the server failed each time
-    cost: dict[str, dict[str, float] | None]  # differences per answer
-    gate: JsonObject  # `checks`
-    set: str  # folder of the published set
-    sealed: JsonObject  # the sealed test (docs/reference/tuning.md)
 
 
 def compute_exit_code(verdict: Verdict) -> int:

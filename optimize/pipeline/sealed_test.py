@@ -226,7 +226,7 @@ class SealedTest:
 
 def write_early_verdict(run: TuningRun, end: EarlyVerdictError) -> None:
     """Write the verdict of a run that ended before the gate."""
-    verdict: JsonObject = {**_build_head(run), **dict.fromkeys(("gain", "gain_ci95", "p"))}
+    verdict: Verdict = {**_build_head(run), **dict.fromkeys(("gain", "gain_ci95", "p"))}
     verdict |= {"published": False, "finish_reason": end.finish_reason, "reasons": [str(end)]}
     write_verdict(run.store, verdict)
 
@@ -239,9 +239,11 @@ def _build_head(run: TuningRun) -> Verdict:
     return {
         "simulated": run.config.base.simulated,
         "spend": vars(run.budget.spend()),
+        # What validation alone would have published, and its gain there.
         "best_val": {"candidate_id": best, "val_gain": scores[best] - baseline["val_score"]} if best else None,
+        # Of an unchanged copy of the parent: the score of its new answers against the search's.
         "null_gain": again["fresh_score"] - again["val_score"] if again else None,
-        "labels": list(run.splits.labels.names),
+        "labels": list(run.splits.labels.names),  # known to the search; empty: the targets are answers
     }
 
 

@@ -10,7 +10,6 @@ import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import cast
 
 import dspy
 from dspy.utils.exceptions import LMError
@@ -112,7 +111,7 @@ def _run_to_verdict(run: TuningRun) -> int:
     tuning = take_snapshot(run.store)
     if output.shows_results:
         show_verdict(tuning, run.console)
-    return compute_exit_code(cast(Verdict, tuning.verdict))
+    return compute_exit_code(tuning.verdict)
 
 
 def _report_stop(run: TuningRun, reason: str, *options: str) -> int:

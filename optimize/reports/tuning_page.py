@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from eval.execution.console import Console, format_duration
 from eval.reports.formats import format_interval, format_percent, format_points, format_share, format_usd
@@ -40,7 +40,7 @@ def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None
 
 
 def _format_verdict(tuning: TuningSnapshot) -> Iterator[str]:
-    verdict = cast(Verdict, tuning.verdict)
+    verdict = tuning.verdict
     if "winner" in verdict:
         yield f"sealed test: {_describe_test(verdict)}"
     yield from (f"  {note}" for note in _list_test_notes(verdict))
@@ -76,7 +76,7 @@ def describe_outcome(tuning: TuningSnapshot) -> Outcome:
         how = f"Stopped: {state.last_session.stopped}." if state.last_session.stopped else "It goes on, or was killed."
         far = "What is below is how far it came, and no result."
         return Outcome("no verdict", "error", f"{how} Its last phase is {state.phase}.{opened} {far}")
-    verdict = cast(Verdict, tuning.verdict)
+    verdict = tuning.verdict
     notes = [*_list_test_notes(verdict), *_list_notes(verdict)]
     if "winner" not in verdict:
         return Outcome("not published", "wrong", f"{'; '.join(verdict['reasons'])}.{opened}", notes)
@@ -181,7 +181,7 @@ def show_finished_run(run: str) -> int | None:
     if not (tuning.folder / REPORT).is_file():  # the process ended between the verdict and its page
         write_tuning_page(tuning.folder)
     print_report_path(tuning.folder, Console())
-    return compute_exit_code(cast(Verdict, tuning.verdict))
+    return compute_exit_code(tuning.verdict)
 
 
 def _build_page(tuning: TuningSnapshot) -> dict[str, object]:

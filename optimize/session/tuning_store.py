@@ -30,14 +30,13 @@ from mas.runtime.security.private_file import write_atomically
 from mas.runtime.security.redaction import redact_value
 from mas.runtime.text import to_jsonable
 from mas.system import read_program_digest
+from optimize.gate.gate import JsonObject
 from optimize.search.optimizer import PARENT, Proposal
 
 PROMPTS = "prompts "  # begins the names of results that are a candidate's prompts
 RESUME = "resume"
 # Options, or whole branches of them, that may change between the sessions of a run, like all that is not measured.
 OF_THE_SESSION = (RESUME, "yes", "name", "run", "budget", "reflection_model")
-
-JsonObject = dict[str, Any]
 
 
 def find_tuning_run(run: str) -> Path:
