@@ -155,22 +155,17 @@ def _begin(run: TuningRun, phase: str, line: str) -> None:
 
 
 def check_reflection_model(run: TuningRun) -> None:
-    """Greet the reflection model before the first answer; what it writes is judged in the search.
-
-    UserError: it cannot be asked. RunStoppedError: the budget is used up. A simulated model always answers.
-    """
+    """Greet the reflection model before the first answer, or raise a UserError: it cannot be asked."""
     if run.config.base.model.simulated:
         return
     try:
         with run.use_reflection(), dspy.context(lm=run.reflection_lm, adapter=ChatAdapter()):
             dspy.Predict("greeting -> reply")(greeting="Are you ready?")
-    except USELESS_REPLY:
+    except (*USELESS_REPLY, LimitReachedError):  # a used-up budget is found by whatever is asked next
         return
-    except (LMError, LimitReachedError) as error:
+    except LMError as error:
         run.check_stopped()
         reason = run.config.base.redact(" ".join(f"{type(error).__name__}: {error}".split()))
-        if isinstance(error, LimitReachedError):
-            raise RunStoppedError(f"{reason}, before there was a verdict; raise that budget") from error
         raise UserError(
             f"the model that rewrites prompts could not be asked ({reason}); check reflection_model and model.*."
         ) from error
