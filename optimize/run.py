@@ -17,8 +17,9 @@ from omegaconf import DictConfig
 
 from eval.cli.command import exit_now, run_cli, run_command
 from eval.cli.hydra_compat import get_task_overrides
+from eval.runs.folder import PROMPTS_FOLDER
 from optimize.session.config import read_config
-from optimize.session.tuning_store import RESUME, find_parent_set, read_original_arguments
+from optimize.session.tuning_store import RESUME, find_tuning_run, read_original_arguments
 
 
 def task(composed: DictConfig) -> int:
@@ -28,7 +29,7 @@ def task(composed: DictConfig) -> int:
 
         if (code := show_finished_run(config.resume)) is not None:
             return code
-        config.base.prompts = find_parent_set(config.resume)
+        config.base.prompts = str(find_tuning_run(config.resume) / PROMPTS_FOLDER)  # the set may have been edited
     config.check()
     from optimize.pipeline.tuning import tune
 

@@ -195,11 +195,6 @@ def read_original_arguments(run: str, arguments: Sequence[str]) -> list[str]:
     return read_stored_command(find_tuning_run(run), arguments, f"{RESUME}={run}", format_command("run.py"))
 
 
-def find_parent_set(run: str) -> str:
-    """Return the folder of the prompts that the run started from: a copy, since the set may have been edited."""
-    return str(find_tuning_run(run) / PROMPTS_FOLDER)
-
-
 def check_sources(before: RunInfo, base: EvalConfig) -> None:
     """Check that program and scorer are those that the run was started with, or raise a UserError."""
     assert before.tuning is not None, "of a tuning run"
