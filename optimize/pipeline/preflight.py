@@ -108,8 +108,7 @@ def estimate_search(config: TuneConfig, splits: Splits) -> SearchCost:
             f"budget.metric_calls={allowed} is too small: the baseline and the scoring of a single candidate take "
             f"{n_val} answers each; give it several times as many."
         )
-    cost = config.optimizer.estimate_cost(len(splits.train), n_val, len(config.agents), allowed)
-    return cost._replace(metric_calls=max(n_val, cost.metric_calls))
+    return config.optimizer.estimate_cost(len(splits.train), n_val, len(config.agents), allowed)
 
 
 def _check_test_fits(config: TuneConfig, n_answers: int, answer: AnswerMeans, source: str) -> None:

@@ -30,9 +30,8 @@ from optimize.session.tuning_store import TuningSnapshot, find_tuning_run, forma
 _TEMPLATE = Path(__file__).with_name("tuning.html.jinja")
 
 
-def show_verdict(tuning: TuningSnapshot, console: Console | None = None) -> None:
+def show_verdict(tuning: TuningSnapshot, console: Console) -> None:
     """Print the verdict of a run."""
-    console = console or Console()
     if tuning.info.simulated:
         console.print(SIMULATED_NOTICE, style="bold yellow")
     for line in _format_verdict(tuning):
@@ -160,11 +159,7 @@ def format_cost(spend: Mapping[str, float]) -> str:
 
 
 def write_tuning_page(folder: Path) -> Path:
-    """Write the page of a run, also while it is going on.
-
-    UserError: the folder holds no tuning run, or one of its files cannot be read. OSError: the page cannot be written;
-    one that is already there stays as it was.
-    """
+    """Write the page of a run, also while it is going on; OSError: it cannot be written, and an older one stays."""
     check_entries(folder)
     tuning = read_tuning(folder)
     with refuse_unreadable(folder):
@@ -177,7 +172,7 @@ def show_finished_run(run: str) -> int | None:
     tuning = read_tuning(find_tuning_run(run))
     if not tuning.verdict:
         return None
-    show_verdict(tuning)
+    show_verdict(tuning, Console())
     if not (tuning.folder / REPORT).is_file():  # the process ended between the verdict and its page
         write_tuning_page(tuning.folder)
     print_report_path(tuning.folder, Console())

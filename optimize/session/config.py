@@ -127,11 +127,7 @@ class TuneConfig(TuningOptions):
 
 
 def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path = SHELF) -> TuneConfig:
-    """Check a configuration composed by Hydra and build its parts.
-
-    Raises:
-        UserError, OmegaConfBaseException: a value of the wrong kind, out of range, or missing.
-    """
+    """Check a configuration composed by Hydra and build its parts; UserError, OmegaConfBaseException: a wrong value."""
     base = read_evaluation(OmegaConf.create({name: composed[name] for name in (*PARTS, *_OF_EVALUATION)}))
     base.run.max_same_errors = None  # a tuning run has a rule of its own (`Trials`)
     if unknown := [name for name in composed.run if name not in _RUN]:

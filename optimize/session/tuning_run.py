@@ -143,11 +143,7 @@ class TuningRun:
 
 @contextmanager
 def open_tuning_run(config: TuneConfig, splits: Splits, output: Output) -> Iterator[TuningRun]:
-    """Open a new run, or the one that is resumed, and begin a session.
-
-    Raises:
-        UserError: the run was started with other options, or its questions or files have changed.
-    """
+    """Open a new run, or the one that is resumed, and begin a session; UserError: it is not as it was started."""
     folder, before, prompts = None, RunInfo(), config.parent
     if config.resume:  # checked before the store is opened, which writes to it
         folder = find_tuning_run(config.resume)

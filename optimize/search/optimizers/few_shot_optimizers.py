@@ -151,11 +151,7 @@ class ScoredPrograms:
         self._student.trials.check()
 
     def report_program(self, program: "dspy.Module", results: "Scored") -> None:
-        """Report a scored program, unless its prompts were seen before or nothing was answered.
-
-        Raises:
-            SearchOverError: no more answers are possible.
-        """
+        """Report a scored program, unless its prompts were seen before or nothing was answered."""
         prompts: PromptSet = program.prompts
         if (found := digest(prompts)) not in self._seen:
             self._seen.add(found)
