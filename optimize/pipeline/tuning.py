@@ -7,14 +7,13 @@ are replayed from the run's call log up to where it stopped.
 """
 
 import shlex
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
 import dspy
 from dspy.utils.exceptions import LMError
 
-from eval.analysis.statistics.intervals import Interval, compute_metric_interval
+from eval.analysis.statistics.intervals import compute_metric_interval
 from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.execution.budget import format_amount
 from eval.execution.console import Output
@@ -129,14 +128,15 @@ def run_phases(run: TuningRun) -> None:
     _begin(run, "baseline", "2/8 baseline on validation")
     measured = measure_baseline(run)
     _begin(run, "search", "3/8 search")
-    reserve_test_budget(run, measured)
+    means = AnswerMeans(**measured["means"])
+    reserve_test_budget(run, means)
     if run.store.read_result("search") is None:
-        run_search(run, measured)
+        run_search(run, measured["val_score"])
     run.budget.release()
     _begin(run, "shortlist", "4/8 shortlist, 5/8 leak check")
     # Compared with their digest, tested and published as they are:
-    winner = run.read_prompts(choose_winner(run, measured))
-    check_test_budget(run, measured)
+    winner = run.read_prompts(choose_winner(run, measured["val_score"]))
+    check_test_budget(run, means)
     test = SealedTest(run, winner)
     _begin(run, "sealed", "6/8 sealed test")
     test.take_looks()
@@ -171,23 +171,15 @@ def check_reflection_model(run: TuningRun) -> None:
         ) from error
 
 
-@dataclass(frozen=True)
-class Baseline(AnswerMeans):
-    """Score and usage of the parent on the validation questions."""
-
-    val_score: float  # 0 to 1; an answer in error counts as wrong
-    ci95: Interval | None
-
-
-def measure_baseline(run: TuningRun) -> Baseline:
-    """Answer each validation question once; the search reuses these replies."""
+def measure_baseline(run: TuningRun) -> JsonObject:
+    """Answer each validation question once, and return score and usage; the search reuses these replies."""
     if run.store.read_result("baseline") is None:
         records = [trial.record for trial in run.answer_validation(run.parent)]
         score, interval = fmean(each.value for each in records), compute_metric_interval([[r.value] for r in records])
-        measured = Baseline(val_score=score, ci95=interval, **asdict(AnswerMeans.of(records)))
-        run.store.write_results({"baseline": measured})
-    measured = Baseline(**run.store.read_result("baseline"))
-    run.show(f"  {run.metric} {measured.val_score:.1%} on {len(run.splits.val)} questions")
+        found = {"val_score": score, "ci95": interval, "means": AnswerMeans.of(records)}
+        run.store.write_results({"baseline": found})
+    measured: JsonObject = run.store.read_result("baseline")
+    run.show(f"  {run.metric} {measured['val_score']:.1%} on {len(run.splits.val)} questions")
     if run.store.read_result("search") is None and (report := run.check_leaks(run.parent)).blocked:
         run.show(
             f"warning: the starting prompts contain text of validation or sealed questions ({report.summary()}), so "
@@ -202,7 +194,7 @@ def reserve_test_budget(run: TuningRun, parent: AnswerMeans) -> None:
     run.budget.hold_back(parent.estimate_spend(n_answers, run.config.base.run.concurrency))
 
 
-def run_search(run: TuningRun, measured: Baseline) -> None:
+def run_search(run: TuningRun, parent_score: float) -> None:
     """Let the optimizer propose candidates until its budget is used or nothing is left to try.
 
     EarlyVerdictError: the metric is broken, or no reflection could be read. RunStoppedError: a budget ended it in vain.
@@ -236,7 +228,7 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
             "choose another reflection_model, or increase model.max_tokens",
         )
     is_out_of_budget = run.budget.refused_budget not in (None, "metric_calls")  # other than that of the search itself
-    found_better = any(score > measured.val_score for score in take_snapshot(run.store).val_scores.values())
+    found_better = any(score > parent_score for score in take_snapshot(run.store).val_scores.values())
     if is_out_of_budget and not found_better:
         refusal = run.budget.refusal
         raise RunStoppedError(f"{refusal}, and no candidate qualified for the shortlist by then; raise that budget")
@@ -247,11 +239,11 @@ def run_search(run: TuningRun, measured: Baseline) -> None:
 # parent: its score against that of the search is the "gain" of an unchanged copy.
 
 
-def choose_winner(run: TuningRun, measured: Baseline) -> str:
+def choose_winner(run: TuningRun, parent_score: float) -> str:
     """Re-evaluate the best candidates and return the one to test; EarlyVerdictError: nothing is better, or all leak."""
     if run.store.read_result("shortlist") is None:
-        ranked = _rank(run, measured)
-        chosen = {PARENT: measured.val_score, **{each: ranked[each] for each in _drop_leaking(run, ranked)}}
+        ranked = _rank(run, parent_score)
+        chosen = {PARENT: parent_score, **{each: ranked[each] for each in _drop_leaking(run, ranked)}}
         found = [_evaluate_again(run, candidate_id, score) for candidate_id, score in chosen.items()]
         run.store.write_results({"shortlist": found})
     parent, *others = run.store.read_result("shortlist")
@@ -268,11 +260,11 @@ def choose_winner(run: TuningRun, measured: Baseline) -> str:
     return str(best["candidate_id"])
 
 
-def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
+def _rank(run: TuningRun, parent_score: float) -> dict[str, float]:
     """Return candidate → score, with a sufficient score, the best first; of equal prompts and scores the earliest."""
     tuning = take_snapshot(run.store)
     scores, seen, ranked = tuning.val_scores, {digest(run.parent)}, {}
-    better = [each for each, score in scores.items() if score > measured.val_score]
+    better = [each for each, score in scores.items() if score > parent_score]
     for candidate_id in sorted(better, key=lambda each: -scores[each]):
         if (prompts_digest := digest(tuning.get_prompts(candidate_id))) not in seen:
             ranked[candidate_id] = scores[candidate_id]
@@ -281,7 +273,7 @@ def _rank(run: TuningRun, measured: Baseline) -> dict[str, float]:
         raise EarlyVerdictError(
             "no_accepted_candidate",
             f"of {len(tuning.proposals)} proposals ({len(scores)} scored on validation) none that differs from the "
-            f"starting prompts was better than these ({run.metric} {measured.val_score:.1%})",
+            f"starting prompts was better than these ({run.metric} {parent_score:.1%})",
         )
     return ranked
 
