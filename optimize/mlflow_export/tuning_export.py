@@ -153,7 +153,7 @@ def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
 
 def _select_numbers(tuning: TuningSnapshot) -> dict[str, object]:
     verdict, decisions = tuning.verdict, Counter(each.decision for each in tuning.proposals)
-    numbers = {name: verdict.get(name) for name in ("gain", "gain_ci95", "null_gain", "p", "sealed", "cost")}
+    numbers = {name: verdict.get(name) for name in ("gain", "gain_ci95", "null_gain", "p", "sealed")}
     metric = str(verdict.get("metric", ACCURACY)).replace(" ", "_")
     for side in ("baseline", "winner"):
         result = verdict.get(side) or {}

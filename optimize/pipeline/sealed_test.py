@@ -8,7 +8,7 @@ that a resumed run goes on after it.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import zip_longest
 
 from eval.analysis.comparison.comparison import Comparison, Side, build_answers, compare_answers
@@ -46,7 +46,6 @@ from optimize.session.tuning_run import TuningRun
 from optimize.session.tuning_store import take_snapshot, write_verdict
 
 SEALED, LOOKS = "sealed", "looks"  # names of results: the test has begun, at this level; the looks that were taken
-COSTS = ("cost_usd", "seconds", "tokens")
 
 
 def order_questions(splits: Splits, seed: int) -> Part:
@@ -220,7 +219,6 @@ class SealedTest:
                 "failed_answers": {"parent": _count_failed(parent), "winner": _count_failed(winner)},
             },
             "failed_questions": list(dict.fromkeys(each.sample_id for each in records if is_server_failure(each))),
-            "cost": {name: (each := getattr(comparison, name)) and asdict(each) for name in COSTS},
         }
 
 

@@ -145,11 +145,7 @@ class InstructionDrafts(GroundedProposer):
     """
 
     def __init__(
-        self,
-        requests: ReflectionRequests,
-        questions: Sequence[Sample],
-        labels: Sequence[str],
-        **settings: object,
+        self, requests: ReflectionRequests, questions: Sequence[Sample], labels: Sequence[str], **settings: object
     ) -> None:
         """Show some of the training questions, whose targets are not read; `settings` are those of DSPy's class."""
         super().__init__(**settings)

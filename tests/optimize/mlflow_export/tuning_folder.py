@@ -72,7 +72,6 @@ def _tested(winner: str) -> dict[str, Any]:
             "looks": 1, "look": 1, "look_level": 0.03, "level": 0.03, "level_left": 0.02, "gain_interval": None,
             "opened_before": 0, "known_to_parent": 0,
         },
-        "cost": {"cost_usd": None, "seconds": None},
         "gate": {"checks": ["passed: the gain is above 0"]},
     }  # fmt: skip
 
