@@ -94,11 +94,7 @@ def export(tuning: TuningSnapshot, candidate_id: str, folder: Path, console: Con
 
 
 def export_state(tuning: TuningSnapshot, candidate_id: str | None, path: Path, console: Console) -> None:
-    """Write the program with the published or the chosen prompts as the state that plain DSPy loads.
-
-    UserError: nothing was published, the run tuned no DSPy program, or it was made elsewhere, so that what it names
-    is not imported.
-    """
+    """Write the program with the published or the chosen prompts as a state; UserError: there is no such one."""
     from omegaconf import OmegaConf
 
     from eval.config.evaluation import build_part

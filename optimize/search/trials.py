@@ -93,11 +93,7 @@ class Trials:
             self.stop(reason)
 
     def run(self, program: Program, candidate: str, sample_id: str, epoch: int = 1) -> Trial:
-        """Return the trial of a question, from memory or by answering it.
-
-        Each epoch has an answer of its own; those of the first one are metric calls of the budget. `candidate` is the
-        digest of the program's prompts.
-        """
+        """Return the trial of a question, from memory or by answering it; `candidate`: digest of its prompts."""
         key = (candidate, sample_id, epoch)
         with self._lock:
             asking = self._asking[key]

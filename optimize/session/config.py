@@ -89,7 +89,7 @@ class TuneConfig(TuningOptions):
         self.parent = prompts
         base.scorer.check()
         base.check_model()
-        for part in (base.tracking, base.data, self.optimizer, self.splits, self.budget, self.gate):
+        for part in (base.tracking, base.data, self.optimizer, self.splits, self.budget, self.shortlist, self.gate):
             part.check()
         if base.model.simulated and self.reflection_model not in (None, base.model_name):
             raise UserError(
@@ -139,7 +139,6 @@ def read_config(composed: DictConfig, command: Sequence[str] = (), shelf: Path =
     schema = OmegaConf.structured(TuningOptions)
     check_branches(schema, rest)
     options: TuningOptions = OmegaConf.to_object(OmegaConf.merge(schema, rest))  # type: ignore[assignment]
-    options.shortlist.check()
     require(options.seed >= 0, "seed", options.seed, "a whole number from 0 on")
     entry = getattr(base.model, "agents", {}).get(REFLECTION)
     options.reflection_model = options.reflection_model or (entry.name if entry else None)

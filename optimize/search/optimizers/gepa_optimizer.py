@@ -17,8 +17,6 @@ from optimize.search.optimizer import PARENT, Decision, SearchCost, SearchOutcom
 if TYPE_CHECKING:
     import dspy
 
-SELECTORS = ("round_robin", "all")
-
 Event = Mapping[str, Any]
 
 
@@ -34,7 +32,7 @@ class GepaOptimizer:
     def check(self) -> None:
         check_settings(self, {"minibatch_size": 1})
         selector = self.component_selector
-        require(selector in SELECTORS, "optimizer.component_selector", selector, " or ".join(SELECTORS))
+        require(selector in ("round_robin", "all"), "optimizer.component_selector", selector, "round_robin or all")
 
     def estimate_cost(self, n_train: int, n_val: int, n_agents: int, max_metric_calls: int) -> SearchCost:
         """Assume that no proposal is scored on validation, which leaves most of the budget to reflections."""
