@@ -227,20 +227,13 @@ def _compute_statistic(result: PairedResult) -> float:
     return math.copysign(-NormalDist().inv_cdf(result.p / 2), result.difference) if 0 < result.p < 1 else 0.0
 
 
-def impute_failures(parent: Sequence[Record], winner: Sequence[Record]) -> tuple[list[Record], list[Record]]:
-    """Return both sides' answers, of which those that the server failed are right for the parent, wrong for the winner.
+def impute_failures(parent: Sequence[Record]) -> list[Record]:
+    """Return the parent's answers, of which those that the server failed are right; the winner's count as wrong.
 
     So no gain can come from failures. The store keeps them.
     """
-    as_right = {"score": 1.0, "error": None, "error_class": None, "answer": COUNTED_AS_RIGHT}
-    return [_impute(each, **as_right) for each in parent], [_impute(each) for each in winner]
-
-
-def _impute(record: Record, **changes: object) -> Record:
-    if not is_server_failure(record):
-        return record
-    usage = replace(record.usage, cost_usd=None)  # a failure must not make prompts look cheaper
-    return replace(record, usage=usage, **changes)  # type: ignore[arg-type]
+    right = {"score": 1.0, "error": None, "error_class": None, "answer": COUNTED_AS_RIGHT}
+    return [replace(each, **right) if is_server_failure(each) else each for each in parent]  # type: ignore[arg-type]
 
 
 def exceeds_failure_limit(n_failed: int, n_answers: int) -> bool:

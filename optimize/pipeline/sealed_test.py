@@ -187,7 +187,7 @@ class SealedTest:
     def _compare(self, parent: Sequence[Record], winner: Sequence[Record]) -> Comparison:
         """Compare both sides' answers, as the gate judges them; those that the server failed are imputed."""
         scorer = self._run.config.stored_config.get("scorer")
-        first, second = (build_answers(each, scorer) for each in impute_failures(parent, winner))
+        first, second = (build_answers(each, scorer) for each in (impute_failures(parent), winner))
         comparison = compare_answers(first, second)
         if comparison.metric == ACCURACY:  # the search may have met partly right answers
             comparison = replace(comparison, metric=self._run.metric)

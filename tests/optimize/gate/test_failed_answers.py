@@ -10,7 +10,7 @@ import pytest
 
 from eval.analysis.comparison.comparison import Comparison, build_answers, compare_answers
 from eval.benchmarks.toy_set import ToyDataset
-from eval.runs.record import Record, Usage
+from eval.runs.record import Record
 from optimize.gate.gate import COUNTED_AS_RIGHT, impute_failures
 from tests.command import read_side, tuning_command
 from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, over_http, simulated_server
@@ -18,14 +18,13 @@ from tests.optimize.tuned import MINI_BOOTSTRAP, SimulatedServer, over_http, sim
 FAILED = None  # in place of whether an answer is right
 
 
-def side(*rows: Sequence[bool | None], cost_usd: float = 0.02) -> list[Record]:
+def side(*rows: Sequence[bool | None]) -> list[Record]:
     """A question a row, an epoch a column."""
     return [
         Record(
             "r", f"q{place}", epoch, 1, "t", "?", None, "1", "17",
             answer=None if right is FAILED else "17", score=None if right is FAILED else float(right),
             error="500" if right is FAILED else None, error_class="infrastructure" if right is FAILED else None,
-            usage=Usage(1, cost_usd=cost_usd),
         )
         for place, row in enumerate(rows)
         for epoch, right in enumerate(row, start=1)
@@ -38,7 +37,7 @@ def made(counted: Sequence[Sequence[Record]]) -> Comparison:
 
 def gain(parent: Sequence[bool | None], winner: Sequence[bool | None]) -> float:
     """On one question."""
-    return made(impute_failures(side(parent), side(winner))).score.difference
+    return made((impute_failures(side(parent)), side(winner))).score.difference
 
 
 @pytest.mark.parametrize("fails", ["parent", "winner"])
@@ -52,14 +51,10 @@ def test_whatever_an_answer_failed_on_one_side_would_have_been_the_gain_is_no_la
 
 
 def test_what_the_parent_failed_counts_as_right_and_is_told() -> None:
-    counted = parent, winner = impute_failures(
-        side((FAILED, FAILED, False), (False, False, False), (FAILED, False, False)),
-        side((True, FAILED, True), (True, FAILED, True), (False, False, False)),
-    )
+    parent = impute_failures(side((FAILED, FAILED, False), (False, False, False), (FAILED, False, False)))
+    winner = side((True, FAILED, True), (True, FAILED, True), (False, False, False))
     assert [each.answer for each in parent if each.correct] == [COUNTED_AS_RIGHT] * 3
-    costs = [each.usage.cost_usd for each in (*parent, *winner) if each.answer != "17"]
-    assert costs == [None] * 5, "a failure makes no prompts look cheaper"
-    found = made(counted)
+    found = made((parent, winner))
     assert (found.first.accuracy, found.second.accuracy) == (pytest.approx(3 / 9), pytest.approx(4 / 9))
     assert (found.first.errors_by_class, found.second.errors_by_class) == ({}, {"infrastructure": 2})
 
