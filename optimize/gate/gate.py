@@ -1,9 +1,5 @@
 """The publishing gate: decides from the answers of the sealed test whether a set is published.
 
-    comparison = compare_answers(*map(build_answers, (parent_records, winner_records)))
-    judge(comparison)["published"]                           # as a first test, judged once
-    decide_look(comparison, plan_looks(4, level=0.03)[1])    # "success", "hopeless", "continue"
-
 A set is published if the gain's interval, at the level of the sealed test (`optimize.gate.sealed_log`), lies above 0,
 and p is at most the level. A test with several looks (docs/explanation/sequential-test.md) is hopeless if the last one
 is a success with a probability below 5 %, predicted from the answers so far.
@@ -120,10 +116,7 @@ class Look:
         return math.ceil(n * self.number / self.n_looks)
 
     def predict_success(self, statistic: float) -> float:
-        """Return the probability that the last look is a success; this one is before it.
-
-        `statistic`: distance of the gain so far from 0, in standard errors.
-        """
+        """Return the probability that the last look is a success; `statistic`: the gain so far in standard errors."""
         share = self.number / self.n_looks
         return _NORMAL.cdf((statistic - self.last_bound * math.sqrt(share)) / math.sqrt(1 - share))
 

@@ -83,10 +83,7 @@ class PlainExecutor:
 
 @contextmanager
 def observe_programs(scored: Callable[[dspy.Module, Scored], None]) -> Iterator[None]:
-    """Call `scored` for each program that random search or MIPROv2 evaluates; DSPy itself reports none before its end.
-
-    What it raises ends the search: MIPROv2's own function would swallow it.
-    """
+    """Call `scored`, whose errors end the search, for each program that random search or MIPROv2 evaluates."""
 
     class Evaluate(dspy.Evaluate):
         def __call__(self, program: dspy.Module, *args: object, **settings: object) -> object:
