@@ -8,21 +8,14 @@ from omegaconf import OmegaConf
 
 from eval.cli.paths import PROJECT_ROOT
 from eval.execution.budget import BudgetSettings
-from mas.runtime.errors import UserError
 from optimize.search.optimizer import PARENT, Optimizer, SearchCost, SearchOutcome
 from optimize.search.optimizers.few_shot_optimizers import BootstrapOptimizer, MiproOptimizer
 from tests.optimize.search.optimizers.test_gepa_optimizer import gepa
 from tests.optimize.search.optimizers.test_halving_optimizer import halving
-from tests.optimize.toy_search import toy_search
+from tests.optimize.toy_search import toy, toy_search
 
 FILES = sorted((PROJECT_ROOT / "conf" / "optimizer").glob("*.yaml"))
 CALLS = 80
-WRONG = {
-    "bootstrap": ("candidates", 0),
-    "gepa": ("minibatch_size", 0),
-    "halving": ("mixtures", 1),
-    "mipro": ("trials", 0),
-}  # a setting that `check` refuses
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -33,22 +26,23 @@ def test_every_optimizer_proposes_candidates_within_its_budget(file: Path, tmp_p
     cost = optimizer.estimate_cost(12, 12, 3, CALLS)
     assert isinstance(cost, SearchCost) and 0 < cost.metric_calls <= CALLS
     assert bool(cost.reflection_calls) == optimizer.needs_reflection
-    with toy_search(tmp_path, max_metric_calls=CALLS) as toy:
-        outcome = toy.run(optimizer)
-        spend = toy.budget.spend()
+    with toy_search(tmp_path, max_metric_calls=CALLS) as search:
+        outcome = search.run(optimizer)
+        spend = search.budget.spend()
     assert isinstance(outcome, SearchOutcome)
     assert bool(outcome.reflections) == optimizer.needs_reflection
     assert spend.metric_calls <= CALLS
-    assert toy.proposals and all(each.candidate_id != PARENT for each in toy.proposals)
+    assert search.proposals and all(each.candidate_id != PARENT for each in search.proposals)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_wrong_setting_is_found_before_anything_is_spent(file: Path) -> None:
-    optimizer = instantiate(OmegaConf.load(file))
-    setting, value = WRONG[file.stem]
-    setattr(optimizer, setting, value)
-    with pytest.raises(UserError, match=f"optimizer.{setting}"):
-        optimizer.check()
+def test_agents_that_are_not_tuned_keep_their_prompts(file: Path, tmp_path: Path) -> None:
+    with toy_search(tmp_path, agents=("solve",)) as search:
+        search.run(instantiate(OmegaConf.load(file)))
+    assert search.proposals
+    for each in search.proposals:
+        assert each.agents == ("solve",) and set(each.prompts.demos) <= {"solve"}
+        assert {**each.prompts.texts, "solve": ""} == {**toy()[2].texts, "solve": ""}
 
 
 LONG, SHORT = {"seed": 1, "max_metric_calls": 120}, {"seed": 1, "max_metric_calls": 70}

@@ -61,13 +61,6 @@ def test_what_a_candidate_would_publish_is_what_was_scored(tmp_path: Path) -> No
         assert proposal.val_score == sum(trial.record.score or 0.0 for trial in trials) / len(trials)
 
 
-def test_agents_that_are_not_tuned_get_no_examples(tmp_path: Path) -> None:
-    with toy_search(tmp_path, agents=("solve",)) as search:
-        search.run(BootstrapOptimizer(candidates=3))
-    assert search.proposals and all(list(each.prompts.demos) == ["solve"] for each in search.proposals)
-    assert all(each.agents == ("solve",) for each in search.proposals)
-
-
 def test_an_example_of_an_agent_with_tools_holds_its_calls_and_no_tools(tmp_path: Path) -> None:
     def right(question: str, answer: str | None, target: str) -> Score:
         return Score(1.0, "right")

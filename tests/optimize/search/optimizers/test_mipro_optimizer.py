@@ -65,14 +65,6 @@ def test_texts_and_examples_are_combined_and_scored_on_all_validation_questions(
     assert (out, without_notes(err)) == ("", ""), "neither DSPy nor optuna prints"
 
 
-def test_agents_that_are_not_tuned_keep_their_prompts(tmp_path: Path) -> None:
-    with toy_search(tmp_path, agents=("solve",)) as search:
-        search.run(FEW)
-    found = list(search.proposals)
-    assert found and all(each.agents == ("solve",) and set(each.prompts.demos) <= {"solve"} for each in found)
-    assert {each.prompts.texts["plan"] for each in found} == {toy()[2].texts["plan"]}
-
-
 @pytest.mark.slow
 def test_no_gold_reaches_the_proposer_though_agents_answer_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
