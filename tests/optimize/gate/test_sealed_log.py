@@ -125,18 +125,13 @@ def test_a_test_that_stopped_early_has_opened_the_questions_that_it_asked_and_no
     assert (later.n_earlier, later.level) == (1, 0.0075)
 
 
-@pytest.mark.parametrize("changed", [{"winner": "bb"}, {"simulated": True}, {"questions": OTHER}])
-def test_a_test_belongs_to_one_winner_and_one_set_of_questions(file: Path, changed: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "changed", [{"winner": "bb"}, {"simulated": True}, {"questions": OTHER}, {"questions": SET[::-1]}]
+)
+def test_a_test_belongs_to_one_winner_and_its_questions_in_their_order(file: Path, changed: dict[str, Any]) -> None:
     begin("r1", SET, file)
     with pytest.raises(UserError, match="begun with other prompts or questions, or these in another order: start a"):
         begin("r1", **{"questions": SET, "file": file, **changed})
-
-
-def test_a_test_keeps_the_order_of_its_questions(file: Path) -> None:
-    """The judgement says how many of them were opened, the first ones."""
-    begin("r1", a_set("Who?", "Where?"), file)
-    with pytest.raises(UserError, match="or these in another order: start a new"):
-        begin("r1", a_set("Where?", "Who?"), file)
 
 
 def three_lines(file: Path) -> list[str]:
