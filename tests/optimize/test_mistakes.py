@@ -85,19 +85,11 @@ AGENTS = [
 ]
 NAMES = [
     (["name=a/b"], ["name=a/b", "letters, digits"]),
-    (["name=../out"], ["name=../out"]),
-    (["name="], ["name= is no plain name"]),
-    (["name=.hidden"], ["name=.hidden"]),
 ]
 BUDGETS = [
     (["budget.usd=1"], ["budget.usd=1 cannot be kept", "no price is known", "model.prices"]),
     (["limits.cost_usd=1"], ["limits.cost_usd=1 cannot be kept", "no price is known"]),
-    *(
-        ([f"budget.{key}={value}"], [f"budget.{key}={value}", "out of range", "more than 0"])
-        for key in ("metric_calls", "lm_calls", "tokens", "seconds")
-        for value in ("0", "-5")
-    ),
-    (["budget.usd=-1"], ["budget.usd=-1", "out of range"]),
+    (["budget.usd=-1"], ["budget.usd=-1", "out of range", "more than 0"]),
     (["budget.lm_calls=many"], ["budget.lm_calls", "'many'"]),
     (["budget=5"], ["budget=5", "budget.usd"]),
 ]
@@ -105,10 +97,7 @@ RANGES = [
     (["gate.looks=0"], ["gate.looks=0", "expected 1 to 10"]),
     (["shortlist.min_gain=1"], ["shortlist.min_gain=1", "0 to less than 1"]),
     (["splits.train=0.7", "splits.val=0.7"], ["splits.train=0.7", "more than all"]),
-    (["run.concurrency=0"], ["run.concurrency=0", "at least 1"]),
     (["optimizer.component_selector=some"], ["optimizer.component_selector", "round_robin"]),
-    (["optimizer=bootstrap", "optimizer.max_demos=0"], ["optimizer.max_demos"]),
-    (["optimizer=mipro", "optimizer.candidates=1"], ["optimizer.candidates=1", "from 2 on"]),
 ]
 MODELS = [
     (["model=gpt-4o-mini", "~model.base_url"], ["gpt-4o-mini", "OPENAI_API_KEY"]),
