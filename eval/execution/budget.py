@@ -38,9 +38,6 @@ class Spend:
     def __add__(self, other: "Spend") -> "Spend":
         return Spend(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
-    def __sub__(self, other: "Spend") -> "Spend":
-        return Spend(**{name: value - getattr(other, name) for name, value in vars(self).items()})
-
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
