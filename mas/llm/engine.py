@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dspy import lm15
 from dspy.utils.exceptions import LMError, LMTimeoutError, LMUnsupportedFeatureError
@@ -29,12 +29,14 @@ from tenacity.wait import wait_random_exponential
 
 from mas.llm import ASKS_AGAIN, CallSettings
 from mas.llm.prices import Price
-from mas.llm.rate_limiter import RateLimiter, RequestPermit
 from mas.llm.reply_validation import record_cost, validate_reply
 from mas.prompt_sets.dspy_internals import request_to_dict, response_from_dict, response_to_dict
 from mas.runtime.lm_errors import EmptyReplyError
 from mas.runtime.sample_context import Payment, ReplyLog, SampleContext, SampleKey, current_context
 from mas.runtime.trace import Span, span
+
+if TYPE_CHECKING:
+    from mas.llm.rate_limiter import RateLimiter, RequestPermit
 
 CHARS_PER_TOKEN = 4  # for the rate limiter's estimate; the server's own count comes with the reply
 TYPICAL_REPLY_TOKENS = 300
@@ -68,7 +70,7 @@ class CallPolicy:
     native_tools: bool = True
     key_variable: str | None = None  # environment variable with the key, for messages
     price: Price | None = None  # None: unknown
-    rate_limiter: RateLimiter | None = None  # of all LMs of a profile; None: any number at once
+    rate_limiter: "RateLimiter | None" = None  # of all LMs of a profile; None: any number at once
     settings: CallSettings = field(default_factory=CallSettings)
 
     def check_inputs(self, request: lm15.Request) -> None:
@@ -127,7 +129,7 @@ class _Call:
         attributes |= {"attempt": self.count, "waited_seconds": round(time.monotonic() - self.idle_since, 4)}
         return span("lm", self.request.model, inputs=self.inputs, **attributes)
 
-    async def acquire_permit(self) -> AbstractContextManager[RequestPermit | None]:
+    async def acquire_permit(self) -> "AbstractContextManager[RequestPermit | None]":
         if (limiter := self.policy.rate_limiter) is None:
             return nullcontext()
         tokens = 0

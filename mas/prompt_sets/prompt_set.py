@@ -177,10 +177,11 @@ def apply_prompt_set(program: "dspy.Module", prompt_set: PromptSet, plain_demos:
             f"program has {', '.join(sorted(predictors)) or 'none'}; choose a set that was made for it."
         )
     is_plain = plain_demos or bool(getattr(program, "plain_demos", False))
-    demos = {agent: _load_demos(agent, predictors[agent].signature, prompt_set, is_plain) for agent in predictors}
+    shown = [agent for agent in predictors if agent in prompt_set.demos]
+    demos = {agent: _load_demos(agent, predictors[agent].signature, prompt_set, is_plain) for agent in shown}
     for agent, text in prompt_set.texts.items():
         predictors[agent].signature = cache_signatures(predictors[agent].signature.with_instructions(text))
-        predictors[agent].demos = demos[agent]
+        predictors[agent].demos = demos.get(agent, [])
 
 
 def read_applied_prompts(program: "dspy.Module", base: PromptSet) -> PromptSet:
@@ -221,7 +222,7 @@ def _load_demos(
     from mas.prompt_sets.demos import from_json
 
     loaded = []
-    for number, data in enumerate(prompt_set.demos.get(agent, []), 1):
+    for number, data in enumerate(prompt_set.demos[agent], 1):
         try:
             loaded.append(from_json(data, signature, is_plain))
         except ValueError as error:
