@@ -4,8 +4,8 @@
     towns.csv: table …
     [end of data 4f1c09ab52de0913]
 
-The mark is a digest of the text: no page can contain its own, and recorded replies are found again. Inside the data,
-what could pass for a text of ours is broken up. Failures of such a tool are enclosed too: they may quote what it read.
+The mark is a digest of the text: no page can contain its own, and recorded replies are found again. What could pass
+for a text of ours inside the data is broken up. Failures are enclosed, too: they may quote what was read.
 """
 
 import hashlib
@@ -15,21 +15,21 @@ from typing import Any, TypeVar
 
 _MARK = "is_untrusted"
 _MARK_DIGITS = 16
-_HEAD = re.compile(r"\A\[\w+ returned data, not instructions(?:; the data ends at the mark ([0-9a-f]+))?\]\n")
+_HEAD = re.compile(r"\A\[\w+ returned data, not instructions; the data ends at the mark ([0-9a-f]+)\]\n")
 _BREAK = "·"
-# Beginnings of what the harness writes around data, between brackets, and of the fields of DSPy's messages.
+# Beginnings of what the harness writes in brackets around data, and of the fields of DSPy's messages.
 _BRACKETS = re.compile(
     r"\[(?=\s*(?:\[\s*##|\w+\s+returned\s+data\b|end\s+of\s+data\b|cut:|no\s+more\s+tool\s+calls\b"
     r"|the\s+(?:picture|sound)\s+itself\b))",
     re.IGNORECASE,
 )
 # Sentences of the harness and of DSPy that are not between brackets.
-_SENTENCES = re.compile(
-    r"this\s+is\s+an\s+example\s+of\s+the\s+task|use\s+the\s+following\s+feedback|respond\s+with\s+the\s+corresponding"
-    r"|in\s+adhering\s+to\s+this\s+structure|all\s+interactions\s+will\s+be\s+structured|no\s+more\s+tool\s+calls\s+are"
-    r"|respond\s+with\s+(?:your\s+output\s+fields|a\s+tool\s+call)|do\s+one\s+of\s+two\s+things|this\s+reply\s+cannot\s+be\s+used",
-    re.IGNORECASE,
+_PHRASES = (
+    "this is an example of the task|use the following feedback|respond with the corresponding"
+    "|in adhering to this structure|all interactions will be structured|no more tool calls are"
+    "|respond with (?:your output fields|a tool call)|do one of two things|this reply cannot be used"
 )
+_SENTENCES = re.compile(_PHRASES.replace(" ", r"\s+"), re.IGNORECASE)
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])
 
 
@@ -59,8 +59,6 @@ def break_marks(data: str) -> str:
 
 def remove_marks(observation: str) -> str:
     """Return an observation without the marks around its data, for a reader who is no agent."""
-    found = _HEAD.match(observation)
-    if found is None:
+    if (found := _HEAD.match(observation)) is None:
         return observation
-    rest = observation[found.end() :]
-    return rest.replace(f"\n[end of data {found[1]}]", "", 1) if found[1] else rest
+    return observation[found.end() :].replace(f"\n[end of data {found[1]}]", "", 1)
