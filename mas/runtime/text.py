@@ -15,7 +15,7 @@ _MAX_DEPTH = 40  # of containers
 
 
 def replace_surrogates(value: T) -> T:
-    """Return a copy of the value in which `?` replaces half surrogate pairs, as a truncated escape leaves them.
+    """Return a copy in which `?` replaces half surrogate pairs, as a truncated escape leaves them.
 
     No provider, database or file takes such text; DSPy refuses a whole request for one such character.
     """
@@ -30,7 +30,7 @@ def replace_surrogates(value: T) -> T:
 
 
 def parse_python(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
-    """Return `ast.parse` of the text, once more if another thread parsed in between (python/cpython#106905)."""
+    """Return `ast.parse` of the text, although another thread may parse as well (python/cpython#106905)."""
     for _ in range(3):
         try:
             return ast.parse(text, mode=mode)
@@ -40,7 +40,7 @@ def parse_python(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
 
 
 def format_count(n: int, noun: str) -> str:
-    """Return the number with the noun, which gets an `s` unless there is one: `1 answer`, `2 answers`."""
+    """Return number and noun, which gets an `s` unless there is one: `1 answer`, `2 answers`."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
@@ -64,7 +64,7 @@ def is_web_address(url: str) -> bool:
 
 
 def to_jsonable(value: object, depth: int = 0) -> Any:
-    """Return the value as what JSON can hold: models as objects, sets as sorted lists, the rest as `repr`.
+    """Return the value as JSON can hold it: models as objects, sets as sorted lists, the rest as `repr`.
 
     Of a path only the name is kept: an absolute one would put this machine into the record.
     """
@@ -78,10 +78,7 @@ def to_jsonable(value: object, depth: int = 0) -> Any:
         return value.isoformat()
     if depth >= _MAX_DEPTH:  # also how a structure that contains itself ends
         return repr(value)
-    return _convert_container(value, depth + 1)
-
-
-def _convert_container(value: object, depth: int) -> object:
+    depth += 1
     if isinstance(value, Mapping):
         texts = (key if isinstance(key, str) else str(to_jsonable(key)) for key in value)
         return {key: to_jsonable(element, depth) for key, element in zip(texts, value.values(), strict=True)}
