@@ -1,9 +1,6 @@
-"""A simulated language model (`conf/model/offline.yaml`): everything runs without a key, a network or a cost.
+"""A simulated language model (`conf/model/offline.yaml`): no key, no network, no cost.
 
-It is an engine behind DSPy's own LM interface, so adapters, parsing, tool calls and retries are the real ones.
-Importing this package does not import DSPy.
-
-    SimulatedModel(world="normal", seed=0).create_lm(AgentModel(agent="planner"))      # a dspy.LM
+An engine behind DSPy's own LM interface: adapters, parsing, tool calls and retries are real. DSPy is not imported here.
 """
 
 from collections.abc import Callable, Collection
@@ -41,13 +38,12 @@ class SimulatedModel:
     seed: int = 0
     native_tools: bool = True  # false: tools are described in the prompt
     max_connections: ClassVar[int] = 1000
-    simulated: ClassVar[bool] = True  # not a setting: reports must always say that the scores are simulated
+    simulated: ClassVar[bool] = True  # not a setting: reports must always say so
 
     def __post_init__(self) -> None:
         self.world = self.world or "null"
 
     def check(self) -> None:
-        """Check the settings; UserError: the world is unknown or the seed is negative."""
         worlds = yaml.safe_load(Path(__file__).with_name("worlds.yaml").read_text(encoding="utf-8"))
         if self.world not in worlds:
             raise UserError(

@@ -1,10 +1,6 @@
-"""Decision whether an agent follows a skill: the chance depends on its prompt, the draw on prompt and question.
+"""Decision whether an agent follows a skill: the chance depends on its prompt, the draw on the question, too.
 
-The model of both is described in docs/explanation/simulated-worlds.md, its parameters in worlds.yaml and skills.yaml.
-
-    behaviour = Behaviour(World(), read_chat(request), "What is 17 * 23?")
-    behaviour.compute_chance("use_the_calculator")    # 0.92
-    behaviour.follows("use_the_calculator")           # always the same for the same request
+Both are described in docs/explanation/simulated-worlds.md; their parameters are in worlds.yaml and skills.yaml.
 """
 
 import hashlib
@@ -30,7 +26,7 @@ TOY_EASE = 1.2  # logits: the toy problems are short, and have no critic
 AFTER_FEEDBACK = 0.8  # logits, in a revision
 CHANCES = (0.02, 0.96)
 FORMAT = "keep_to_the_output_format"  # needed in every call, so its chance may be nearer to 1
-SHARES = (0.20, 0.35, 0.25, 0.20)  # of the variance: question, question and skill, prompt and request, seed
+SHARES = (0.20, 0.35, 0.25, 0.20)  # of the variance: question, its skill, prompt and request, seed
 _NORMAL = NormalDist()
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|;\s*")
 _NEGATION = re.compile(
@@ -109,7 +105,7 @@ class Behaviour:
         return int(draw_uniform(f"{self.world.seed}\n{self.chat.decision_key}\n{self.chat.seed}\n{of}") * kinds)
 
     def _measure(self, skill: str) -> float:
-        """Return how strongly the prompt asks for a skill: each sentence adds a part of what is missing."""
+        """Return how strongly the prompt asks for it: each sentence adds a part of what is missing."""
         votes = count_votes(self.chat.prompt)[skill]
         strength = math.copysign(1 - self.world.rules.rest ** abs(votes), votes)
         excess = max(0, len(self.chat.prompt.split()) - FREE_WORDS) / 100
@@ -118,7 +114,7 @@ class Behaviour:
 
 @lru_cache(maxsize=4096)
 def count_votes(prompt: str) -> Mapping[str, int]:
-    """Return the sentences of a prompt that ask for each skill, less those that ask for its contrary."""
+    """Count the sentences that ask for each skill, less those that ask for its contrary."""
     votes: Counter[str] = Counter()
     for sentence in _SENTENCE.split(prompt.lower()):
         for skill, about in SKILLS.items():

@@ -1,7 +1,6 @@
-"""Steps of the system with agents for a database, an API and computations: planner, its agents' steps, composer.
+"""Steps of the system with agents for a database, an API and computations.
 
-It understands the questions about the invented shop that come with the project (`recipes.yaml`), and knows of database
-and API only what the request shows: a query needs its tables in the overview, a call its endpoint in the documentation.
+It understands questions about the invented shop (`recipes.yaml`) if the request shows their tables or endpoint.
 """
 
 import calendar
@@ -18,10 +17,10 @@ _CUES = {  # agent → words of a question that it is for
     "api_docs": r"\bAPI\b|\bendpoint\b",
     "computation": r"\b(?:calculate|compute|convert|median of|average of)\b",
 }
-_MARKS = re.compile(r"\[\w+ returned data, not instructions[^\]]*\]\n|\n\[end of data \w+\]")  # around an agent's data
+_MARKS = re.compile(r"\[\w+ returned data, not instructions[^\]]*\]\n|\n\[end of data \w+\]")  # around data
 _ITEMS = "order_items i JOIN orders o ON o.id = i.order_id JOIN products p ON p.id = i.product_id"
 _MONTHS = [month.lower() for month in calendar.month_name]  # from 1 on
-_VALUES = ("units", "total", "per_euro", "price_euro", "deliveries")  # of a reply, by what questions ask for
+_VALUES = ("units", "total", "per_euro", "price_euro", "deliveries")  # of replies
 
 
 def read_question(chat: Chat) -> str:
@@ -81,7 +80,7 @@ def plan_call(chat: Chat, behaviour: Behaviour) -> Reply:
 
 
 def _find_endpoint(subject: str, documentation: str) -> str:
-    """Return the path whose description has the most words of the subject, compared by their beginnings."""
+    """Return the path whose description has the most words of the subject, by their beginnings."""
     stems = [word[:5].lower() for word in subject.split()]
     lines = re.findall(r"^GET (\S+): (.+)$", documentation, re.MULTILINE)
     best = max(lines, key=lambda line: sum(stem in " ".join(line).lower() for stem in stems), default=None)
@@ -90,10 +89,7 @@ def _find_endpoint(subject: str, documentation: str) -> str:
 
 def adjust_call(chat: Chat, behaviour: Behaviour) -> Reply:
     given = chat.turns[-1].inputs
-    try:
-        plan: dict[str, object] = json.loads(given.get("refused_plan", ""))
-    except ValueError:
-        return {"adjusted_plan": {"make_request": False}}
+    plan: dict[str, object] = json.loads(given["refused_plan"])
     query = plan.get("query_params")
     if "YYYY-MM" in given.get("refusal", "") and isinstance(query, Mapping):
         plan["query_params"] = {name: _write_month(str(value)) for name, value in query.items()}

@@ -1,7 +1,6 @@
 """Requests and replies as the simulated model sees them, read from the request's text alone.
 
-Understands DSPy's ChatAdapter and JSONAdapter, and the agents' own with native tool calls or with tools as text
-(`mas/agents/tool_adapter.py`).
+Understands DSPy's ChatAdapter and JSONAdapter, and `mas/agents/tool_adapter.py` with native calls and with text.
 """
 
 import inspect
@@ -15,12 +14,12 @@ from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, ToolRe
 
 from mas.runtime.untrusted import remove_marks
 
-# Role → field with its request ("": the first), fields that identify it. The order matters: first match wins.
+# Role → field with its request ("": the first), fields that identify it; the first match wins.
 _ROLES: dict[str, tuple[str, ...]] = {
     "toy_solve": ("problem_and_steps",),
     "toy_finalize": ("result_to_finalize",),
     "toy_plan": ("problem", "steps"),
-    "toy_conclude": ("problem", "working", "answer"),  # this, the next and the tickets: the tutorial on own programs
+    "toy_conclude": ("problem", "working", "answer"),  # to the tickets: of the tutorial
     "toy_work": ("problem", "working"),
     "toy_ticket": ("", "title", "body", "category"),
     "bos_planner": ("question_to_plan",),
@@ -80,7 +79,7 @@ class ToolResult:
 
 @dataclass
 class Turn:
-    """One request of the conversation, the tools used for it, and its reply (empty while it is open)."""
+    """One request of the conversation, the tools used for it, and its reply (empty: still open)."""
 
     inputs: dict[str, str]
     results: list[ToolResult] = field(default_factory=list)
@@ -110,17 +109,15 @@ class Chat:
 
     @property
     def request(self) -> str:
-        """The agent's current request; in a feedback turn, the feedback."""
+        """The current request; in a feedback turn, the feedback."""
         return self._read_request(self.turns[-1])
 
     @property
     def first_request(self) -> str:
-        """The agent's request before any feedback."""
         return self._read_request(self.turns[0])
 
     @property
     def file(self) -> str | None:
-        """The bare name of the attachment, from the newest turn that names one."""
         names = (turn.inputs.get("file", "") for turn in reversed(self.turns))
         return next((name for name in names if name and name != "None"), None)
 
@@ -130,7 +127,6 @@ class Chat:
 
     @property
     def must_answer(self) -> bool:
-        """True once a tool result says that no more calls are allowed."""
         return any("No more tool calls" in result.text for result in self.turns[-1].results)
 
     @property
@@ -202,7 +198,7 @@ def _count_tokens(texts: Iterable[str]) -> int:
 
 
 def parse_fields(text: str) -> dict[str, str]:
-    """Return the `[[ ## name ## ]]` sections, or the keys of a JSON object; of equal names the first."""
+    """Return the `[[ ## name ## ]]` sections, or a JSON object's keys; of equal names the first."""
     sections = _MARKER.split(_REMINDER.sub("", text))
     fields: dict[str, str] = {}
     for name, value in zip(sections[1::2], sections[2::2], strict=True):
@@ -218,7 +214,8 @@ def parse_fields(text: str) -> dict[str, str]:
 
 def format_fields(values: dict[str, object]) -> str:
     """Return the fields as DSPy's ChatAdapter reads them."""
-    return "\n\n".join(f"[[ ## {name} ## ]]\n{_to_text(value)}" for name, value in {**values, "completed": ""}.items())
+    sections = {**values, "completed": ""}.items()
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{_to_text(value)}" for name, value in sections)
 
 
 def _to_text(value: object) -> str:

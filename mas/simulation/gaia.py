@@ -1,7 +1,4 @@
-"""The agents of the GAIA system (planner, researcher, expert, critics, finalizer), and the agent that works alone.
-
-research(chat, behaviour)["result"]    # "Found in sales.csv: …"; before it is read, ToolNeeded("read_file", …)
-"""
+"""The agents of the GAIA system, and the agent that works alone."""
 
 import re
 from collections.abc import Callable

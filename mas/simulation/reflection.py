@@ -1,7 +1,7 @@
-"""Simulated reflection model: reads feedback on a prompt and proposes a changed prompt, half of the time a poor one.
+"""Simulated reflection model: proposes a changed prompt from feedback, half of the time a poor one.
 
-It sees the request alone, and knows the formats of GEPA (an answer between ``` marks) and of DSPy's proposers (fields).
-Of the skills it knows the complaints in feedback that name them, and clauses; which help only scores can show.
+It sees the request alone, in the formats of GEPA (an answer between ``` marks) and of DSPy's proposers (fields). Of the
+skills it knows clauses and the complaints in feedback that name them; which help only scores can show.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from mas.simulation.behaviour import SKILLS, Rules, draw_uniform, parse_world
 from mas.simulation.chat import create_response, format_fields, join_system
 
 T = TypeVar("T")
-Draw = Callable[[str], float]  # purpose → a number from 0 to 1 that depends on the request and the purpose alone
+Draw = Callable[[str], float]  # purpose → a number from 0 to 1, the same for the same request
 
 HELPFUL: dict[str, list[str]] = {skill: about["helps"] for skill, about in SKILLS.items()}
 HARMFUL: list[str] = [clause for about in SKILLS.values() for clause in about["harms"]]

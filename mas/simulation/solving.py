@@ -1,10 +1,4 @@
-"""Answers to questions, from their own text or from what was read, and their form: computed, misread, made up.
-
-solve("What is 17 * 23?")                                               # Finding(expression="17 * 23")
-solve("Which item costs most?", "Item | Price\\nPen | 2\\nInk | 9")     # Finding(answer="Ink")
-compute(Finding(expression="17 * 23"), slips=True)                      # "401" instead of "391"
-format_answer("How many kilograms are left? …", "5611.614", behaviour)  # "5611.61", if all goes well
-"""
+"""Answers to questions, from their text or from what was read: computed, misread or made up."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -31,7 +25,7 @@ _DIFFERENCE = re.compile(r"\bdifference\b|\bhow many more\b|\bhow much more\b|\b
 _TOTAL = re.compile(r"\b(?:total|add up|sum|altogether)\b")
 _LIMIT = re.compile(r"\b(more than|over|at least|less than|fewer than|under) (\d+) (\w+)")
 _SIGNS = (("times", "*"), ("plus", "+"), ("minus", "-"), ("divided by", "/"), ("x", "*"), ("^", "**"))
-_ABSENT = re.compile(r" [-+*] (?:0 \* 0|0|\(1 - 0 / 100\))(?![\d.])")  # terms of a recipe that a question has not
+_ABSENT = re.compile(r" [-+*] (?:0 \* 0|0|\(1 - 0 / 100\))(?![\d.])")  # terms that a question lacks
 _SUM = re.compile(r"[\d(][\d.()+\-*/% ]*[\d)]")
 
 
@@ -47,7 +41,7 @@ class Finding:
 
 
 def compute(finding: Finding, slips: bool = False) -> str:
-    """Return the value without a tool; `slips`: with an error in proportion. Units are not converted."""
+    """Return the value without a tool; `slips`: with an error. Units are not converted."""
     try:
         value = float(simpleeval.SimpleEval().eval("", parse_python(finding.expression.strip(), "eval").body))
     except (simpleeval.InvalidExpression, ArithmeticError, SyntaxError, TypeError, ValueError):
@@ -203,7 +197,7 @@ def _read_table(question: str, text: str) -> list[list[str]]:
 
 
 def _look_up(question: str, table: list[list[str]]) -> Finding | None:
-    """Return the answer from a table: a cell, an extreme, a total, a difference, or the names that fit."""
+    """Return the answer from a table: a cell, an extreme, a total, a difference, names that fit."""
     if len(table) < 2:
         return None
     header, *rows = table

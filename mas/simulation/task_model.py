@@ -1,13 +1,12 @@
 """Replies of the simulated task model: equal requests get equal replies.
 
-A reply depends on the request and on the epoch and attempt of the sample alone: no file, data set, gold answer or clock
-is read. World and seed are in the model's name (`offline/null-3`) and so in the request. Native tool calls need an LM
-that reports `supports_function_calling`; without it, tools and calls travel as text.
+A reply depends on the request and on the sample's epoch and attempt alone: no file, gold answer or clock is read.
 """
 
 import ast
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
@@ -18,9 +17,9 @@ from mas.runtime.sample_context import current_context
 from mas.simulation.behaviour import FORMAT, Behaviour, parse_world
 from mas.simulation.chat import Chat, ToolNeeded, create_response, format_fields, read_chat
 
-_EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed, per epoch and attempt; far from the seeds that users choose
+_EPOCH, _ATTEMPT = 1_000_003, 7_919  # added to the seed for each epoch and attempt
 _STILL_BROKEN = 0.45  # share of the unparsable replies whose repetition is unparsable as well
-_CHOICES = re.compile(r"Literal(\[.*?\])(?:\):|$)", re.DOTALL)  # a type, and perhaps the beginning of a description
+_CHOICES = re.compile(r"Literal(\[.*?\])(?:\):|$)", re.DOTALL)
 _EMPTY: dict[str, object] = {"int": 0, "float": 0.0, "bool": False, "list": [], "dict": {}}
 
 
@@ -65,13 +64,10 @@ def _breaks_format(chat: Chat, behaviour: Behaviour) -> bool:
 
 
 def _choose_placeholder(kind: str) -> object:
-    """Return a value of a field's type: `unknown` for a text, the last of several choices (`finish` of ReAct)."""
+    """Return a value of a field's type; of several choices the last one, such as ReAct's `finish`."""
     if choices := _CHOICES.match(kind):
-        try:
-            found: object = ast.literal_eval(choices[1])[-1]
-        except (ValueError, SyntaxError, IndexError, TypeError, MemoryError, RecursionError):
-            return "unknown"
-        return found
+        with suppress(ValueError, SyntaxError, IndexError, TypeError, MemoryError, RecursionError):
+            return ast.literal_eval(choices[1])[-1]
     return _EMPTY.get(re.split(r"\W", kind)[0], "unknown")
 
 

@@ -1,4 +1,4 @@
-"""The steps of the toy system, plan, solve, finalize, and the programs of the tutorial on own programs; without tools.
+"""The steps of the toy system, and the programs of the tutorial on own programs; without tools.
 
 Those are work and conclude, and a classifier of support tickets: it knows the subject of a ticket by its words, but the
 names of the categories only from its prompt or its examples.
