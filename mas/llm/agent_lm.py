@@ -12,19 +12,16 @@ from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.text import replace_surrogates
 
 MAX_SERVER_CHARS = 500  # of a refusal's own words, so that the remedy after them is not cut off
-_LM15_GUIDANCE = "\n\n  "  # begins lm15's own advice, which names nothing that users of the harness have
+_LM15_GUIDANCE = "\n\n  "  # begins lm15's own advice, which users of the harness cannot follow
 # The server will refuse every further request.
 _SERVER_REFUSALS = (errors.LMAuthError, errors.LMBillingError, errors.LMConfigurationError)
 
 
 class AgentLM(dspy.LM):
-    """`dspy.LM` over our engines, whose retries replace DSPy's.
-
-    The profile decides on function calling. All calls are made on the background loop, which has the connections.
-    """
+    """`dspy.LM` over our engines and their retries. All calls are made on the background loop."""
 
     is_quick = True  # for the loop's threads (`mas.runtime.event_loop`)
-    _cache_responses = False  # by DSPy, on disk, if a program asks for it: replies of other runs, without their cost
+    _cache_responses = False  # by DSPy, if a program asks for it: replies of other runs, without cost
 
     def __init__(self, model: str, engine: Engine, policy: CallPolicy, **settings: object) -> None:
         self._agent_engine = asynchronous = AgentEngine(engine, policy)
@@ -57,7 +54,7 @@ class AgentLM(dspy.LM):
         if not is_on_loop():
             return await await_on_loop(self._ask(*args, **kwargs))
         if isinstance(messages := kwargs.get("messages"), list):
-            messages[:] = replace_surrogates(messages)  # in place: DSPy knows its adapters' lists by identity
+            messages[:] = replace_surrogates(messages)  # in place: DSPy knows the list by identity
         try:
             result: list[object] = await super().acall(*args, **kwargs)
         except errors.LMError as error:

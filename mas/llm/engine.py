@@ -2,12 +2,11 @@
 
     call log → [ limits of sample and run → rate limiter → span → server → cost → validation → call log ]
 
-The part in brackets is one attempt and one span. This is the only retry layer; docs/reference/errors.md has the rules
-of waits, docs/reference/model-requests.md those of timeouts.
+The part in brackets is one attempt and one span. This is the only retry layer; the rules of waits and timeouts are in
+docs/reference/errors.md and model-requests.md.
 
-The key of a stored reply covers the endpoint, the request with its media, epoch and attempt, and the number of times
-that the sample has sent that same request before (a critic that is asked the same twice gets two replies). Stored is
-the reply of the server before validation; failures are not stored.
+The key of a stored reply covers endpoint, request with media, epoch, attempt, and how often the sample has sent that
+request before: a critic that is asked the same twice gets two replies. Stored is the reply before its validation.
 """
 
 import asyncio
@@ -84,7 +83,7 @@ class CallPolicy:
 
 
 def learn_timeout(reply_seconds: Collection[float]) -> float:
-    """Return the seconds after which an attempt has probably hung: five times those of 9 in 10 replies."""
+    """Return when an attempt has probably hung: after five times the seconds of 9 in 10 replies."""
     if len(reply_seconds) < MIN_REPLIES:
         return math.inf
     slow_seconds = sorted(reply_seconds)[math.ceil(0.9 * len(reply_seconds)) - 1]
@@ -106,7 +105,7 @@ class _Call:
     faults: int = 0
     refusals: int = 0
     worked_seconds: float = 0.0  # sending and receiving
-    idle_since: float = field(default_factory=time.monotonic)  # begin of the call, or end of its last attempt
+    idle_since: float = field(default_factory=time.monotonic)  # begin, or end of the last attempt
 
     def find_stored_reply(self) -> str | None:
         """Return the reply that an earlier session has paid for, or note where to store a new one."""
@@ -140,10 +139,7 @@ class _Call:
             return await limiter.acquire(tokens)
 
     async def send(self, engine: Engine) -> lm15.Response:
-        """Send the request, and cut it off at the timeout of an attempt or at the call's deadline.
-
-        The timeout is that of the settings, or the learnt one; the last attempt has none.
-        """
+        """Send the request, until the attempt's timeout (the last has none) or the call's deadline."""
         began, settings = time.monotonic(), self.policy.settings
         left = settings.call_deadline_seconds - self.worked_seconds
         seconds = settings.attempt_timeout_seconds or learn_timeout(self.reply_seconds)
@@ -192,7 +188,7 @@ class _Call:
             await asyncio.sleep(seconds)
 
     def find_aborted_cost(self, error: BaseException, current: Span) -> Payment | None:
-        """Return a failed attempt's cost: known if it was never sent, or refused (not by 408 or 504)."""
+        """Return a failed attempt's cost; known if it was never sent, or refused (not by 408 or 504)."""
         if isinstance(error, _NEVER_SENT):
             return None
         is_answered = isinstance(error, lm15.ProviderError) and type(error) is not lm15.ProviderError
@@ -203,7 +199,7 @@ class _Call:
         return Payment(cost_usd=cost_usd)
 
     def finish(self, response: lm15.Response, current: Span) -> lm15.Response:
-        """Return the validated reply, and store the server's own unless it is empty: it may be drawn again."""
+        """Return the validated reply, and store the server's own unless it is empty, to be drawn again."""
         reply = validate_reply(response, self.policy.settings, current)
         if self.place and not isinstance(reply, EmptyReplyError):
             log, key = self.place
@@ -221,7 +217,7 @@ class AgentEngine:
         self.reply_seconds: deque[float] = deque(maxlen=MAX_REPLIES)
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """Return a stored or a new reply; LimitReachedError: a limit of the sample or the run was reached.
+        """Return a stored or a new reply; LimitReachedError: a limit of the sample or the run.
 
         LM15Error, LMTimeoutError: the request failed, after its retries. LMError: the reply is not valid.
         """
@@ -248,10 +244,7 @@ class AgentEngine:
             return call.finish(response, current)
 
     async def _attempt(self, call: _Call) -> lm15.Response:
-        """Wait for a turn and send the request, which is reserved in the run's budget before, and settled once.
-
-        It is settled before the reply is stored: if the process dies in between, both requests are paid and counted.
-        """
+        """Wait for a turn and send the request, reserved in the run's budget before and settled once."""
         call.count += 1
         await call.context.reserve_lm_call()
         budget = call.context.budget
@@ -273,6 +266,7 @@ class AgentEngine:
                 raise
             if turn is not None:
                 turn.record_success()
+            # Before the reply is stored: if the process dies in between, the request is paid and counted twice.
             budget.settle(record_cost(response, self.policy.price, call.context, current))
             return call.finish(response, current)
 

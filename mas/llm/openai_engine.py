@@ -60,10 +60,10 @@ class ChatEngine:
 
     def __init__(self, base_url: str, api_key: str | None) -> None:
         self._base_url, self._api_key = base_url, api_key
-        self._url = f"{base_url.rstrip('/')}/chat/completions"  # complete: the client joins parts slowly
+        self._url = f"{base_url.rstrip('/')}/chat/completions"  # the client joins parts slowly
 
     async def complete(self, request: lm15.Request) -> lm15.Response:
-        """Return the server's reply; ProviderError: it refused the request or failed, or the reply cannot be read.
+        """Return the server's reply; ProviderError: it refused, failed, or cannot be understood.
 
         TransportError: there was no connection or no whole reply; the cause says which.
         """
@@ -76,7 +76,7 @@ class ChatEngine:
             raise _build_error(error.response, error.response.status_code, error.response.content) from None
         except (openai.APIConnectionError, aiohttp.ClientError) as error:  # some of aiohttp's pass
             cause: BaseException = error
-            while cause.__cause__ and not isinstance(cause, aiohttp.ClientError):  # it is more exact than those around
+            while cause.__cause__ and not isinstance(cause, aiohttp.ClientError):  # the most exact
                 cause = cause.__cause__
             kind = NeverSentError if isinstance(cause, _NO_CONNECTION) else lm15.TransportError
             raise kind(f"{type(cause).__name__}: {cause}") from cause

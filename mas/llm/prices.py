@@ -1,7 +1,7 @@
 """Prices of models' tokens: own entries of `model.prices`, then the list of the package `genai-prices`.
 
-A snapshot (`gpt-4o-mini-2024-07-18`) costs the same as its family (`gpt-4o-mini`) unless it has an entry of its own.
-The cost of a model that neither knows is unknown, never 0. Nothing is fetched: the list is as old as the package.
+A snapshot (`gpt-4o-mini-2024-07-18`) costs the same as its family unless it has an own entry. The cost of a model that
+neither knows is unknown, never 0. Nothing is fetched: the list is as old as the package.
 """
 
 import functools
@@ -26,7 +26,7 @@ class Price:
         return not (self.input_usd_per_million or self.output_usd_per_million)
 
     def cost_usd(self, input_tokens: int, cached_input_tokens: int, output_tokens: int) -> float:
-        """Return the cost of a reply; the input includes cached tokens, the output a model's thoughts."""
+        """Return the cost of a reply; input includes cached tokens, output a model's thoughts."""
         cached_price = self.cached_input_usd_per_million
         if cached_price is None:
             cached_price = self.input_usd_per_million
@@ -36,7 +36,7 @@ class Price:
 
 @dataclass
 class ListedPrice(Price):
-    """Price of the list. It may depend on a request's length and time: the fields are a short one's now."""
+    """Price of the list. It may depend on length and time: the fields are those of a short request now."""
 
     name: str = ""
     provider: str = ""

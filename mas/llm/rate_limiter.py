@@ -1,9 +1,8 @@
-"""Rate limiter of an endpoint: the requests of all agents wait here until they may be sent, first come, first served.
+"""Rate limiter of an endpoint: the requests of all agents wait here, first come, first served.
 
-The number of requests in flight is always limited. A rate that the profile declares is kept; without one the pace is
-learnt from the server's refusals (429). The rules (cut, background, growth, closed) are in
-docs/explanation/rate-limits.md. Requests count in the order of sending; refusals of those sent before the last decision
-belong to that decision.
+The number in flight is always limited. A declared rate is kept; without one the pace is learnt from refusals (429) by
+the rules of docs/explanation/rate-limits.md: cut, background, growth, closed. Requests count in the order of sending;
+refusals of those sent before the last decision belong to that decision.
 """
 
 import asyncio
@@ -17,9 +16,9 @@ from mas.llm import Traffic
 
 BURST_SECONDS = 0.1  # of a declared rate
 OPENING_PER_SECOND = 500.0  # pace before anything is known
-MEASURED_REQUESTS, RESTART_PER_SECOND = 10, 20.0  # lowest pace after a closure before which fewer had passed
+MEASURED_REQUESTS, RESTART_PER_SECOND = 10, 20.0  # least pace if fewer passed before a closure
 CREDIT_SECONDS = 0.1  # lateness of a timer that the pace makes up for
-HOLD_SECONDS, MAX_HOLD_SECONDS, HOLD_REQUESTS = 8.0, 30.0, 50  # after a cut; longer until so many are sent
+HOLD_SECONDS, MAX_HOLD_SECONDS, HOLD_REQUESTS = 8.0, 30.0, 50  # after a cut, until so many are sent
 DOUBLING_SECONDS = 2.5
 MARGIN = 0.97  # of a measured rate
 MAX_OVER_MEAN = 1.2  # pace after the server was closed, relative to what got through
@@ -29,7 +28,7 @@ MAX_RETRY_AFTER_SECONDS = 60.0
 REFUSAL_SECONDS, MAX_REFUSAL_SECONDS = 0.15, 0.5  # that one takes; a probe is given twice that
 MIN_BACKGROUND = 0.02  # share tolerated from the start
 PRIOR_REQUESTS = 15.0  # weight of a background of 0: with less, a fallen limit seems chance
-EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused as well
+EXCESS = 0.2  # the cut's test is sharpest if a fifth of what the background lets pass is refused
 CUT_EVIDENCE = 7.0  # natural logarithm of a likelihood ratio
 MIN_SPAN_SECONDS = 0.1  # below which no rate is measured
 
@@ -90,13 +89,13 @@ class RateLimiter:
         self.pace = OPENING_PER_SECOND
         self.hold_until = 0.0  # end of the present pause
         self._next = self._grow_at = 0.0
-        self._number = self._judged = self._decided_at = 0  # newest request: sent, refused, sent before a decision
-        self._is_held = self._is_probed = self._is_blank = False  # blank: nothing had passed at the last decision
+        self._number = self._judged = self._decided_at = 0  # newest: sent, refused, before a decision
+        self._is_held = self._is_probed = self._is_blank = False  # blank: nothing had passed then
         self._closed_since: float | None = None
         self._refusal_seconds = REFUSAL_SECONDS  # the longest
         self._held_refused = self._held_sent = 0.0
         self._excess = 0.0  # evidence against the background
-        self._streak = self._began = self._mark(0.0)  # begin of the present excess; of growth, or after a closure
+        self._streak = self._began = self._mark(0.0)  # begin of the excess; of growth
 
     @property
     def traffic(self) -> Traffic:
@@ -107,7 +106,7 @@ class RateLimiter:
         return asyncio.get_running_loop().time()
 
     async def acquire(self, tokens: int) -> RequestPermit:
-        """Wait for a turn, for a request of about so many tokens, if they count: prompt and reply together."""
+        """Wait for a turn, for a request of about so many tokens: prompt and reply together."""
         self._waiting += 1
         try:
             async with self._turn:  # first come, first served, and safe to cancel
@@ -187,7 +186,7 @@ class RateLimiter:
             self._cut(self._streak.measure_rate(here), now)
 
     def _add_evidence(self, here: RequestPermit, accepted: int) -> None:
-        """Weigh "a share `more` is refused" against "the background is": a CUSUM of log-likelihood ratios."""
+        """Weigh a share `more` of refusals against the background: a CUSUM of log-likelihood ratios."""
         more = self.background + (1 - self.background) * EXCESS
         self._excess = max(0.0, self._excess + accepted * math.log(1 - EXCESS))
         if self._excess == 0.0:
@@ -202,7 +201,7 @@ class RateLimiter:
         self._is_probed, self._decided_at = False, self._number
 
     def _reopen(self, now: float) -> None:
-        """Send again, at the rate that got through since the pace grew: over a server's whole window."""
+        """Send again, at the rate that got through since the pace grew: over a whole window."""
         here = self._mark(now)
         rate = self._began.measure_rate(here)
         self.pace, self._grow_at = min((rate + self.pace) / 2, MAX_OVER_MEAN * rate), now + HOLD_SECONDS

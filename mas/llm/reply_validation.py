@@ -1,8 +1,7 @@
-"""Cost of a reply, and one pass over its parts: thinking, arguments of tool calls, and whether it is an answer.
+"""Cost of a reply, and one pass over its parts: thinking, tool calls, and whether it is an answer.
 
-Ollama drops the beginning of a prompt that is longer than its context. The only trace is its count of tokens: messages
-of more than 2,000 characters count as truncated if it is less than one token per 8 characters (English has about 4; a
-run of one repeated character counts once), or if the prompt fills the whole context.
+Ollama drops the beginning of a prompt that is too long. Only its count of tokens shows it: less than one for every 8
+characters (English has about 4; a run of one repeated character counts once), or as many as the context holds.
 """
 
 import dataclasses
@@ -21,7 +20,7 @@ from mas.runtime.sample_context import Payment, SampleContext
 from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import Span
 
-MAX_REPLY_CHARS = 1_000_000  # twice the longest output of today's models; records hold a reply several times
+MAX_REPLY_CHARS = 1_000_000  # twice the longest output of models; records hold a reply several times
 MIN_CHARS = 2_000  # shorter prompts are not checked
 MAX_CHARS_PER_TOKEN = 8
 UNREADABLE_ARGUMENTS = "partial_json"  # DSPy's name for the text of arguments that are no JSON object
@@ -41,10 +40,7 @@ def record_cost(response: Response, price: Price | None, context: SampleContext,
 
 
 def validate_reply(response: Response, settings: CallSettings, current: Span) -> Response | LMError:
-    """Return the reply without its thinking, which is recorded on the span with the rest; an error if it is no answer.
-
-    DSPy alone would parse a reply that stopped at the token limit.
-    """
+    """Return the reply without its thinking, which the span has; an error if it is no answer."""
     model = response.model
     parts = tuple(repaired for part in response.message.parts for repaired in _repair(part, current))
     if (chars := sum(len(getattr(part, "text", None) or str(part)) for part in parts)) > MAX_REPLY_CHARS:
@@ -92,9 +88,9 @@ def _find_truncation(response: Response, settings: CallSettings, current: Span) 
     )
 
 
-_RUN = re.compile(r"(.)\1+", re.DOTALL)  # tokenizers have single tokens for long runs of spaces or dashes
+_RUN = re.compile(r"(.)\1+", re.DOTALL)  # a long run of spaces or dashes may be one token
 _NAMES = "think|thinking|thought|reasoning|seed:think"
-# Of Qwen and DeepSeek, Magistral, Kimi, OpenThinker, Gemma and gpt-oss; a tag in backticks is spoken of.
+# Of Qwen and DeepSeek, Magistral, Kimi, OpenThinker, Gemma, gpt-oss; a tag in backticks is spoken of.
 _BEGIN = rf"(?<!`)<\s*(?:{_NAMES})(?:\s+[\w-]+=[^<>]*)?\s*>|(?-i:\[THINK\])"
 _BEGIN += r"|◁think▷|<\|begin_of_thought\|>|<unused94>|<\|channel\|>(?:analysis|commentary)<\|message\|>"
 _END = rf"(?<!`)<\s*/\s*(?:{_NAMES})\s*>|(?-i:\[/THINK\])|◁/think▷|<unused95>"
