@@ -1,4 +1,4 @@
-"""Contracts of a program under test: `System` (settings), `Resources` (open during a run), `Program` (it answers).
+"""Contracts of a program under test: `System` (settings), `Resources` (during a run), `Program` (answers).
 
 `eval/` and `optimize/` know these types only, never a concrete system. Importing this module does not import dspy.
 """
@@ -27,7 +27,7 @@ class Answerer(Protocol):
     async def acall(
         self, *, question: str, file: str | Path | None, inputs: Mapping[str, str] | None = None
     ) -> "dspy.Prediction":
-        """Return a prediction with `final_answer`, `final_reasoning_trace` and `state` (the complete final state).
+        """Return `final_answer`, `final_reasoning_trace` and `state` (the complete final state).
 
         Named `inputs` are fields of the sample, of which `question` is the readable text; some systems ignore them.
         """
@@ -54,7 +54,7 @@ class Program(Answerer, Protocol):
 
 
 class System(Protocol):
-    """A dataclass whose fields are the keys of its file in `conf/system/`; it imports nothing heavy before `build`.
+    """A dataclass with the keys of its file in `conf/system/`; it imports nothing heavy before `build`.
 
     A system whose program runs in this process also has `source_sha256`, the digest of that program's source.
     """
@@ -132,7 +132,7 @@ class ServedSystem(System, Protocol):
     """A system with an HTTP service of its own."""
 
     def check_service(self) -> None:
-        """Check what serving needs, without heavy imports; UserError: a package or a token is missing."""
+        """Check what serving needs, without heavy imports; UserError: a package or token is missing."""
 
     def serve_application(self, program: Program, options: ServiceOptions) -> Service:
         """Return the application that answers requests with the program."""

@@ -20,7 +20,7 @@ from mas.prompt_sets.dspy_internals import CUSTOM_TYPE_START_IDENTIFIER
 from mas.runtime.trace import NEARLY_RIGHT, SCHEMA_REFUSED, event
 
 _MAX_SIGNATURES = 256  # in each cache; an optimizer makes a new one with every prompt that it tries
-# DSPy takes the text after its mark for a picture or the like, to be fetched from anywhere: also in a page's text.
+# After its mark DSPy expects a picture or the like, to be fetched from anywhere: also in a page's text.
 _HARMLESS = "<<CUSTOM-TYPE>>"
 _TEXT_TYPES = {dspy.Tool, dspy.ToolCalls, dspy.ToolCallResults}
 Message = dict[str, object]  # of a request, as OpenAI's chat API has them
@@ -117,7 +117,7 @@ class JSONAdapter(_Formatting, dspy.JSONAdapter):
 
 @functools.lru_cache(_MAX_SIGNATURES)
 def _has_open_keys(signature: Signature) -> bool:
-    """Return whether an output has keys that its type does not name: DSPy's schema would forbid them."""
+    """Return whether an output has keys that its type does not name: DSPy's schema forbids them."""
     try:
         schemas = [pydantic.TypeAdapter(each.annotation).json_schema() for each in signature.output_fields.values()]
     except (pydantic.PydanticUserError, pydantic.PydanticSchemaGenerationError):
@@ -146,7 +146,7 @@ def _give_up_schema(
 
 
 def _fill_empty_inputs(demo: dspy.Example, signature: Signature) -> Turn:
-    """Return an example with its empty inputs as in a real request: DSPy would label it as incomplete."""
+    """Return an example with empty inputs as in a request: DSPy would label it as incomplete."""
     given = dict(demo.items())
     return given | {name: "None" for name in signature.input_fields if given.get(name, "") is None}
 

@@ -26,7 +26,7 @@ _SOUNDS = (".wav", ".mp3", ".m4a", ".flac", ".ogg", ".aac")
 _SENT = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".wav", ".mp3")
 
 _HEAD_BYTES = 64  # enough to detect the kind of a file
-# Extension block before a frame, and the beginning of the next block; a file with more than one is animated.
+# Extension block before a frame, and the beginning of the next block; with more than one it is animated.
 _GIF_FRAME = re.compile(rb"\x21\xf9\x04.{4}\x00[\x21\x2c]", re.DOTALL)
 _MAX_CACHED = 8  # files, for the agents' next requests
 

@@ -42,7 +42,7 @@ def read_fields(signature: type[dspy.Signature], text: str) -> dict[str, object]
 
 
 def _find_sections(signature: type[dspy.Signature], text: str) -> dict[str, object]:
-    """Return the text below each line that names a field: `[[## answer ##]]`, `## Answer`, `**Answer:** 42`."""
+    """Return the text below each line that names a field, such as `## Answer` or `**Answer:** 42`."""
     names = {name.casefold().replace("_", " "): name.casefold() for name in signature.output_fields}
     words = "|".join(re.escape(name).replace(r"\ ", "[ _-]") for name in names)
     header = re.compile(rf"^[ \t]*(?:[\[#*]+[ \t#]*({words})[ \t]*(?:[#*\]:]+[ \t#*\]:]*|$)|({words}):)", re.I | re.M)
@@ -56,7 +56,7 @@ def _find_sections(signature: type[dspy.Signature], text: str) -> dict[str, obje
 
 
 def _find_keys(value: object) -> dict[str, object]:
-    """Return the keys of a JSON object, or of the one that it holds alone: {"response": {"answer": "42"}}."""
+    """Return the keys of an object, or of the one that it holds alone: {"response": {"answer": "42"}}."""
     if isinstance(value, dict) and len(value) == 1 and isinstance(inner := next(iter(value.values())), dict):
         value = inner
     return {str(key).casefold(): each for key, each in value.items()} if isinstance(value, dict) else {}
@@ -102,7 +102,7 @@ def _read_text(text: str, annotation: Any) -> object:
 
 
 def _find_label(text: str, labels: tuple[str, ...]) -> str | None:
-    """Return the label that begins a text, in any case, if the rest is a remark without another label."""
+    """Return the label that begins a text, if the rest is a remark without another label."""
     remark = r"\W*($|[.,;:(*\"'`\u2013\u2014]|\s-)"
     found = [label for label in labels if re.match(re.escape(label) + remark, text, re.IGNORECASE)]
     if not found:
@@ -114,7 +114,7 @@ def _find_label(text: str, labels: tuple[str, ...]) -> str | None:
 
 
 def _read_list(text: str, kind: Any) -> list[object] | None:
-    """Return the items of a text that begins with a bullet; other lines may be prose, such as a refusal."""
+    """Return the items of a text that begins with a bullet; other texts are prose, such as a refusal."""
     items: list[str] = []
     for line in filter(str.strip, text.splitlines()):
         if _BULLET.match(line):
@@ -154,7 +154,7 @@ def _read_xml(body: str, tool: dspy.Tool) -> dict[str, object]:
 
 
 def find_objects(text: str) -> Iterator[object]:
-    """Yield the outermost JSON objects and lists of objects; a faulty one is repaired if it has an end."""
+    """Yield the outermost JSON objects and lists of objects; a faulty one with an end is repaired."""
     decoder, at, found = json.JSONDecoder(strict=False), 0, False
     text = text.replace("{{", "{").replace("}}}", "}}") if "{{" in text else text
     while (start := min((p for p in (text.find("{", at), text.find("[{", at)) if p >= 0), default=-1)) >= 0:

@@ -34,7 +34,7 @@ class AgentProgram(dspy.Module):
     async def aforward(
         self, question: str, file: str | Path | None = None, inputs: Mapping[str, str] | None = None
     ) -> dspy.Prediction:
-        """Return a prediction with `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
+        """Return `final_answer`, `final_reasoning_trace` and `state`, the complete final state.
 
         Agents see the bare name of `file`, and tools open that name and no other. Most programs ignore `inputs`, the
         named fields of a sample: `question` is their text.

@@ -20,7 +20,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*))", r
 
 
 def digest_program(module_name: str, *files: str | None) -> str:
-    """Return the SHA-256 of the sources of a loaded module's program, and of files that belong to it."""
+    """Return the SHA-256 of the sources of a loaded module's program, and of its other files."""
     digest = hashlib.sha256(f"{module_name}\n".encode())
     for name, path in [*list_modules(module_name).items(), *(("", Path(file)) for file in files if file)]:
         content = path.read_bytes() if path.is_file() else b""

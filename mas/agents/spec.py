@@ -28,8 +28,8 @@ class AgentSettings(ModelSettings):
     """Settings of one agent; its prompt comes with the prompt set."""
 
     retry_limit: int = 3  # at least 1; the system's file in conf/system/ says what is counted
-    tools: list[str] = field(default_factory=list)  # names from `system.tools`; agents that can use tools
-    max_steps: int = 10  # rounds of tool calls for one request, at least 1; agents that can use tools
+    tools: list[str] = field(default_factory=list)  # names in `system.tools`; if it can use tools
+    max_steps: int = 10  # rounds of tool calls for one request, at least 1; if it can use tools
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def list_tools(settings: Iterable[ModelSettings]) -> set[str]:
 
 
 def make_toolbox(settings: AgentSettings, tools: Mapping[str, str], resources: Resources) -> "Toolbox":
-    """Load an agent's tools; `tools` has their functions as "package.module.function". UserError: one is missing."""
+    """Load an agent's tools from their functions, "package.module.function". UserError: one is missing."""
     import dspy
 
     from mas.agents.react import Toolbox

@@ -69,7 +69,7 @@ def describe_cause(error: BaseException) -> str:
 
 @contextmanager
 def name_object(value: object, name: str) -> Iterator[str]:
-    """Yield a target that names the object inside the block; its name has only letters, digits and `_`."""
+    """Yield a target that names the object inside the block, with letters, digits and `_` alone."""
     stem = f"{PREFIX}{re.sub(r'[^A-Za-z0-9_]+', '_', name)}{_digest_source(value)}"
     with _LOCK:
         target = next(each for n in count(1) if (each := stem if n == 1 else f"{stem}_{n}") not in _OBJECTS)

@@ -1,4 +1,4 @@
-"""The conversation of an agent with tools: every step is a tool call or the answer, and requests only grow.
+"""The conversation of an agent with tools: a step is a tool call or the answer, and requests only grow.
 
 DSPy asks for the output fields in every message, and small models then call no tool. Here the system message says once
 which of the two is due, and lists tools that go as text; each request begins with the whole of the one before.
@@ -144,7 +144,7 @@ class ToolAdapter(ChatAdapter):
         text = output.get("text") if isinstance(output, dict) else output
         if not isinstance(text, str) or (isinstance(output, dict) and output.get("tool_calls")):
             return output
-        # In the form that was asked for, a tool that does not exist is called as well: the result says so.
+        # In the form asked for, a tool that does not exist is called as well: the result says so.
         any_name = not self.use_native_function_calling
         if self._read_answer(text, signature) or not (calls := find_calls(text, self.tools, any_name=any_name)):
             return output

@@ -1,4 +1,4 @@
-"""Worked examples (demos) of an agent: conversion between DSPy's objects and JSON, and their turns as a conversation.
+"""Worked examples (demos) of an agent: as DSPy's objects, as JSON, and as turns of a conversation.
 
 A demo holds the inputs and outputs of one call. For an agent with a history it is the LAST call of one whole request
 (`mas/agents/react.py`): everything before is in its `history`, each tool call with its result.

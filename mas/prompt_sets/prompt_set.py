@@ -1,4 +1,4 @@
-"""A prompt set: a folder with one text per agent, which becomes the instructions of that agent's DSPy predictor.
+"""A prompt set: a folder with one text per agent, the instructions of the agent's DSPy predictor.
 
 prompts/baseline/
     set.yaml                        system: gaia, description: …
@@ -57,7 +57,7 @@ class PromptSet:
     texts: dict[str, str]  # agent -> instructions
     folder: Path
     description: str = ""
-    demos: dict[str, list[Demo]] = field(default_factory=dict)  # by agent; agents without examples are left out
+    demos: dict[str, list[Demo]] = field(default_factory=dict)  # by agent, if it has any
     edited: tuple[str, ...] = ()  # files that differ from the checksums in provenance.yaml
     provenance: Mapping[str, Any] = field(default_factory=dict)  # content of provenance.yaml
     tuned_on: TunedOn | None = None  # None: unknown
@@ -98,7 +98,7 @@ def read_set_folder(folder: Path) -> PromptSet:
 
 
 def write_prompt_set(folder: Path, prompt_set: PromptSet) -> PromptSet:
-    """Write the set as a new folder, and return it as `read_prompt_set` will read it there: without provenance.
+    """Write the set as a new folder, and return it as `read_prompt_set` will: without provenance.
 
     `set.yaml` is written last: a folder whose writing was interrupted is not taken for a set. UserError: the folder
     holds a set already (none is ever overwritten), or cannot be written.
@@ -132,7 +132,7 @@ def name_prompt_file(agent: str) -> str:
 
 
 def derive_prompt_set(module: "dspy.Module", system: str, target: str) -> PromptSet:
-    """Return a set, for the system of that name, of the instructions and demos of the module that `target` names.
+    """Return a set for a system of the instructions and demos of the module that `target` names.
 
     The fields of its signatures, with their prefixes, descriptions and types, are code and no part of a set. UserError:
     the module has no predictors, or one without instructions.
@@ -152,7 +152,7 @@ def derive_prompt_set(module: "dspy.Module", system: str, target: str) -> Prompt
 
 
 def apply_prompts(program: Module, prompts: PromptSet | Path | str, root: Path = PROJECT_ROOT) -> Module:
-    """Give a program the instructions and demos of a prompt set, and return it; everything else stays its own.
+    """Give a program the instructions and demos of a prompt set, and nothing else, and return it.
 
     `prompts` is the set, its name under `prompts/` of `root`, or the path of its folder (anything with a `/`).
     UserError: there is no such set, or it is for a program with other predictors or fields; nothing has been changed.
@@ -164,7 +164,7 @@ def apply_prompts(program: Module, prompts: PromptSet | Path | str, root: Path =
 
 
 def apply_prompt_set(program: "dspy.Module", prompt_set: PromptSet, plain_demos: bool = False) -> None:
-    """Set the instructions and demos of each agent's predictor; demos that the set does not have are removed.
+    """Set the instructions and demos of each agent's predictor; its other demos are removed.
 
     Demos are complete and typed, as our agents need them. With `plain_demos`, or a program with that attribute, they
     are as `dspy.Module.load` would read them: they may lack fields, and keep their JSON values. UserError: the set is
@@ -250,9 +250,9 @@ def cache_signatures(signature: "type[dspy.Signature]") -> "type[dspy.Signature]
 
 
 def digest(prompt_set: PromptSet) -> str:
-    """Return the SHA-256 of what reaches the model: texts and examples, not the set's name and place."""
+    """Return the SHA-256 of what reaches the model: texts and examples, not name and place."""
     content = json.dumps(prompt_set.texts, sort_keys=True)
-    if prompt_set.demos:  # in the order of their keys: that of a tool call's arguments reaches the model
+    if prompt_set.demos:  # in their order: that of a tool call's arguments reaches the model
         content += "\n" + json.dumps(dict(sorted(prompt_set.demos.items())))
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -265,7 +265,7 @@ def describe_edits(prompt_set: PromptSet) -> str | None:
 
 
 def _normalised(text: str) -> str:
-    """Return the form that DSPy's `inspect.cleandoc` and the adapter's `textwrap.dedent` both leave unchanged.
+    """Return the form that `inspect.cleandoc` (DSPy) and `textwrap.dedent` (adapter) leave unchanged.
 
     Stripping first is needed: `cleandoc` alone is not stable on a text that begins with an empty and an indented line.
     """
@@ -308,7 +308,7 @@ def _read_set_file(file: Path) -> dict[str, str]:
 
 
 def _check_files(folder: Path, agents: Sequence[str]) -> None:
-    """Check that each agent has one prompt file: with a misspelt name it would have its default prompt."""
+    """Check that each agent has a prompt file: with a misspelt name it would have its default one."""
     expected = {name_prompt_file(agent) for agent in agents}
     present = {name for name in list_files(folder) if name.endswith(SUFFIX)}
     if missing := sorted(expected - present):

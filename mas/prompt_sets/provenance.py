@@ -2,7 +2,7 @@
 
 `provenance.yaml` has its origin, and the checksums that show later edits:
 
-    gated: true                                     # and other facts that were known when it was published
+    gated: true                                     # and other facts known when it was published
     checksums:                                      # SHA-256 of the files' bytes
       planner_system_prompt.txt: 9f86d081884c…
 
@@ -65,7 +65,7 @@ def read_checked(file: Path, kind: type[Content], expected: str) -> Content | No
     if not file.exists():
         return None
     import yaml
-    from pydantic import TypeAdapter, ValidationError  # most sets have no such file, and it takes a while
+    from pydantic import TypeAdapter, ValidationError  # slow, and most sets have no such file
 
     try:
         text = file.read_text("utf-8-sig")  # without the byte order mark that Windows editors write

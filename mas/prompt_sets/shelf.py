@@ -31,7 +31,7 @@ def check_set_name(name: str) -> None:
 
 
 def check_name_is_free(name: str, shelf: Path, run: str | None = None) -> Path:
-    """Return the folder for a set that is to be published; it may exist if the run in a folder named `run` made it.
+    """Return the folder for a set to be published; it may exist if the run in a folder `run` made it.
 
     UserError: the name is not a plain folder name. NameTakenError: something has that name, in any letter case.
     """

@@ -29,7 +29,7 @@ def background_loop() -> asyncio.AbstractEventLoop:
 
 
 class _Threads(ThreadPoolExecutor):
-    """Threads for what blocks. DSPy also sends two short steps of each model call here, which are done at once.
+    """Threads for what blocks. Two short steps of each model call, which DSPy sends here, are done at once.
 
     A switch to a thread and back takes far longer than either step. Only our LMs are known to make them short.
     """
@@ -48,7 +48,7 @@ class _Threads(ThreadPoolExecutor):
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     while True:
-        # Of a task, they pass through the loop itself: the waiting caller gets them, and the other tasks go on.
+        # Those of a task pass through the loop itself: its caller gets them, and other tasks go on.
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
             return

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-Failure = Callable[[str], Exception]  # from "ended with SystemExit (3)" to the exception to raise instead
+Failure = Callable[[str], Exception]  # of "ended with SystemExit (3)": to raise instead
 
 
 async def run_in_thread(call: Callable[[], T], failure: Failure) -> T:

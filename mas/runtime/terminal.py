@@ -1,4 +1,4 @@
-"""The one way to print a line, and texts from models and datasets made harmless: no character controls a terminal.
+"""The one way to print a line, and texts made harmless: no character controls a terminal.
 
 Tables and colours are printed by `eval.execution.console.Console`, which cleans what it prints by the same rule. The
 linter refuses every other way.

@@ -105,7 +105,7 @@ def _check_value(value: object) -> object:
 
 
 def _guard(function: _Function, lists: int = 0, estimate_bits: Callable[..., float] | None = None) -> _Function:
-    """Make a function accept only numbers (no lists: `[1] * 10**9`), or only lists of numbers, and check its result.
+    """Make a function accept numbers alone (no `[1] * 10**9`), or lists of numbers, and check its result.
 
     It takes as many `lists`; the numbers of a single one may also be given one by one. `estimate_bits` of the result
     refuses one that would be too large before it is computed.

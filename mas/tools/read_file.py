@@ -15,7 +15,7 @@ from mas.tools.results import Excerpt, ToolError, ToolResult
 from mas.tools.settings import TranscriptionSettings, get_settings
 
 SOUND_FORMATS = (".mp3", ".wav", ".m4a", ".flac", ".ogg", ".mp4", ".webm")  # that the endpoint takes
-MAX_SOUND_BYTES = 25_000_000  # of one file at OpenAI; https://platform.openai.com/docs/guides/speech-to-text
+MAX_SOUND_BYTES = 25_000_000  # https://platform.openai.com/docs/guides/speech-to-text
 MAX_SOUND_SECONDS = 120.0  # for one sound, retries and all
 NO_SHEETS = "It has no sheets: `sheet` was left out."
 
@@ -95,10 +95,10 @@ def _transcribe(path: Path, file: str, settings: TranscriptionSettings) -> Docum
         return reply.text.strip()
 
     try:
-        # In a loop of its own, in the tool's thread: the client's own limits do not end a reply that drips.
+        # In a loop in the tool's thread: the client's own limits do not end a reply that drips.
         text = asyncio.run(request())
     except (openai.OpenAIError, TimeoutError, ValueError, TypeError, AttributeError) as error:
-        status = getattr(error, "status_code", None)  # not the server's own words, which may repeat the key
+        status = getattr(error, "status_code", None)  # its words may repeat the key
         why = f"the server refuses it (HTTP {status})" if status else f"no answer of use ({type(error).__name__})"
         raise ToolError(
             f"{file} cannot be transcribed: {why}; check tools.transcription, its model, base_url and the key in "

@@ -39,7 +39,7 @@ def is_read_only(tool: object) -> bool:
 
 @cache
 def digest_code(module_name: str) -> str:
-    """Return the SHA-256 of the Python files of a module's package, or of its own file, as of the first call.
+    """Return the SHA-256 of a module's package, or of its own file, as of the first call.
 
     Code that they import from elsewhere, such as a library, is not in it.
     """

@@ -98,7 +98,7 @@ class ToolResult(str):
 
 
 def to_tool_result(returned: object, function: object, failed: bool = False) -> ToolResult:
-    """Return what a tool returned as a result; that of a tool that is marked untrusted is never "computed"."""
+    """Return what a tool returned as a result; that of an untrusted tool is never "computed"."""
     result = copy(returned) if isinstance(returned, ToolResult) else ToolResult(str(returned), failed=failed)
     if is_untrusted(function) and not result.is_untrusted:
         result.kind = "external"

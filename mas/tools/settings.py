@@ -24,9 +24,9 @@ MIN_MEMORY_MB = 128  # Python itself, and numpy
 class TranscriptionSettings:
     """The `tools.transcription` part of the configuration."""
 
-    model: str | None = None  # such as whisper-1 or gpt-4o-mini-transcribe; null: sounds are not transcribed
+    model: str | None = None  # such as whisper-1; null: sounds are not transcribed
     base_url: str | None = None  # up to and with /v1; null: OpenAI
-    api_key_env: str | None = "OPENAI_API_KEY"  # environment variable that holds the key; null: no key needed
+    api_key_env: str | None = "OPENAI_API_KEY"  # variable that holds the key; null: none needed
 
     @property
     def api_key(self) -> str:
@@ -111,7 +111,7 @@ class SandboxSettings:
 class ToolSettings:
     """Settings of all tools; each `check` raises UserError for a value that cannot be used."""
 
-    fail_fast: bool = False  # true: the first tool failure ends the question, as the original design had it
+    fail_fast: bool = False  # true: the first tool failure ends the question
     transcription: TranscriptionSettings = field(default_factory=TranscriptionSettings)
     web: WebSettings = field(default_factory=WebSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
@@ -133,7 +133,7 @@ class Resources:
 
     settings: ToolSettings = field(default_factory=ToolSettings)
     services: Mapping[str, object] = field(default_factory=dict)  # by name, such as "browser"
-    broken: tuple[str, ...] = ()  # a sentence for each tool that cannot work on this machine, with the remedy
+    broken: tuple[str, ...] = ()  # a sentence for each tool that cannot work here, with its remedy
 
 
 _context: ContextVar[Resources | None] = ContextVar("tool_context", default=None)

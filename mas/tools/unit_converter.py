@@ -25,8 +25,7 @@ _LONG_NUMBER = re.compile(r"\d{2}")
 _POWER_OF_POWER = re.compile(r"[\d)]\s*(?:\*\*|\^)")  # 2**9**9, (m**9)**9
 _DEGREES = re.compile(r"deg(?:ree)?s?[ _]+(c|f|k)(?:elsius|ahrenheit|elvin)?", re.IGNORECASE)
 _TEMPERATURES = {"c": "degC", "f": "degF", "k": "kelvin"}
-# What people mean by names of which pint makes something else: calories, nanometres, American beer barrels of 31.5
-# gallons.
+# What people mean by names that pint takes for something else: calories, nanometres, beer barrels.
 _MEANT = {"Cal": "kilocalorie", "Calorie": "kilocalorie", "Calories": "kilocalorie", "NM": "nautical_mile"}
 _MEANT |= {"bbl": "oil_barrel", "bbls": "oil_barrel"}
 _MEANT_NAME = re.compile(rf"(?<!\w)(?:{'|'.join(_MEANT)})(?!\w)")
@@ -51,7 +50,7 @@ def unit_converter(quantity: str, to_unit: str) -> ToolResult:
         source, target = _read_turns(registry, given, wanted), _read_turns(registry, wanted, given)
         converted = registry.Quantity(amount, source).to(target).magnitude
         if source.dimensionality == {"[temperature]": 1} and registry.Quantity(0.0, source).to(target).magnitude:
-            converted = round(converted, TEMPERATURE_DECIMALS) + 0.0  # 32 fahrenheit are 0 celsius, not 5.7e-14
+            converted = round(converted, TEMPERATURE_DECIMALS) + 0.0  # 32 °F are 0 °C, not 5.7e-14
         if not math.isfinite(converted):
             raise OverflowError("the result is too large")
         return ToolResult(f"{converted:.{SIGNIFICANT_DIGITS}g} {wanted}")

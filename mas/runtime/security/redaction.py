@@ -61,7 +61,7 @@ def sort_secrets(secrets: Iterable[str]) -> list[str]:
 
 
 def redact_value(value: object, redact: Redact) -> Any:
-    """Return the value without secrets, as the store will hold it; only one with secrets is converted."""
+    """Return the value without secrets; one that has any is converted as for the store."""
     with suppress(ValueError, TypeError, RecursionError):  # of what JSON cannot hold
         text = json.dumps(value, default=to_jsonable, ensure_ascii=False).replace('\\"', '"').replace("\\\\", "\\")
         if redact(text) == text:

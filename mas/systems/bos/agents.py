@@ -1,4 +1,4 @@
-"""Registry of the agents: what the planner reads of each, its predictors, and how it is made for a request.
+"""Registry of the agents: what the planner reads of each, its predictors, how it is made for a request.
 
 To add an agent: its name in `contracts.AgentName`, an entry in `REGISTRY`, its prompt files. Planner, program and
 composer need no change.
@@ -32,7 +32,7 @@ class AgentEntry:
     service: str = ""  # of the run, that it is made with
     keywords: tuple[str, ...] = ()  # in lower case; they propose the agent, as parts of words too
     rivals: tuple[AgentName, ...] = ()  # it is proposed only if none of these has a higher score
-    find_gap: Callable[[ApiSettings, SqlSettings], str | None] = lambda api, sql: None  # why it is not available, if so
+    find_gap: Callable[[ApiSettings, SqlSettings], str | None] = lambda api, sql: None  # if it is not available
 
     def make(self, predictors: "Mapping[str, dspy.Predict]", resources: Resources) -> "RecordedAgent":
         """Return the agent for one request; the predictors are by the names of their specs."""

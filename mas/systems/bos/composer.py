@@ -53,7 +53,7 @@ async def compose(
     context: Mapping[str, object] | None = None,
     recorder: EventRecorder | None = None,
 ) -> OrchestratorResponse:
-    """Return the response, without trace and planner. A failure of the model is recorded, not raised."""
+    """Return the response, without trace and planner. A model's failure is recorded, not raised."""
     results, recorder = list(agent_results), recorder or EventRecorder("composer", context)
     table = next((each.tabular for each in results if each.has_succeeded and each.tabular), None)
     answer = describe_outcome(results)

@@ -1,4 +1,4 @@
-"""Requests, trace events, results, decisions and responses that the parts of the system exchange. All are immutable.
+"""Requests, trace events, results, decisions and responses of the system's parts; all are immutable.
 
 The context of a request may hold tokens and passwords. They reach the agent that needs them and nothing else: a request
 that is printed, stored or traced has `***` in their place, and prompts are made with `format_context`.
@@ -115,7 +115,7 @@ class AgentRequest(_Contract):
     context: dict[str, object] = Field(default_factory=dict)
     prefer_agents: tuple[AgentName, ...] = ()  # these come first, if they are candidates
     disable_agents: tuple[AgentName, ...] = ()
-    max_turns: int | None = Field(default=None, ge=1)  # at most so many agents run; the others are skipped
+    max_turns: int | None = Field(default=None, ge=1)  # so many agents run; others are skipped
     include_data: bool = True  # False: no tables in the response
     trace: bool = False  # True: the response has the trace events
     system_prompt: str | None = None  # an extra input of every LLM step
@@ -226,7 +226,7 @@ class TabularResult(_Contract):
 
     @classmethod
     def from_lists(cls, columns: Sequence[str], rows: Iterable[Sequence[object]], truncated: bool = False) -> Self:
-        """Return a table; equal column names get a suffix. ValueError: a row has more or fewer values."""
+        """Return a table; equal column names get a suffix. ValueError: a row of another length."""
         names: list[str] = []
         for column in columns:
             name, number = column, 1
@@ -262,7 +262,7 @@ class AgentResult(_Contract):
     error: AgentError | None = None
     trace: list[TraceEvent] = Field(default_factory=list)
     latency_ms: float | None = None
-    model_error: Exception | None = Field(default=None, exclude=True, repr=False)  # of the model, if that failed it
+    model_error: Exception | None = Field(default=None, exclude=True, repr=False)  # of the model
 
     @model_validator(mode="after")
     def _check_error(self) -> Self:
@@ -281,12 +281,12 @@ class PlannerDecision(_Contract):
     rationale: str
     chosen_agents: tuple[AgentName, ...] = ()
     confidence: float | None = None  # 0 to 1
-    guardrails: dict[str, object] = Field(default_factory=dict)  # constraints that were applied, by name
+    guardrails: dict[str, object] = Field(default_factory=dict)  # constraints applied, by name
 
     @field_validator("confidence", mode="before")
     @classmethod
     def _normalise(cls, value: object) -> float | None:
-        """Return a number from 0 to 1: percentages are divided by 100, others clamped; None: no number."""
+        """Return a number from 0 to 1: percentages divided by 100, others clamped; None: no number."""
         text = str(value).strip()
         try:
             number = float(text.removesuffix("%"))

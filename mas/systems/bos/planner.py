@@ -74,7 +74,7 @@ async def plan(
     chosen = sorted((name for name in allowed if name in named), key=named.index)
     notes = {
         "dropped": [name for name in named if name not in allowed],
-        "added": [name for name in chosen if name not in candidates],  # outside of what the keywords propose
+        "added": [name for name in chosen if name not in candidates],  # beyond the keywords
         "empty_choice": not chosen,
     }
     return PlannerDecision(

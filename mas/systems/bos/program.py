@@ -1,4 +1,4 @@
-"""The system as one `dspy.Module`, with a predictor and a prompt file for each LLM step, run through a LangGraph.
+"""The system as one `dspy.Module` with a predictor and a prompt file for each LLM step, and its LangGraph.
 
     START → plan → (execute_agent | compose);  execute_agent → (execute_agent | compose);  compose → END
 

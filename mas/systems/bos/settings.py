@@ -25,9 +25,9 @@ class ApiSettings:
     """Address and documentation of the API, and what may be sent to it."""
 
     documentation: str | None = None  # path of api_docs_context.yaml; null: no API
-    command: list[str] = field(default_factory=list)  # starts an API for the run; its first line is its address
+    command: list[str] = field(default_factory=list)  # starts an API; its first line is its address
     base_url: str | None = None  # null: that of the documentation
-    hosts: list[str] = field(default_factory=list)  # "host" or "host:port" that a request's `api_base_url` may name
+    hosts: list[str] = field(default_factory=list)  # "host" or "host:port" for a request's `api_base_url`
     methods: list[str] = field(default_factory=lambda: ["GET"])  # others are refused
     timeout_seconds: float = 30.0  # of a request
     top_k: int = 8  # endpoints, and snippets, that the planning prompt describes in full
@@ -38,7 +38,7 @@ class DatabaseSettings:
     """One database: either a file of SQLite or the address of a PostgreSQL."""
 
     path: str | None = None  # file of SQLite
-    url_env: str | None = None  # environment variable with the address of a PostgreSQL, its password included
+    url_env: str | None = None  # variable with a PostgreSQL's address, its password included
     tables: list[str] = field(default_factory=list)  # that may be read: names, or "*" for all
 
 
@@ -49,7 +49,7 @@ class SqlSettings:
     databases: dict[str, DatabaseSettings] = field(default_factory=dict)
     max_retries: int = 3  # after a query that was refused or failed
     folder: str | None = None  # of further files of SQLite, each a database
-    folder_tables: dict[str, list[str]] = field(default_factory=dict)  # database → tables; of others in `folder` all
+    folder_tables: dict[str, list[str]] = field(default_factory=dict)  # database → tables; others: all
 
     def list_databases(self) -> dict[str, DatabaseSettings]:
         files = find_files(Path(self.folder)) if self.folder is not None else {}
@@ -103,7 +103,7 @@ def list_api_secrets() -> Sequence[str]:
 
 
 def find_files(folder: Path) -> dict[str, Path]:
-    """Return SQLite files by name: those in the folder, and below it those in a folder of their name."""
+    """Return SQLite files by name: in the folder, or below it in a folder of their name."""
     files = [file for ending in _ENDINGS for file in folder.rglob(f"*{ending}")]
     return {file.stem: file for file in sorted(files) if file.parent == folder or file.parent.name == file.stem}
 

@@ -59,7 +59,7 @@ _UNNAMED = "unnamed predictor"  # made while a sample is answered
 # The innermost module's last predictor: (id of the module, span).
 _last: ContextVar[tuple[int, Span] | None] = ContextVar("last_predictor", default=None)
 
-CreateLM = Callable[[str], dspy.BaseLM]  # a predictor's name, or "" for the program itself → its language model
+CreateLM = Callable[[str], dspy.BaseLM]  # predictor's name, or "" for the program → its LM
 
 
 def read_outputs(value: object, agent: str) -> dict[str, object]:
@@ -145,7 +145,7 @@ class FunctionProgram(ForeignProgram):
 
 
 async def open_client(authorization: str) -> httpx.AsyncClient:
-    """Open a client with as many connections as questions run at once, and no time limit: each question has its own.
+    """Open a client with a connection for each question, and no time limit: each question has its own.
 
     Few idle connections are kept: httpx goes through all of them for each request, more than once.
     """
@@ -166,7 +166,7 @@ class HttpProgram(ForeignProgram):
         self.post: Callable[[object], Awaitable[httpx.Response]] = lambda body: client.post(url, json=body)
 
     async def ask(self, question: str, file: Path | None, thread_id: str) -> dict[str, object]:
-        """Return the JSON object that the agent answers with; nothing is asked twice, which might do harm.
+        """Return the agent's JSON object; nothing is asked twice, which might do harm.
 
         AgentUnavailableError: it cannot be reached, takes too long, or fails (5xx). AgentReplyError: it refuses the
         question (4xx), or answers with something else than JSON.
@@ -222,7 +222,7 @@ class DspyProgram(ForeignProgram):
         """
         super().__init__(loaded.target)
         self._answer = answer
-        self._get_loaded: Callable[[], LoadedModule] = lambda: loaded  # a deep copy of this program shares it
+        self._get_loaded: Callable[[], LoadedModule] = lambda: loaded  # deep copies share it
         self.module = loaded.module.deepcopy()
         tools = limit_tools(self.module)
         # A module with both forms, as those of DSPy: a tool that blocks would hold up all samples on the event loop, as
@@ -308,7 +308,7 @@ class CallSpans(BaseCallback):
 
     def __init__(self, module: dspy.Module) -> None:
         predictors = [(name, part) for name, part in module.named_sub_modules() if isinstance(part, dspy.Predict)]
-        self._names = {id(part): name.removeprefix("self.") for name, part in predictors}  # also of frozen parts
+        self._names = {id(part): name.removeprefix("self.") for name, part in predictors}  # and frozen ones
         self._names |= {id(predictor): name for name, predictor in module.named_predictors()}
         self._open: dict[str, tuple[ExitStack, Span]] = {}  # by DSPy's id of the call
 

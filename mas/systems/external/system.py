@@ -118,7 +118,7 @@ class DspySystem(ExternalSystem):
     def check(self) -> None:
         """Check the target by loading it: a mistake in it would fail every sample."""
         loaded, given = self.loaded, self.data_inputs
-        if given is None or isinstance(given, str | Mapping | list):  # else the data's own check says what is wrong
+        if given is None or isinstance(given, str | Mapping | list):  # else the data's check reports it
             check_inputs(loaded, [given] if isinstance(given, str) else given)
         if loaded.outputs is not None and choose_answer_field(loaded.outputs, *self._answer) is None:
             raise UserError(describe_answer_choice(f"system.target={self.target}", loaded.outputs, self.answer_field))
@@ -175,7 +175,7 @@ class HttpSystem(ExternalSystem):
     name: str = "http"
     default_prompts: str | None = None
     timeout_seconds: float = 600.0  # one question, from the request to the whole answer
-    headers_env: str | None = None  # name of the environment variable with the Authorization header's value
+    headers_env: str | None = None  # environment variable with the Authorization header
 
     def check(self) -> None:
         if self.timeout_seconds <= 0:

@@ -24,7 +24,7 @@ EXPECTED_MODULE = (
     "expected a dspy.Module: its class, an instance, or a function without parameters that returns one; a function "
     "that answers is run with system=callable"
 )
-# The first of these that fits is used: a second parameter of any name gets the file if it has no default.
+# The first that fits is used: a second parameter of any name gets the file if it has no default.
 _CALLS: tuple[Callable[[str, Path | None], tuple[tuple[object, ...], dict[str, object]]], ...] = (
     lambda question, file: ((question,), {"file": file}),
     lambda question, file: ((question,), {}),
@@ -33,7 +33,7 @@ _CALLS: tuple[Callable[[str, Path | None], tuple[tuple[object, ...], dict[str, o
     lambda question, file: ((), {"question": question}),
 )
 
-SIDE_OUTPUTS = ("reasoning", "trajectory")  # added by dspy.ChainOfThought and dspy.ReAct; never the answer
+SIDE_OUTPUTS = ("reasoning", "trajectory")  # of dspy.ChainOfThought and dspy.ReAct; never the answer
 USUAL_ANSWERS = ("answer", "final_answer")
 _SELF = "self"  # DSPy's name of the only predictor of a program that is one itself
 
@@ -47,7 +47,7 @@ class Agent:
 
 
 def compute_source_digest(target: str, *others: str | None) -> str:
-    """Return the SHA-256 of the source of a target that has been loaded, and of files that belong to it.
+    """Return the SHA-256 of the source of a loaded target, and of files that belong to it.
 
     An object in memory has no source: its name counts.
     """
@@ -208,7 +208,7 @@ def _load_state(target: str, module: "dspy.Module", state: str) -> None:
         saved: Any = json.loads(Path(state).read_bytes())
         saved.pop("metadata", None)  # the versions that it was saved with
         own = dict(module.named_parameters())
-        is_flat = list(own) == [_SELF] and "signature" in saved  # a predictor alone: DSPy saves it without a name
+        is_flat = list(own) == [_SELF] and "signature" in saved  # a predictor alone has no name
         states = {_SELF: saved} if is_flat else saved
         if own.keys() != states.keys():
             raise ValueError(f"it has {', '.join(sorted(states)) or 'no predictors'}, not {', '.join(sorted(own))}")

@@ -1,4 +1,4 @@
-"""The agents of the GAIA system: the state they share, what the orchestrator asks each, and their specs.
+"""The agents of the GAIA system: their state, what the orchestrator asks each, and their specs.
 
 To add an agent: its fields in `GraphState`, its request (`to_…`) and its spec here; its signature and node in
 `nodes.py`; its prompt file. The order of `SPECS` is the order of work (docs/explanation/decisions.md 3, 13a).
@@ -235,4 +235,4 @@ SPECS = (
     GaiaAgent("finalizer", f"{_NODES}.Finalize", request=to_finalizer),
 )
 AGENTS = tuple(spec.name for spec in SPECS)
-WORKERS: tuple[Worker, ...] = tuple(cast(Worker, spec.name) for spec in SPECS if spec.critic)  # critics review them
+WORKERS: tuple[Worker, ...] = tuple(cast(Worker, spec.name) for spec in SPECS if spec.critic)  # critics review

@@ -108,7 +108,7 @@ class GraphContext:
     retry_limits: Mapping[Worker, int]
     max_research_steps: int
     on_retry_exhausted: str
-    faults: dict[str, Exception] = field(default_factory=dict)  # agent → why its last turn gave no usable reply
+    faults: dict[str, Exception] = field(default_factory=dict)  # agent → its last unusable reply
 
 
 Context = Runtime[GraphContext]

@@ -1,4 +1,4 @@
-"""The state machine: which agent works next on a question, what it is asked, and the messages in between.
+"""The state machine: which agent works next on a question, what it is asked, and the messages.
 
 determine_next_step → check_retry_limit → execute_next_step, after every agent.
 """
@@ -24,7 +24,7 @@ from mas.systems.gaia.agents import (
 ORCHESTRATOR = "orchestrator"
 REQUESTS: tuple[MessageType, ...] = ("instruction", "feedback")
 _BY_NAME = {spec.name: spec for spec in SPECS}
-_WORKER_BY_CRITIC = {spec.critic: spec.name for spec in SPECS if spec.critic}  # critic → the agent that it reviews
+_WORKER_BY_CRITIC = {spec.critic: spec.name for spec in SPECS if spec.critic}  # critic → worker
 # planner, researcher, expert, finalizer
 _WORK_ORDER = [spec.name for spec in SPECS if spec.name not in _WORKER_BY_CRITIC]
 _STATE, _MESSAGE = TypeAdapter(GraphState), TypeAdapter(AgentMessage)
@@ -57,7 +57,7 @@ def _describe_invalid(error: ValidationError) -> str:
 
 
 def determine_next_step(state: GraphState) -> GraphState:
-    """Follow the newest decision; a rejection adds one to that agent's retry counter, an approval resets it.
+    """Follow the newest decision; a rejection adds one to the agent's retries, an approval resets them.
 
     After an error of an agent the finalizer is next. ValueError: no step follows the current one.
     """

@@ -1,4 +1,4 @@
-"""The GAIA system as one `dspy.Module`, and its workflow as a LangGraph (docs/explanation/decisions.md 2).
+"""The GAIA system as one `dspy.Module`, its workflow as a LangGraph (docs/explanation/decisions.md 2).
 
     input_interface → orchestrator → {planner, researcher, expert, critic, finalizer}
     every agent → orchestrator, the finalizer → END
@@ -89,7 +89,7 @@ def recursion_limit(retry_limits: Mapping[Worker, int], max_research_steps: int)
 def _write_changes(
     node: Callable[[GraphState, Context], Awaitable[GraphState]],
 ) -> Callable[[GraphState, Context], Awaitable[Changes]]:
-    """Return the node as one that writes only what it has changed: the graph's work grows with the fields written.
+    """Return the node as one that writes only what it has changed, since each field costs the graph work.
 
     An error of its model becomes the state's, and the finalizer is next (docs/explanation/decisions.md 7e).
     """

@@ -19,8 +19,8 @@ class GaiaSystem(AgentSystem):
     name: str = "gaia"
     default_prompts: str | None = "baseline"
     max_research_steps: int = 6  # a plan with more is sent back to the planner
-    on_retry_exhausted: str = "give_up"  # give_up: a fixed answer, no LM call | best_effort: the finalizer tries
-    tools: dict[str, str] = field(default_factory=dict)  # the user's own: name → "package.module.function"
+    on_retry_exhausted: str = "give_up"  # a fixed answer, no LM call | best_effort: the finalizer tries
+    tools: dict[str, str] = field(default_factory=dict)  # own ones: name → "package.module.function"
     agents: dict[str, AgentSettings] = field(default_factory=dict)
 
     def check(self) -> None:

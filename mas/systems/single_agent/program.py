@@ -1,4 +1,4 @@
-"""The single agent as a `dspy.Module`: one predictor, `agent`, that works with tools until it gives its answer.
+"""The single agent as a `dspy.Module`: one predictor, `agent`, that works with tools until it answers.
 
 program = SingleAgentProgram(SPECS, {"agent": Toolbox({"calculator": dspy.Tool(calculator)})}, retry_limit=3)
 program(question="What is 2 + 3?").final_answer      # "5"
@@ -56,7 +56,7 @@ class SingleAgentProgram(AgentProgram):
                 if state["retry_count"] >= self.retry_limit:
                     raise
                 state["retry_count"] += 1
-                state["feedback"] = str(error)[:MAX_FEEDBACK_CHARS]  # the fault of the last unusable reply
+                state["feedback"] = str(error)[:MAX_FEEDBACK_CHARS]  # of the last unusable reply
                 event("unusable reply", "warning", agent="agent", error=state["feedback"])
                 request = f"{question}\n\nYour last reply could not be used: {state['feedback']}"
         return {**state, "final_answer": answer, "final_reasoning_trace": trace}

@@ -18,7 +18,7 @@ class SingleAgentSystem(AgentSystem):
 
     name: str = "single_agent"
     default_prompts: str | None = "single_agent_baseline"
-    tools: dict[str, str] = field(default_factory=dict)  # the user's own: name → "package.module.function"
+    tools: dict[str, str] = field(default_factory=dict)  # own ones: name → "package.module.function"
     agents: dict[str, AgentSettings] = field(default_factory=dict)
 
     def make_program(self, toolboxes: Toolboxes, resources: Resources) -> Program:

@@ -22,7 +22,7 @@ _CONNECTED, _NOT_ALLOWED = 0, 2
 
 
 async def start_proxy(allow_private_hosts: Sequence[str] = ()) -> asyncio.Server:
-    """Start a proxy at any free port of loopback; `allow_private_hosts` ("host" or "host:port") need not be public."""
+    """Start a proxy at a free port of loopback; `allow_private_hosts` ("host", "host:port") may be private."""
     return await asyncio.start_server(functools.partial(_serve, allow_private_hosts), "127.0.0.1")
 
 

@@ -49,7 +49,7 @@ ALLOWED = (
 HIDDEN = ("filename",)  # arguments that write a file of the server
 MAX_DESCRIPTION_CHARS = 1_000
 
-Check = Callable[[str], Awaitable[str]]  # returns the address to request; ToolError: it must not be opened
+Check = Callable[[str], Awaitable[str]]  # returns the address; ToolError: it must not be opened
 _HEADING = re.compile(r"^### (?=[A-Z])", re.MULTILINE)
 _ABOUT = re.compile(r"^- Page (URL|Title): (.*)$", re.MULTILINE)
 _FENCE = re.compile(r"^```\w*\n|\n?```\s*$")
@@ -213,7 +213,7 @@ def _build_tool(offer: "Tool", session: BrowserSession) -> "dspy.Tool":
         if name not in HIDDEN
     }
 
-    async def act(**arguments: object) -> ToolResult:  # not a method: copies of a program share the session
+    async def act(**arguments: object) -> ToolResult:  # no method: copies share the session
         given = {key: value for key, value in arguments.items() if key in args and value is not None}
         return await session.act(offer.name, given)
 
@@ -239,7 +239,7 @@ def read_open_page(text: str) -> tuple[str, str]:
 
 
 def build_result(acted: str, shown: str, with_snapshot: bool = True) -> ToolResult:
-    """Return what the agent sees: page, result of an action ("": the snapshot alone was asked for), tabs, snapshot."""
+    """Return what the agent sees: page, result of an action ("": only looked), tabs, snapshot."""
     (url, title), seen, said = read_open_page(shown), split_sections(shown), split_sections(acted)
     header = f"{url}{f' {title!r}' if title else ''} (browser, {datetime.now(UTC).date().isoformat()})"
     parts = [f"Tabs:\n{seen['Open tabs']}"] if "Open tabs" in seen else []

@@ -49,7 +49,7 @@ class Document:
     parts: list[Part]
     notes: list[str] = field(default_factory=list)  # guesses, and contents that are not shown
     unit: str = "sheet"  # noun for a named part; all but sheets are named by their numbers
-    whole: list[Part] = field(default_factory=list)  # of a web page, with its menus; empty: `parts` is all of it
+    whole: list[Part] = field(default_factory=list)  # of a web page, with menus; empty: all is in `parts`
 
     def limit(self) -> "Document":
         """Return the document without what is above the limits, and with a note if there is any."""
@@ -142,7 +142,7 @@ def _pieces(part: Part) -> Iterator[str]:
 
 
 def lay_out(document: Document, described: str, page: int, search: str) -> tuple[str, int]:
-    """Return one page of a document, or of its lines that match a search, below a header; and where it begins.
+    """Return one page of a document, or of its lines that match a search; and where it begins.
 
     A search that finds nothing in the parts goes through the whole.
     """

@@ -25,7 +25,7 @@ _BLOCKS = (
     *("p", "blockquote", "pre", "figure", "figcaption", "dt", "dd", "address", "li", "caption", "div", "section"),
     *("article", "body", "html", "center", "main", "details", "ul", "ol", "dl", "table", "td", "th"),
 )
-# Characters for private use: a heading's "#", a space that stays, and the end of a list's mark, joined to what follows.
+# Characters for private use: a heading's "#", a space that stays, the end of a list's mark.
 _HASH, _SPACE, _JOIN = "\ue000", "\ue001", "\ue002"
 
 

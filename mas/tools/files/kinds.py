@@ -46,7 +46,7 @@ READABLE = (*READERS, *converted.KINDS)
 
 _REFUSED = {".ole": "is an old Office file of an unknown kind", ".protected": "is protected by a password"}
 
-# Offset, bytes, and the extensions that such a file may have; any other extension is replaced by the first.
+# Offset, bytes, and the extensions that such a file may have; any other is replaced by the first.
 _SIGNATURES: tuple[tuple[int, bytes | tuple[bytes, ...], tuple[str, ...]], ...] = (
     (0, b"PK\x03\x04", (".zip", ".xlsx", ".xlsm", ".xlsb", ".docx", ".pptx", ".epub", ".odt", ".ods")),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", (".doc", ".xls", ".ppt")),
@@ -124,7 +124,7 @@ def read_in_process(source: Source, member: str | None = None) -> Document:
 
 
 def detect_kind(source: Source) -> str:
-    """Return the extension that fits the content; empty for a text with the extension of another kind."""
+    """Return the extension that fits the content; empty: a text with another kind's extension."""
     data = source.data
     family = next((family for at, mark, family in _SIGNATURES if data[at : at + 32].startswith(mark)), None)
     if family is None:

@@ -1,4 +1,4 @@
-"""Pool of processes that read bytes made by strangers: a bomb or a bug in a library ends one of them and not the run.
+"""Pool of processes that read bytes made by strangers: a bomb or a bug ends one of them, not the run.
 
 A task is a function of bytes and values for JSON, and returns values for JSON. A process
 (`python -m mas.tools.files.reader_pool`) has no credentials in its environment, opens no connection, has limits on
@@ -42,7 +42,7 @@ _places = asyncio.Semaphore(WORKERS)
 
 
 def call_reader(task: str, data: bytes, arguments: Mapping[str, object]) -> Facts:
-    """Return the answer of a task (`module:function`), done in another process before the question's deadline.
+    """Return the answer of a task (`module:function`), done in another process within the deadline.
 
     The arguments are values for JSON, with the `name` that messages give the bytes. ToolError: the bytes cannot be
     read, or the task took too much time or memory.

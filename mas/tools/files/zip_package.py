@@ -42,7 +42,7 @@ def read_archive(source: Source) -> Document:
 
 
 def read_member(source: Source, name: str) -> Source:
-    """Return a member of the archive; raise ToolError if there is none of this name or it is encrypted."""
+    """Return a member of the archive; ToolError: there is none of this name, or it is encrypted."""
     with open_package(source) as archive:
         files = {info.filename: info for info in archive.infolist() if not info.is_dir()}
         if name not in files:

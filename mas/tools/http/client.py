@@ -1,4 +1,4 @@
-"""HTTP client of the web tools: guarded, follows redirects, retries temporary failures within a time limit.
+"""HTTP client of the web tools: guarded, with redirects, retries and a time limit.
 
 A name is looked up once, all its addresses are checked, and the connection goes to one of them: a second look-up can
 return another. The Host header, TLS and the check of the certificate use the name. A redirect is checked like any
@@ -42,7 +42,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
     """Transport that connects to addresses that it has just checked, and limits replies."""
 
     def __init__(self, settings: WebSettings, max_bytes: int) -> None:
-        # A connection serves one request: it is known by its address, which hosts of other names may share.
+        # A connection serves one request: hosts of other names may share its address.
         limits = httpx.Limits(max_keepalive_connections=0)
         super().__init__(verify=make_tls_context(), trust_env=False, limits=limits)
         self._settings, self._max_bytes = settings, max_bytes  # of one reply, after decompression
@@ -51,7 +51,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         named, failure = request.url, httpx.TransportError("no address")
         _, addresses = await check_public(str(named), self._settings)
         name = named.raw_host.decode("ascii")
-        request.extensions = {**request.extensions, "sni_hostname": name}  # also the name in the certificate
+        request.extensions = {**request.extensions, "sni_hostname": name}  # in the certificate
         for address in addresses:
             request.url = named.copy_with(host=address)
             try:
@@ -120,7 +120,7 @@ def open_client(settings: WebSettings, max_bytes: int, **options: Any) -> httpx.
 async def send_request(
     method: str, url: str, settings: WebSettings, what: str, max_bytes: int, **request: Any
 ) -> httpx.Response:
-    """Send a request until there is a reply whose status is not a temporary one, and follow its redirects.
+    """Send a request until its reply has no temporary status, and follow its redirects.
 
     `what` is the service or host, for messages; `max_bytes` are of the reply, after decompression; `request` may have
     `params`, `json` and `headers`, as httpx takes them. ToolError: there was no reply, or it must not be read.

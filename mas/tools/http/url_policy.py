@@ -23,16 +23,16 @@ from mas.tools.settings import WebSettings
 
 BLOCKED_PAGE = "blocked page"  # name of the event
 BLOCKED_SITES = (
-    *("gaia-benchmark", "gaia_benchmark"),  # the benchmark's own organisation, and most of the repositories about it
-    # Dozens of copies and of agents' answer files under any name; no question needs a dataset or a demo from there.
+    *("gaia-benchmark", "gaia_benchmark"),  # the benchmark's own, and repositories about it
+    # Copies and agents' answer files under any name; no question needs a dataset or demo from there.
     *("huggingface.co/datasets", "huggingface.co/spaces", "hf.co/datasets", "hf.co/spaces", "hf-mirror.com/"),
-    *(".hf.space", "datasets/*/gaia", "spaces/*/gaia"),  # the last: mirrors on hosts of their own keep the hub's paths
+    *(".hf.space", "datasets/*/gaia", "spaces/*/gaia"),  # mirrors keep the hub's paths
     # A course whose final assignment is twenty questions of the validation set.
     *("agents-course", "agent-course", "github.com/*final*assignment", "deepwiki.com/*final*assignment"),
-    # Agents, with the questions, gold answers and transcripts as fixtures; pages generated from such repositories.
+    # Agents with questions, gold answers and transcripts as fixtures; pages made from such repositories.
     *("github.com/*gaia", "githubusercontent.com/*gaia", "github.io/*gaia", "gitlab.com/*gaia", "deepwiki.com/*gaia"),
     *("jsdelivr.net/gh/*gaia", "kaggle.com/*gaia"),
-    # Files with an agent's answers, in repositories whose names do not say so (eax6/smolagents and other copies).
+    # Files with an agent's answers, in repositories of other names (eax6/smolagents and copies).
     *("github.com/*output/validation", "githubusercontent.com/*output/validation"),
     "jsdelivr.net/gh/*output/validation",
     "hal.cs.princeton.edu/gaia",  # leaderboard with transcripts
@@ -50,16 +50,16 @@ _NOT_PUBLIC = tuple(
     ipaddress.ip_network(each)
     for each in (
         *("0.0.0.0/8", "192.0.0.0/24", "198.18.0.0/15", "224.0.0.0/3"),
-        *("100.64.0.0/10", "168.63.129.16/32"),  # carriers' NAT, and one cloud's metadata service; another cloud's own
-        *("192.88.99.0/24", "2001::/23", "2002::/16"),  # tunnels that hold an IPv4 address: 6to4, Teredo
+        *("100.64.0.0/10", "168.63.129.16/32"),  # carriers' NAT, a cloud's metadata service
+        *("192.88.99.0/24", "2001::/23", "2002::/16"),  # tunnels to an IPv4 address: 6to4, Teredo
         *("2001:db8::/32", "3fff::/20"),  # documentation
     )
 )
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")  # browsers drop or change them, other clients do not
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")  # browsers drop or change them
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")  # of the last part of a host: browsers read it as an IPv4 address
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")  # at the end of a host: read as IPv4
 _INSIDE = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "home.arpa", "onion")
-_PORTS = {"http": 80, "https": 443}  # and all from 1024: lower ones belong to services other than the web
+_PORTS = {"http": 80, "https": 443}  # and all from 1024: lower ones are of other services
 
 
 class NotPublicError(ToolError):

@@ -1,4 +1,4 @@
-"""Session with an MCP server: one that listens, over streamable HTTP, or a process that the session starts.
+"""Session with an MCP server that listens (streamable HTTP) or is a process that the session starts.
 
 The SDK requires that one task opens and closes a session; a task of its own does both, and calls may come from any
 other task on its loop. Playwright MCP with `--isolated` gives each session its own browser context: cookies, tabs.
@@ -35,7 +35,7 @@ class ServerCommand:
     """Server that starts and ends with the session; they talk over its standard input and output."""
 
     command: Sequence[str]
-    environment: Mapping[str, str]  # all that it gets, besides the SDK's PATH, HOME, SHELL, TERM, USER and LOGNAME
+    environment: Mapping[str, str]  # besides the SDK's PATH, HOME, SHELL, TERM, USER and LOGNAME
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Connection:
 
     @classmethod
     async def open(cls, server: str | ServerCommand, seconds: float) -> "Connection":
-        """Open a session; ConnectionLostError: there is no such server, or it did not answer in time."""
-        await asyncio.to_thread(importlib.import_module, "mcp.client.client")  # seconds on a busy machine, once
+        """Open a session; ConnectionLostError: no such server, or it did not answer in time."""
+        await asyncio.to_thread(importlib.import_module, "mcp.client.client")  # takes seconds, once
         connection = cls(server)
         try:
             async with asyncio.timeout(seconds):
@@ -75,14 +75,14 @@ class Connection:
         """Open the client and close it; the newest protocol has no sessions to keep questions apart."""
         from mcp.client.client import Client
 
-        logging.getLogger("mcp.client").setLevel(logging.CRITICAL)  # it prints errors that are handled here
+        logging.getLogger("mcp.client").setLevel(logging.CRITICAL)  # its errors are handled here
         lost = ConnectionLostError("the session was given up")
         try:
             async with self._open_transport() as transport, Client(transport, mode="legacy", cache=None) as client:
                 self._client.set_result(client)
                 await self._closing.wait()
                 self._loop.call_later(CLOSE_SECONDS, self.owner.cancel)
-        except Exception as error:  # noqa: BLE001  # the SDK raises anything for what is not an MCP server
+        except Exception as error:  # noqa: BLE001  # the SDK raises anything
             lost = self._describe_loss(error)
         finally:
             if not self._client.done():

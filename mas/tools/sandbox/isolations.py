@@ -48,19 +48,19 @@ LIBRARIES = (
     *("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64"),
     *("/lib", "/lib32", "/lib64", "/libx32"),  # today links to those
 )
-DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # the last: numpy's BLAS, where Debian has it
+DATA = ("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives")  # and Debian's BLAS for numpy
 FOLDERS = ("/tmp", "/scratch")  # writable, in memory
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 ENVIRONMENT = {
     **{"PATH": "/usr/bin", "HOME": "/scratch", "TMPDIR": "/tmp", "USER": "sandbox", "LANG": "C.UTF-8", "TZ": "UTC"},
-    **{"LD_LIBRARY_PATH": "/python/lib:/python/lib64"},  # else a shared libpython is the system's older one
-    **{"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "2"},  # the same order of a set every time; less address space
+    **{"LD_LIBRARY_PATH": "/python/lib:/python/lib64"},  # else libpython is the system's
+    **{"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "2"},  # sets in the same order; less address space
     **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
 }
 
 CLONE_THREAD = 0x00010000
 NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW… flag of clone(2)
-PRCTL_ALLOWED = (15, 16, 23, 39)  # names of threads, and to read privileges; not to outlive the parent (1)
+PRCTL_ALLOWED = (15, 16, 23, 39)  # threads' names, reading privileges; not to outlive the parent (1)
 UNKNOWN = range(450, 512)  # newer calls are reported as absent, so that the C library uses older ones
 
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000  # actions, as <seccomp.h> has them
@@ -197,7 +197,7 @@ def _build_command(bwrap: str, files: Files, filter_end: int) -> Iterator[str]:
     for name, file in files.items():  # in /data, with a link of its bare name in the working folder
         if file.is_file() and name == Path(name).name:
             yield from ("--ro-bind", str(file), f"/data/{name}", "--symlink", f"/data/{name}", f"/scratch/{name}")
-    yield from ("--remount-ro", "/", "--chdir", "/scratch", "--")  # the root is a folder in memory without a limit
+    yield from ("--remount-ro", "/", "--chdir", "/scratch", "--")  # the root is in memory, without a limit
 
 
 @functools.cache
@@ -268,7 +268,7 @@ async def open_deno(files: Files, settings: SandboxSettings) -> Session:
         await asyncio.wait_for(asyncio.wrap_future(executor.submit(interpreter.start)), DENO_START_SECONDS)
         pipe = interpreter.deno_process.stdout
         # The code can write to the pipe, too: a line without an end would fill the harness's memory.
-        pipe.readline = functools.partial(pipe.readline, MAX_LINE_CHARS)  # DSPy passes over a hundred broken ones
+        pipe.readline = functools.partial(pipe.readline, MAX_LINE_CHARS)  # DSPy skips a hundred broken ones
         memory_mb, notebook = settings.memory_mb + OWN_MEMORY_MB, _NOTEBOOK.format(source=inspect.getsource(worker))
         session = Session(
             interpreter.deno_process, lambda code: str(interpreter.execute(f"run({code!r})")), memory_mb, executor

@@ -35,7 +35,7 @@ _threads = ThreadPoolExecutor(256, "sandbox")  # the loop's own may all wait for
 
 
 class SessionLostError(Exception):
-    """The session ended and its variables are lost; the message says why: "the code ran longer than 30 s"."""
+    """The session ended and its variables are lost; the message says why."""
 
 
 class SessionTimeoutError(SessionLostError):
@@ -80,7 +80,7 @@ class Session:
         with contextlib.suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
             values = replace_surrogates(json.loads(message))
             output, value, error = (str(values[key]) for key in ("output", "value", "error"))
-            if values["cell"] == self._cells:  # a message that the code made up would put off all that follow
+            if values["cell"] == self._cells:  # the code may make messages up
                 return Reply(output, value, error, int(values["missing_chars"]))
         self.close()
         raise SessionLostError(DISTURBED)

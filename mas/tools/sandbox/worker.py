@@ -21,7 +21,7 @@ CELL = "<call {}>"  # the file name in a cell's tracebacks
 
 
 class Printed(io.BytesIO):
-    """What a cell prints; the code's own wrapper, such as one with another encoding, cannot close it."""
+    """What a cell prints; the code's own wrapper, such as for another encoding, cannot close it."""
 
     def close(self) -> None:
         pass
@@ -54,7 +54,7 @@ class Notebook:
         return {name: _clip(text) for name, text in texts.items()} | {"missing_chars": missing, "cell": self.cells}
 
     def _execute(self, code: str, name: str) -> str:
-        lines = [f"{line}\n" for line in code.split("\n")]  # with ends: without them the marks under an error move
+        lines = [f"{line}\n" for line in code.split("\n")]  # without ends the marks under an error move
         linecache.cache[name] = (len(code), None, lines, name)
         tree, variables = ast.parse(code, name), vars(self.module)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -100,7 +100,7 @@ def main() -> None:
     for name, value in settings["limits"].items():
         with contextlib.suppress(ValueError):  # there is a lower one already
             resource.setrlimit(getattr(resource, name), (value, value))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for programs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
     notebook = Notebook()
     _send(replies, {"ready": True})
     try:

@@ -49,7 +49,7 @@ def _flatten(text: str, limit: int) -> str:
 
 
 async def get_or_fetch(key: tuple[str, ...], make: Callable[[], Awaitable[_Result]]) -> _Result:
-    """Return what the question has fetched under this key, or fetch it; outside a question fetch it each time.
+    """Return what the question has fetched under this key, or fetch it; outside of one each time.
 
     So page 2 is of the same text as page 1, and costs no request.
     """

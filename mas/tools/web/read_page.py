@@ -91,7 +91,7 @@ def _choose_file_name(url: str, content_type: str) -> str:
 async def _fetch_page(url: str, settings: WebSettings) -> FetchedPage:
     host = urlsplit(url).hostname or url
     headers = {
-        "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # many sites refuse other names
+        "User-Agent": f"Mozilla/5.0 (compatible; {settings.user_agent})",  # sites refuse other names
         "Accept": "text/html,application/xhtml+xml,application/pdf,*/*;q=0.8",
         "Accept-Language": "en,*;q=0.5",
     }
@@ -105,7 +105,7 @@ async def _fetch_page(url: str, settings: WebSettings) -> FetchedPage:
 
 
 def read_html(body: bytes, about: Mapping[str, str]) -> dict[str, Any]:
-    """Do the task READ_HTML, in the reader process: return the page at `about["url"]`, its title as the summary."""
+    """Return the page at `about["url"]`, its title as the summary: the task READ_HTML of the reader process."""
     html = remove_unstorable(_decode(body, about["content_type"]))
     whole = read_rows(html)
     title, main = _extract_main(html, about["url"])

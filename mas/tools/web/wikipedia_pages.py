@@ -26,7 +26,7 @@ from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings, get_settings
 from mas.tools.web.page_view import FetchedPage, FoundPage, get_or_fetch, show_found_pages, show_page
 
-_NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # characters that MediaWiki does not allow
+_NO_TITLE = re.compile(r"[<>\[\]{}|\x00-\x1f\x7f\ud800-\udfff]")  # MediaWiki does not allow them
 MAX_QUERY_CHARS = 300  # as many as the search takes
 MAX_TITLE_CHARS = 255
 MAX_ANSWER_BYTES = 10_000_000  # such as a page's text
@@ -79,7 +79,7 @@ async def wikipedia_page(
     settings, before = get_settings(WebSettings), _parse_day_end(as_of)
     key = ("wikipedia", settings.wikipedia_api, name, before or "")
     wiki = Wikipedia(settings)
-    async with limit_time(2 * settings.seconds, wiki.name):  # three requests, and the reading of the text
+    async with limit_time(2 * settings.seconds, wiki.name):  # three requests, and reading
         found = await get_or_fetch(key, lambda: wiki.read_page(name, before))
     lines = [line.text for line in found.document.parts[0].lines]
     headings = "; ".join(list_headings(lines)) or "none"

@@ -20,7 +20,7 @@ from mas.tools.results import ToolError, ToolResult
 from mas.tools.settings import WebSettings, get_settings
 from mas.tools.web.page_view import FetchedPage, get_or_fetch, show_page
 
-MAX_REPLY_BYTES = 5_000_000  # the package parses it in this process; ten hours of subtitles have 1,400,000
+MAX_REPLY_BYTES = 5_000_000  # it is parsed in this process; ten hours of subtitles have 1,400,000
 _ORIGIN = "https://www.youtube.com"  # where the package asks
 _PLAYER = "/youtubei/v1/player"  # its reply describes the video, too; the package does not pass that on
 _MAX_NAME_CHARS = 200

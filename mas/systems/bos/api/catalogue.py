@@ -94,7 +94,7 @@ class Catalogue(_Documented):
     snippets: tuple[Snippet, ...] = ()
 
     def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
-        """Return a path's endpoint and the values of its parameters; endpoints with fewest come first."""
+        """Return a path's endpoint and its parameters' values; endpoints with fewest come first."""
         for endpoint in sorted(self.endpoints, key=lambda each: each.path.count(":")):
             if endpoint.method == method and (values := endpoint.match(path)) is not None:
                 return endpoint, values
@@ -171,7 +171,7 @@ class ApiCallPlan(BaseModel):
 
 
 def find_base_url(context: Mapping[str, object], settings: ApiSettings, catalogue: Catalogue) -> tuple[str, bool]:
-    """Return the address below which requests are made, and whether the installation's credentials may be sent there.
+    """Return the address of requests, and whether the installation's credentials may be sent there.
 
     It is that of the request's context, whose host must be allowed, else of environment, settings or documentation.
     """
@@ -244,7 +244,7 @@ def _list(value: object) -> list[object]:
 
 
 def _to_text(value: object) -> str:
-    """Return a value as APIs read it in an address: `true`, not `True`, and JSON of objects and lists."""
+    """Return a value as APIs read it in an address: `true`, not `True`; objects and lists as JSON."""
     is_json = isinstance(value, bool | dict | list)
     return json.dumps(value, ensure_ascii=False) if is_json else "" if value is None else str(value)
 

@@ -1,4 +1,4 @@
-"""Services of the API-docs agent that last as long as a run: catalogue, HTTP client, Firebase tokens, a started API.
+"""Services of the API-docs agent during a run: catalogue, HTTP client, Firebase tokens, a started API.
 
 `system.api.command` starts an API for the time of the run, such as that of a sample; it prints its address first.
 Tokens by e-mail and password are kept in memory and in a file, which is readable by its owner alone. Its keys are

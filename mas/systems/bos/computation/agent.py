@@ -145,7 +145,7 @@ class ComputationAgent(RecordedAgent):
 
 
 def find_violation(code: str) -> str | None:
-    """Return what the code may not do, or None: imports are from a list, and no function reaches beyond a calculation.
+    """Return what the code may not do, or None: imports are from a list, functions only calculate.
 
     The sandbox is what shuts the code in. This check refuses early and says why.
     """

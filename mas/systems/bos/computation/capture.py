@@ -1,4 +1,4 @@
-"""Program that describes the outcome of a computation as JSON; its text runs inside the sandbox after the code.
+"""Program that describes a computation's outcome as JSON; it runs inside the sandbox after the code.
 
 It uses only the standard library and bounded space. The code shares its process: the reader trusts nothing it prints.
 """

@@ -91,7 +91,7 @@ class AnswerFromRows(dspy.Signature):
 class SQLAgentState(MessagesState, total=False):
     """State of one attempt. `messages` has the question and the feedback of failed attempts."""
 
-    metadata: dict[str, object]  # context; tables, with the schema if that is known; schema; reviewed; unreadable
+    metadata: dict[str, object]  # context, tables (and their schema), reviewed, unreadable
     last_query: str | None
     last_query_result: QueryResult | None
     final_answer: str | None
@@ -264,7 +264,7 @@ class SqlAgent(RecordedAgent):
     session: SqlSession
 
     async def answer(self, question: str, recorder: EventRecorder) -> tuple[str, TabularResult | None]:
-        """Answer from the rows of a query; after a failure another one is written, as often as allowed."""
+        """Answer from the rows of a query; after a failure another is written, as often as allowed."""
         database = self._choose_database(recorder.context)
         guard = self.session.guards[database]
         own = AttemptContext(self.predictors, self.session, database, guard, question, recorder)

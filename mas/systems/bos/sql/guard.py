@@ -87,7 +87,7 @@ class Guard:
     tables: Mapping[str, Sequence[str]]  # columns by name, as the database spells them
 
     def check(self, query: str) -> str:
-        """Return the query to run; UnsafeQueryError: it is not one statement that reads listed tables."""
+        """Return the query to run; UnsafeQueryError: not one statement that reads listed tables."""
         if len(query) > MAX_QUERY_CHARS:
             raise UnsafeQueryError(
                 f"The query has {len(query)} characters; at most {MAX_QUERY_CHARS} are allowed. Write a shorter one."
@@ -118,7 +118,7 @@ class Guard:
         except SqlglotError as error:
             reason = str(error).split("\n")[0]
             raise UnsafeQueryError(f"The query could not be read as {self.dialect} SQL: {reason}") from error
-        statements = [each for each in parsed if not isinstance(each, exp.Semicolon | None)]  # empty, or only a comment
+        statements = [each for each in parsed if not isinstance(each, exp.Semicolon | None)]  # empty, or a comment
         if len(statements) != 1:
             raise UnsafeQueryError(f"Expected one SQL statement, found {len(statements)}.")
         tree = statements[0]
@@ -142,7 +142,7 @@ class Guard:
             raise UnsafeQueryError("IN needs a list or a subquery in parentheses.")
 
     def _check_table(self, table: exp.Table, columns: dict[str, set[str]]) -> None:
-        """Refuse a table that is not listed; write a listed one's name in full, and note its columns."""
+        """Refuse a table that is not listed; write a listed one in full, and note its columns."""
         if extra := {name for name, value in table.args.items() if value} - TABLE_ARGUMENTS:
             raise UnsafeQueryError(f"{_describe(', '.join(sorted(extra)))} of a table is not allowed.")
         if isinstance(table.this, exp.Func):
@@ -190,7 +190,7 @@ def _names_cte(table: exp.Table, name: str, fold: Callable[[exp.Expr], str]) -> 
         if isinstance(parent, exp.With):
             index = parent.expressions.index(node)
             visible = parent.expressions[: index + bool(parent.args.get("recursive"))]
-            parent = parent.parent or parent  # the query that owns the clause, whose later CTEs are not visible
+            parent = parent.parent or parent  # owns the clause; later CTEs are not visible
         elif isinstance(parent, exp.Query):
             visible = parent.ctes
         if any(fold(cte.args["alias"].this) == name for cte in visible):

@@ -1,4 +1,4 @@
-"""MCP server over databases that may be read: the tools `mcp_db_query` and `mcp_db_schema`, and no others.
+"""MCP server over databases that may be read, with the tools `mcp_db_query` and `mcp_db_schema`.
 
 `mas.systems.bos.sql.session` starts it and speaks with it over standard input and output:
 
@@ -224,7 +224,7 @@ class PostgresEngine(Engine):
 
         with closing(self._connect()) as connection, connection.cursor() as cursor:
             try:
-                # `stream` uses the extended protocol, in which a message holds one statement, and one row at a time.
+                # `stream` uses the extended protocol: one statement in a message, one row at a time.
                 rows = cursor.stream(query.encode())
                 first = next(rows, None)
                 if first is None:  # `stream` forgets the columns of a result without rows
@@ -263,7 +263,7 @@ class Database:
     """A database with its guard and the schema as it was when it was opened."""
 
     def __init__(self, name: str, settings: DatabaseSettings) -> None:
-        """Connect, and read the listed tables' schema; UserError: the database or a table is missing."""
+        """Connect, and read the listed tables' schema; UserError: database or table is missing."""
         self._engine = SQLiteEngine(settings.path) if settings.path else PostgresEngine(name, settings.url_env or "")
         try:
             tables = self._engine.read_schema()

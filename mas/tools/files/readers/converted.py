@@ -1,4 +1,4 @@
-"""Conversion of old Office and OpenDocument files to .docx, .pptx or .xlsx, by LibreOffice if it is installed.
+"""Conversion of old Office and OpenDocument files to .docx, .pptx or .xlsx by an installed LibreOffice.
 
 It runs as a program of the reader process, with a profile of its own that switches macros, links and connections off.
 """
@@ -20,7 +20,7 @@ KINDS = {  # old kind → new kind
     **dict.fromkeys((".xls", ".ods"), ".xlsx"),
     ".ppt": ".pptx",
 }
-# Of the profile: no macros or other active content, no links to files or pages, every connection to nowhere.
+# Of the profile: no macros or active content, no links to files or pages, no connections.
 _SETTINGS = {
     "Office.Common/Security/Scripting": {
         "MacroSecurityLevel": "3",
@@ -47,7 +47,7 @@ def is_installed() -> bool:
 
 
 def save_as(source: Source, kind: str, target: str) -> bytes:
-    """Return the file as LibreOffice saves it in the kind `target`, with the values of formulas that had none.
+    """Return the file as LibreOffice saves it in the kind `target`, with all values of formulas.
 
     ToolError: LibreOffice is not installed, cannot open the file, or takes too long.
     """

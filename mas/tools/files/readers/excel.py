@@ -1,4 +1,4 @@
-"""Reader of Excel workbooks: values, formulas, fill colours, comments, hidden and merged cells of every sheet.
+"""Reader of Excel workbooks: values, formulas, fill colours, comments, hidden and merged cells.
 
 openpyxl reads what table libraries leave out and questions ask for (the colour of a cell, a hidden row).
 """

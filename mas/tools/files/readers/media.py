@@ -1,4 +1,4 @@
-"""Readers of pictures (size, and the text in them by OCR) and of sounds, which models hear: mas/agents/media.py.
+"""Readers of pictures (size, text by OCR) and of sounds, which models hear: mas/agents/media.py.
 
 Optical character recognition is done by the program tesseract, if it is installed, in the languages that it has.
 """
@@ -13,7 +13,7 @@ from mas.tools.files.readers.text import split_lines
 from mas.tools.results import ToolError
 
 MAX_PIXELS = 50_000_000  # 200 MB once unpacked
-FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")  # no others: some of Pillow's readers run programs
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")  # some of Pillow's other readers run programs
 OCR_SECONDS = 60
 MAX_LANGUAGES = 5  # English first; with the 126 of tesseract-ocr-all no page is done in OCR_SECONDS
 MAX_SIDE = 4_000  # pixels; a larger picture is scaled down first

@@ -1,4 +1,4 @@
-"""Readers of web pages and e-books, and of Word and PowerPoint by `unstructured`: paragraphs, lists, tables as rows.
+"""Readers of web pages, e-books, Word and PowerPoint (by `unstructured`): paragraphs, lists, tables.
 
 The library contacts its makers' server at the start, and downloads a language model to distinguish sentences from
 titles, which is not needed here: both are switched off before it is imported, and a blank model replaces that one.

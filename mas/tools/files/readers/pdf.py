@@ -77,7 +77,7 @@ def _recognize(page: "Page") -> list[str]:
 
 
 def _read_annotations(page: "Page") -> Iterator[str]:
-    """Yield what was typed into the form fields of a page, and its comments, which are no text of it."""
+    """Yield what was typed into a page's form fields, and its comments, which are no text of it."""
     from pdfminer.pdftypes import resolve1
     from pdfplumber.utils.pdfinternals import resolve_and_decode
 

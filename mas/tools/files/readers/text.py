@@ -36,7 +36,7 @@ def read_table(source: Source) -> Document:
     dialect: type[csv.Dialect] = csv.excel
     with suppress(csv.Error):
         dialect = csv.Sniffer().sniff(text[:SAMPLE_CHARS], delimiters=",;\t|")
-        dialect.quotechar, dialect.doublequote = '"', True  # its guess is misled by an apostrophe in a few names
+        dialect.quotechar, dialect.doublequote = '"', True  # apostrophes mislead its guess
     if source.suffix == ".tsv" and "\t" in text:
         dialect = csv.excel_tab
     try:
@@ -72,7 +72,7 @@ def build_text_document(text: str, encoding: str, notes: list[str] | None = None
 
 
 def split_lines(text: str) -> list[Line]:
-    """Split a text at \\n, \\r\\n and \\r only, as editors do: `str.splitlines` also splits at form feeds."""
+    """Split a text at \\n, \\r\\n and \\r only; `str.splitlines` also splits at form feeds."""
     lines = re.split(r"\r\n|\r|\n", text)
     return number_lines(lines[:-1] if lines[-1] == "" else lines)
 
@@ -112,7 +112,7 @@ def decode_anything(data: bytes, declared: str | None) -> tuple[str, str]:
             return data.decode(encoding), encoding
     text = data.decode("utf-8", "replace")
     bad = text.count("\ufffd")
-    if sum(letter > "\x7f" for letter in text) > 2 * bad:  # damaged utf-8 has more good letters than bad bytes
+    if sum(letter > "\x7f" for letter in text) > 2 * bad:  # utf-8 with more letters than faults
         return text, f"utf-8 with {bad} damaged characters"
     with suppress(UnicodeDecodeError):
         return data.decode("cp1252"), "windows-1252 (guessed)"
