@@ -8,9 +8,8 @@ import dspy.utils.exceptions as dspy_errors
 from eval.runs.record import ErrorDetails, Record
 from eval.scorers.score import remove_target
 from mas.runtime import lm_errors
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError, walk_chain
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError, format_stack, is_call, walk_chain
 from mas.runtime.sample_context import LimitReachedError
-from mas.runtime.stack_trace import format_stack, is_call
 from mas.runtime.trace import Trace
 
 _CLASSES: Mapping[str, tuple[type[BaseException], ...]] = {  # error class of a record: of the first that matches

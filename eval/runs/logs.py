@@ -20,9 +20,9 @@ from typing import Any, Self
 
 from eval.runs.record import Record
 from mas.prompt_sets.prompt_set import PromptSet, digest, name_prompt_file
+from mas.runtime.errors import format_stack
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.security.redaction import build_redactor, redact_value, sort_secrets
-from mas.runtime.stack_trace import format_stack
 from mas.runtime.terminal import print_line
 from mas.runtime.text import to_jsonable
 from mas.runtime.trace import Level, Listener

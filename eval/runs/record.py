@@ -43,7 +43,7 @@ class ErrorDetails:
     """Everything that explains an error besides its message."""
 
     type: str | None = None  # of the exception; None: there was none, such as at a deadline
-    stack: str = ""  # see `mas.runtime.stack_trace`
+    stack: str = ""  # see `mas.runtime.errors.format_stack`
     agent: str | None = None  # that was running
     step: str | None = None  # of the system's workflow
     retry_counts: dict[str, int] = field(default_factory=dict)  # agent → rejections of its work up to then

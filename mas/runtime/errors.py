@@ -1,10 +1,26 @@
-"""The exception that a user sees as a sentence, failures of external agents, causes of an error."""
+"""The exception that a user sees as a sentence, failures of external agents, and stacks.
 
+Stacks in records and logs are modules, lines and functions: no code, variables or folders.
+"""
+
+import re
+import sys
+import tempfile
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
+
+_PLUMBING = ("mas.runtime.trace", "contextlib")  # modules that every call passes through
+_CALL = re.compile(r"[^\s:]+:\d+ in \S+")
+MAX_FRAMES = 40  # the innermost of an exception
+_PLACES = [Path(__file__).parents[2], Path.home(), *map(Path, (sys.prefix, sys.base_prefix, tempfile.gettempdir()))]
+_NAMES = sorted({str(each) for place in _PLACES for each in (place, place.resolve())} - {"/"}, key=len, reverse=True)
+# Folders that say where on this machine a file is.
+_FOLDERS = re.compile(rf"(?<![\w+=-])(?:{'|'.join(map(re.escape, _NAMES))})(?:/[^\s/'\":,;()\[\]]+)*/")
 
 
 class UserError(Exception):
-    """A mistake that the user can correct: one sentence that says what was wrong, what was expected, what to do next.
+    """A mistake of the user, as one sentence: what was wrong, what was expected, what to do next.
 
     Commands print it without a traceback and exit with 1, before anything is spent.
     """
@@ -19,12 +35,35 @@ class AgentReplyError(Exception):
 
 
 def walk_chain(error: BaseException | None, *, contexts: bool = False) -> Iterator[BaseException]:
-    """Return an error and those that caused it, newest first, each once: an error can be among its own causes.
+    """Yield an error and those that caused it, newest first, each once: it can be among its own causes.
 
-    With `contexts`, where no cause is named, go on with what was being handled, even if it was raised `from None`.
+    With `contexts`, also what was being handled where no cause is named, even if it was raised `from None`.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
         error = error.__cause__ or (error.__context__ if contexts else None)
+
+
+def format_stack(error: BaseException) -> str:
+    """Return the stack of an exception, outermost call first, after those of its causes.
+
+    Messages are complete: the caller, who knows the secrets, removes them before anything is cut.
+    """
+    chain = [*walk_chain(error, contexts=True)]
+    return "\n".join(line for each in reversed(chain) for line in _format_one(each))
+
+
+def is_call(line: str) -> bool:
+    """Return whether a line of a stack is a call; the others are exceptions with their messages."""
+    return _CALL.fullmatch(line) is not None
+
+
+def _format_one(error: BaseException) -> Iterator[str]:
+    for frame, line in [*traceback.walk_tb(error.__traceback__)][-MAX_FRAMES:]:
+        module = str(frame.f_globals.get("__name__", "?"))
+        if module not in _PLUMBING:
+            yield f"{module}:{line} in {frame.f_code.co_name}"
+    message = _FOLDERS.sub("", " ".join(str(error).split()))
+    yield f"{type(error).__name__}: {message}" if message else type(error).__name__

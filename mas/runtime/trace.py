@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mas.runtime.stack_trace import format_stack
+from mas.runtime.errors import format_stack
 
 Kind = Literal["question", "orchestrator", "agent", "lm", "tool", "scorer"]
 Level = Literal["info", "warning", "error"]

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mas.runtime.errors import format_stack
 from mas.runtime.safe_call import await_safely, run_in_thread
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.security.redaction import build_redactor, redact_value
-from mas.runtime.stack_trace import format_stack
 from mas.runtime.text import replace_surrogates
 from mas.runtime.trace import event, span
 from mas.systems.bos.contracts import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class EventRecorder:
-    """Events of one component while it works on one request, without the secrets of the request's context.
+    """Events of one component for one request, without the secrets of the request's context.
 
     Each event is also noted on the span that is open (`mas.runtime.trace`), with the same id, so that MLflow shows it.
     """
@@ -126,7 +126,7 @@ class RecordedAgent(ABC):
                 status = recorder.change_status(status, AgentExecutionStatus.succeeded)
             except LimitReachedError:
                 raise
-            except Exception as error:  # noqa: BLE001  # of an agent: becomes its result, with what it did until then
+            except Exception as error:  # noqa: BLE001  # of an agent: becomes its result
                 found = {"error": recorder.describe(error)}
                 if isinstance(error, LMError | AdapterParseError):
                     found["model_error"] = error
