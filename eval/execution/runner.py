@@ -85,7 +85,7 @@ class SampleRunner:
         raised, deadline = None, asyncio.timeout(self.deadline_seconds)
         try:
             async with deadline:
-                with context.end_with(deadline), span("question", sample.id) as current:
+                with span("question", sample.id) as current:
                     await self._ask(sample, record)
                     current.outputs = {"answer": record.answer}
         except Exception as error:  # noqa: BLE001  the boundary of one sample: its failure becomes data
@@ -117,8 +117,8 @@ class SampleRunner:
 
     def _complete(self, record: Record, trace: Trace) -> None:
         """Add what the trace tells: cost, times, state, steps, and web results that leak the answer."""
-        judging = [each for each in trace.spans if trace.is_within(each, "scorer")]
-        answering = [each for each in trace.spans if not trace.is_within(each, "scorer")]
+        judging = [each for each in trace.spans if trace.find_span(each, "scorer")]
+        answering = [each for each in trace.spans if not trace.find_span(each, "scorer")]
         record.usage, record.scorer_usage = sum_usage(answering), sum_usage(judging)
         if not record.usage.lm_calls:
             record.usage.cost_usd = self.cost_without_calls

@@ -47,50 +47,43 @@ class Span:
 Observer = Callable[[Span], None]  # called with a span when it opens and when it ends
 
 
+@dataclass(eq=False)
 class Trace:
     """The spans of one question, a listener that writes log lines, an observer that shows them live."""
 
-    def __init__(self, thread_id: str, listener: Listener | None = None, observer: Observer | None = None) -> None:
-        self.thread_id = thread_id  # the correlation id
-        self.spans: list[Span] = []
-        self.limit: str | None = None  # limit of the system itself that ended the work: "retry_limit:expert"
-        self.state: dict[str, Any] = {}  # newest state of the system: a failed sample shows how far it came
-        self.answer: str | None = None  # the answer if the sample ended now; None: none yet
-        self.failure: tuple[BaseException, str] | None = None  # that the answer only reports, and its agent
-        self.step: str | None = None  # of the system's workflow
-        self.retry_counts: dict[str, int] = {}  # agent → rejections of its work so far, until the next approval
-        self._listener = listener
-        self._observer = observer
-        self._started = time.monotonic()
+    thread_id: str  # the correlation id
+    listener: Listener | None = None
+    observer: Observer | None = None
+    spans: list[Span] = field(default_factory=list, init=False)
+    limit: str | None = field(default=None, init=False)  # of the system itself: "retry_limit:expert"
+    state: dict[str, Any] = field(default_factory=dict, init=False)  # newest: a failed sample shows it
+    answer: str | None = field(default=None, init=False)  # if the sample ended now; None: none yet
+    failure: tuple[BaseException, str] | None = field(default=None, init=False)  # and its agent
+    step: str | None = field(default=None, init=False)  # of the workflow
+    retry_counts: dict[str, int] = field(default_factory=dict, init=False)  # by agent, until it is approved
+    _started: float = field(default_factory=time.monotonic, init=False)
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._started
 
-    def is_within(self, span: Span, kind: Kind) -> bool:
-        return self._find_span(span, kind) is not None
-
-    def find_agent(self, span: Span | None) -> str | None:
-        """Return the agent that the span belongs to; None: it is outside of the agents' work."""
-        agent = self._find_span(span, "agent")
-        return agent.name if agent else None
-
-    def _find_span(self, span: Span | None, kind: Kind) -> Span | None:
-        """Return the span itself or the nearest one above it that is of the kind."""
+    def find_span(self, span: Span | None, kind: Kind) -> Span | None:
+        """Return the span itself, or the nearest one above it, of the kind; None: there is none."""
         while span is not None and span.kind != kind:
             span = None if span.parent is None else self.spans[span.parent]
         return span
 
     def log(self, level: Level, event: str, span: Span | None, /, **fields: object) -> None:
         """Pass an event on to the listener, with the step and the agent that it belongs to."""
-        if self._listener:
+        if self.listener:
             component = span and span.kind != "question" and span.name
-            place = {"component": component, "agent": self.find_agent(span), "step": self.step}
-            self._listener(level, event, {name: value for name, value in place.items() if value} | fields)
+            agent = self.find_span(span, "agent")
+            place = {"component": component, "agent": agent and agent.name, "step": self.step}
+            self.listener(level, event, {name: value for name, value in place.items() if value} | fields)
 
     def observe(self, span: Span) -> None:
-        if self._observer:
-            self._observer(span)
+        if self.observer:
+            self.observer(span)
 
 
 _trace: ContextVar[Trace | None] = ContextVar("trace", default=None)

@@ -198,7 +198,7 @@ def test_the_tools_of_react_are_calls_of_the_predictor_that_chose_them(tmp_path:
     assert (first.name, first.inputs, first.outputs) == ("search", {"city": "Rome"}, {"observation": "two million"})
     assert second.error == "LookupError: no such city"
     assert [each.parent for each in (first, second)] == [agents[0].id, agents[1].id]
-    assert {trace.find_agent(each) for each in (first, second)} == {f"{prefix}react"}
+    assert [trace.find_span(each, "agent") for each in (first, second)] == agents[:2]
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
