@@ -160,15 +160,10 @@ def judge_new_run(result: ComparisonResult, margin: float, alpha: float) -> Gate
     return judge_difference(pair.comparison.score, margin, alpha)
 
 
-def judge_difference(
-    result: PairedResult, margin: float, alpha: float, same_program: float = SAME_PROGRAM
-) -> GateResult:
-    """Return the verdict on a difference of two questions at least.
-
-    `same_program`: share of the comparisons of a program with itself that may fail.
-    """
+def judge_difference(result: PairedResult, margin: float, alpha: float) -> GateResult:
+    """Return the verdict on a difference of two questions at least."""
     lower, upper = result.compute_interval(2 * alpha) or (-1.0, 1.0)
-    strict = result.compute_interval(2 * min(alpha, same_program)) or (-1.0, 1.0)
+    strict = result.compute_interval(2 * min(alpha, SAME_PROGRAM)) or (-1.0, 1.0)
     is_below = upper < -margin
     differs = is_below and strict[1] < 0
     verdict = PASS if lower > -margin else FAIL if differs else INCONCLUSIVE
