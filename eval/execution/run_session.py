@@ -6,12 +6,11 @@ with open_session(SessionRequest(kind="eval", name="gaia", config=config, …), 
     session.end(reason)
 """
 
-import asyncio
 import functools
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -257,11 +256,23 @@ class Session:
     def run(self, pending: Sequence[PendingSample], after_first: Callable[[Record], None] | None = None) -> str | None:
         """Answer samples, keep each record at once, and return why the run stopped before its end, if it did.
 
-        `after_first` is called after the first sample, which then is run alone; it may stop the run.
+        `after_first` is called after the first sample, which then is run alone. A third signal ends the waiting at
+        once, but not the process: the caller still writes the run's files.
         """
-        at_once, traffic = self.config.run.concurrency, self.config.list_traffic
+        at_once, traffic, stop = self.config.run.concurrency, self.config.list_traffic, self.stop
         with RunProgress(len(pending), self.output.console, at_once=at_once, list_traffic=traffic) as progress:
-            return run_to_end([lambda: self.execute(pending, progress.update, after_first)], self.stop)
+            try:
+                try:
+                    with stop.handle_signals(), relax_gc():
+                        run_blocking(self.execute(pending, progress.update, after_first))
+                finally:
+                    stop.end_waiting()
+            except StoreError as error:
+                return str(error)
+            except KeyboardInterrupt as interrupt:  # a third signal, or one before the first sample
+                stop.interrupted = True
+                return stop.reason or f"interrupted by {get_signal_name(interrupt)}"
+        return stop.reason
 
     async def execute(
         self,
@@ -306,29 +317,3 @@ def _close_silent_session(store: RunStore) -> RunState:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
-
-
-def run_to_end(executions: Sequence[Callable[[], Coroutine[object, object, None]]], stop: StopController) -> str | None:
-    """Await the executions of one or several runs, and return why they stopped before their end; None: they did not.
-
-    A third signal ends the waiting at once, but not the process: the caller still writes the run's files.
-    """
-
-    async def run_all() -> None:
-        if len(executions) == 1:
-            await executions[0]()
-        else:
-            await stop.supervise([asyncio.create_task(execute()) for execute in executions])
-
-    try:
-        try:
-            with stop.handle_signals(), relax_gc():
-                run_blocking(run_all())
-        finally:
-            stop.end_waiting()
-    except StoreError as error:
-        return str(error)
-    except KeyboardInterrupt as interrupt:  # a third signal, or one before the first sample
-        stop.interrupted = True
-        return stop.reason or f"interrupted by {get_signal_name(interrupt)}"
-    return stop.reason
