@@ -31,15 +31,14 @@ from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import print_line
 
-_USAGE = "python eval/compare.py RUN_A RUN_B [RUN_C ...] [--html FILE] [--json FILE] [--gate [--margin X] [--alpha X]]"
 _GATE_OPTIONS = {"margin": 0.02, "alpha": 0.05}  # and their defaults
 
 
 def read_arguments(arguments: list[str]) -> argparse.Namespace:
     """Return what was given; UserError: it cannot be read, or options contradict each other."""
-    parser = UserErrorParser(_USAGE, __doc__)
-    runs = "latest, a name under outputs/eval, or the path of a run's folder"
-    parser.add_argument("runs", nargs="+", metavar="RUN", help=runs)
+    usage = "python eval/compare.py RUN RUN [RUN ...] [--html FILE] [--json FILE] [--gate [--margin X] [--alpha X]]"
+    parser = UserErrorParser(usage, __doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="each: latest, a name under outputs/eval, or a folder")
     parser.add_argument("--html", type=Path, metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--gate", action="store_true")

@@ -23,12 +23,11 @@ from eval.cli.command import exit_now, read_option_name, run_cli
 from eval.runs.find import find_run
 from mas.runtime.errors import UserError
 
-_USAGE = "python eval/rescore.py RUN [scorer=NAME] [gold=outputs/gold] [name=value ...]"
-
 
 def read_arguments(arguments: list[str]) -> tuple[str, list[str], Path | None]:
     """Return the run, the overrides, and the folder `gold`."""
-    run, options = UserErrorParser(_USAGE, __doc__).read_run(arguments)
+    usage = "python eval/rescore.py RUN [scorer=NAME] [gold=outputs/gold] [name=value ...]"
+    run, options = UserErrorParser(usage, __doc__).read_run(arguments)
     golds = [each.removeprefix("gold=") for each in options if each.startswith("gold=")]
     overrides = [each for each in options if not each.startswith("gold=")]
     names = list(map(read_option_name, overrides))

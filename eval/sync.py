@@ -19,11 +19,10 @@ if __name__ == "__main__":  # as a script only this folder is on the path, and t
 from eval.cli.arguments import UserErrorParser
 from eval.cli.command import exit_now, run_cli
 
-USAGE = "python eval/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
-
 
 def sync(arguments: list[str]) -> int:
-    run, overrides = UserErrorParser(USAGE, __doc__).read_run(arguments)
+    usage = "python eval/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
+    run, overrides = UserErrorParser(usage, __doc__).read_run(arguments)
     from eval.mlflow_export.exporter_launcher import EVALUATION
     from eval.runs.find import find_run
     from eval.workflows.sync import run_sync

@@ -1,8 +1,4 @@
-"""Settings of MLflow tracking, made from the files of `conf/tracking/`. MLflow itself is not imported here.
-
-tracking = ServerTracking(uri="https://mlflow.example.org")
-tracking.environment()     # {"MLFLOW_TRACKING_USERNAME": "ann", …}: to be set before MLflow is imported
-"""
+"""Settings of MLflow tracking, made from the files of `conf/tracking/`. MLflow itself is not imported here."""
 
 import os
 import re
