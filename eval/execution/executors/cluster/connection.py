@@ -17,10 +17,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from eval.benchmarks.dataset import Sample
 from eval.cli.command import STOP_SIGNALS
@@ -36,9 +37,6 @@ _CHECK_SECONDS = 30.0  # for a cluster to answer
 _TMP = "/tmp"  # with a longer path the addresses of Ray's sockets would be too long
 _TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # workers see the GPUs
-_HARNESS = ("mas", "eval")
-_NOT_OF_HARNESS = ("__pycache__", "sample")
-_NO_TRACKING = {"_target_": "eval.config.evaluation.NoTracking"}
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,6 @@ class RunCluster:
     resolved: Mapping[str, object]  # the configuration as plain dictionaries, from which workers build the program
     places: Mapping[Path, Path] | None = None  # of attachments in the folder that nodes get; None: they are as here
 
-    def move(self, sample: Sample) -> Sample:
-        """Return the sample with its attachment where workers find it."""
-        if self.places is None or sample.file is None:
-            return sample
-        return replace(sample, file=self.places[sample.file])
-
 
 @contextmanager
 def open_cluster(config: EvalConfig, samples: Sequence[Sample]) -> Iterator[RunCluster]:
@@ -64,46 +56,36 @@ def open_cluster(config: EvalConfig, samples: Sequence[Sample]) -> Iterator[RunC
     """
     settings = config.executor
     assert isinstance(settings, RaySettings)
-    if settings.address is None:
-        n_workers = settings.workers or os.cpu_count() or 1
-        with _start_ray(min(n_workers, config.run.concurrency)):
-            yield RunCluster(n_workers, config.resolved)
-        return
-    if any(config.redact(argument) != argument for argument in sys.argv):
-        raise UserError(
-            "an option of this command has a password or a key, and Ray writes the command into the cluster's "
-            "records; name an environment variable instead."
-        )
-    with TemporaryDirectory(prefix="mas-package-") as folder:
-        places = _copy_files(Path(folder), config, samples)
-        with _join_ray(settings.address, folder) as n_cpus:
-            n_workers = settings.workers or max(1, min(int(n_cpus), MAX_WORKERS))
-            yield RunCluster(n_workers, _move_files(config.resolved), places)
-
-
-@contextmanager
-def _start_ray(n_cpus: int) -> Iterator[None]:
-    """Start a Ray on this machine that ends with the block, or with this process."""
-    path = os.pathsep.join(filter(None, [str(PROJECT_ROOT), os.environ.get("PYTHONPATH")]))
-    token = os.environ.get("RAY_AUTH_TOKEN") or _TOKEN
-    environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "PYTHONPATH": path}
     with TemporaryDirectory(prefix="mas-ray-", dir=_TMP, ignore_cleanup_errors=True) as folder:
-        options = {
-            "address": "local",
-            "num_cpus": n_cpus,
-            "object_store_memory": _STORE_BYTES,
-            "include_dashboard": False,
-            "_temp_dir": f"{folder}/ray",  # Ray lets everybody into this folder, but not into the one around it
-            # Ray would replace 127.0.0.1 by an address that others can reach
-            "_node_ip_address": "127.0.0.2" if sys.platform == "linux" else "127.0.0.1",
-        }
-        with _connect("Ray cannot be used: {}.", options, environment):
-            yield
+        if settings.address is None:
+            n_workers = settings.workers or os.cpu_count() or 1
+            with _start_ray(min(n_workers, config.run.concurrency), folder):
+                yield RunCluster(n_workers, config.resolved)
+        else:
+            places = _copy_files(Path(folder), config, samples)
+            with _join_ray(settings.address, folder) as n_cpus:
+                n_workers = settings.workers or max(1, min(int(n_cpus), MAX_WORKERS))
+                no_tracking = {"_target_": "eval.config.evaluation.NoTracking"}
+                yield RunCluster(n_workers, {**_move(config.resolved), "tracking": no_tracking}, places)
 
 
-@contextmanager
-def _join_ray(address: str, folder: str) -> Iterator[float]:
-    """Join a cluster, whose nodes get the folder; yield its number of CPUs."""
+def _start_ray(n_cpus: int, folder: str) -> AbstractContextManager[float]:
+    """Start a Ray on this machine, with its files in the folder, that ends with the block, or with this process."""
+    token = os.environ.get("RAY_AUTH_TOKEN") or _TOKEN
+    options = {
+        "address": "local",
+        "num_cpus": n_cpus,
+        "object_store_memory": _STORE_BYTES,
+        "include_dashboard": False,
+        "_temp_dir": f"{folder}/ray",  # Ray lets everybody into this folder, but not into the one around it
+        # Ray would replace 127.0.0.1 by an address that others can reach
+        "_node_ip_address": "127.0.0.2" if sys.platform == "linux" else "127.0.0.1",
+    }
+    return _connect("Ray cannot be used: {}.", options, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token})
+
+
+def _join_ray(address: str, folder: str) -> AbstractContextManager[float]:
+    """Join a cluster, whose nodes get the folder."""
     refusal = f"the cluster at executor.address={address} cannot be used: {{}}; the command must run on a node of that "
     refusal += "cluster, with the same versions of Ray and Python."
     # In a process that can be killed, since Ray waits for ever for a server that is none.
@@ -116,21 +98,18 @@ def _join_ray(address: str, folder: str) -> Iterator[float]:
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or ["it is not healthy"])[-1]
         raise UserError(refusal.format(last[:300].rstrip("."))) from None
-    with _connect(refusal, {"address": address, "runtime_env": {"working_dir": folder}}) as n_cpus:
-        yield n_cpus
+    return _connect(refusal, {"address": address, "runtime_env": {"working_dir": folder}}, {})
 
 
 @contextmanager
-def _connect(
-    refusal: str, options: Mapping[str, object], environment: Mapping[str, str] | None = None
-) -> Iterator[float]:
+def _connect(refusal: str, options: Mapping[str, object], environment: Mapping[str, str]) -> Iterator[float]:
     """Connect this process to a cluster with these options of `ray.init`; yield the cluster's CPUs.
 
     Ray reads variables of the environment, and workers on this machine inherit them. Signals of the terminal reach no
     process that is started here, and this process keeps its own handlers. UserError: the cluster cannot be used;
     `refusal` is the sentence, with `{}` for the reason. KeyboardInterrupt: SIGTERM came meanwhile.
     """
-    changed = {**_QUIET, **(environment or {})}
+    changed = {**_QUIET, **environment}
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     import ray
@@ -163,6 +142,11 @@ def _copy_files(folder: Path, config: EvalConfig, samples: Sequence[Sample]) -> 
 
     UserError: something must not leave this machine.
     """
+    if any(config.redact(argument) != argument for argument in sys.argv):
+        raise UserError(
+            "an option of this command has a password or a key, and Ray writes the command into the cluster's "
+            "records; name an environment variable instead."
+        )
     for name, part in config.resolved.items():  # workers have their secrets from the environment of their machine
         as_text = json.dumps({name: part}, default=str)
         if name != "tracking" and json.dumps(config.redact_tree({name: part}), default=str) != as_text:
@@ -170,8 +154,9 @@ def _copy_files(folder: Path, config: EvalConfig, samples: Sequence[Sample]) -> 
                 f"the part {name} of the configuration has a password or a key, which would be sent through the "
                 "cluster; name an environment variable instead, and set it on every node."
             )
-    for package in _HARNESS:
-        shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=shutil.ignore_patterns(*_NOT_OF_HARNESS))
+    for package in ("mas", "eval"):
+        ignored = shutil.ignore_patterns("__pycache__", "sample")  # the questions that come with the harness
+        shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=ignored)
     for module in _list_targets(config.resolved):
         if module.partition(".")[0] not in OURS:
             for name, path in list_modules(module).items():
@@ -184,12 +169,8 @@ def _copy_files(folder: Path, config: EvalConfig, samples: Sequence[Sample]) -> 
     return places
 
 
-def _move_files(resolved: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the configuration with files of the project where workers have the project; others do not track."""
-    return {**{name: _move(part) for name, part in resolved.items()}, "tracking": _NO_TRACKING}
-
-
-def _move(value: object) -> object:
+def _move(value: Any) -> Any:
+    """Return the value with files of the project where workers have the project."""
     if isinstance(value, Mapping):
         return {str(key): _move(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
