@@ -77,34 +77,29 @@ class RayAnswering:
         )
         self._cluster, self._n_workers, self._hooks, self._stop = cluster, n_workers, hooks, stop
         self._share = -(-config.run.concurrency // n_workers)  # samples of a worker at once
-        self._answers: set[asyncio.Task[object]] = set()  # that wait for a worker or for what it answers
         self._workers: list[RemoteWorker] = []
         self._keepers: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()  # set, and replaced, when a worker may take a sample
         self._n_suspects = 0  # samples that a worker died with, and that wait for one without others
-        self._n_started = self._failed_starts = 0  # workers: in all; in a row
+        self._numbers, self._failed_starts = count(1), 0  # of workers; in a row
 
     async def answer(
         self, program: Program | None, sample: Sample, sample_key: SampleKey, open_context: OpenContext
     ) -> AnsweredTrial:
-        given, task = self._start.prompts, asyncio.current_task()
+        if len(self._keepers) < self._n_workers:
+            self._keepers.add(asyncio.create_task(self._keep_worker()))
+        given = self._start.prompts
         prompts = None if program is None or given is None else read_applied_prompts(program, given)
-        assert task is not None
-        self._answers.add(task)
-        if len(self._keepers) < min(self._n_workers, len(self._answers)):
-            self._keepers.add(keeper := asyncio.create_task(self._keep_worker()))
-            keeper.add_done_callback(self._note_end)
-        moved, how = self._cluster.move(sample), ""
-        try:
-            for is_alone in (False, *[True] * MAX_DEATHS):  # a death with several samples may be any one's fault
-                worker = await self._wait_for_worker(is_alone)
-                worker.is_reserved = is_alone
-                try:
-                    return await worker.answer(moved, sample_key, prompts, open_context(sample_key))
-                except WorkerEndedError as error:
-                    how = str(error)
-        finally:
-            self._answers.discard(task)
+        moved, places, how = sample, self._cluster.places, ""
+        if places is not None and sample.file is not None:
+            moved = replace(sample, file=places[sample.file])
+        for is_alone in (False, *[True] * MAX_DEATHS):  # a death with several samples may be any one's fault
+            worker = await self._wait_for_worker(is_alone)
+            worker.is_reserved = is_alone
+            try:
+                return await worker.answer(moved, sample_key, prompts, open_context(sample_key))
+            except WorkerEndedError as error:
+                how = str(error)
         record = build_blank_record(self._start.run_info.run_id, sample, sample_key, thread_id="")
         record.error = f"the worker ended {MAX_DEATHS} times while it answered this question alone ({how})"
         record.error_class, record.error_component = "internal", "worker"
@@ -116,19 +111,14 @@ class RayAnswering:
             task.cancel()
         if keepers:
             await asyncio.wait(keepers)
-        for answer in self._answers:
-            answer.cancel()
-
-    def _note_end(self, keeper: "asyncio.Task[None]") -> None:
-        if not keeper.cancelled() and (error := keeper.exception()) is not None:
-            self._stop.stop_now(f"workers cannot be kept: {error}")
+        self._wake()  # samples that still wait are cancelled
 
     async def _wait_for_worker(self, is_alone: bool) -> "RemoteWorker":
         """Return the worker that is to answer a sample; `is_alone`: without others at the same time."""
         self._n_suspects += is_alone
         try:
             while (worker := self._find_worker(is_alone)) is None:
-                if self._stop.reason is not None:
+                if self._stop.reason is not None or not self._keepers:
                     raise asyncio.CancelledError
                 await self._changed.wait()
             return worker
@@ -149,23 +139,25 @@ class RayAnswering:
 
     async def _keep_worker(self) -> None:
         """Have a worker, and a new one each time that it ends, until `close`."""
-        while not self._stop.is_cancelled:
-            self._n_started += 1
-            worker = RemoteWorker(f"actor {self._n_started}", self._hooks, self._stop)
-            self._workers.append(worker)
-            try:
-                await worker.serve(self._start, self._wake)
-            finally:
-                self._workers.remove(worker)
-                n_unfinished = len(worker.leases)
-                await worker.end()
-            how = worker.how_it_ended
-            self._hooks.logs.note("worker died", worker=worker.name, how=how, unfinished=n_unfinished)
-            self._failed_starts = 0 if worker.is_ready else self._failed_starts + 1
-            # A machine that dies takes all that start there, hence the number of workers.
-            is_hopeless = self._failed_starts > MAX_DEATHS + len(self._workers)
-            if is_hopeless and not any(each.is_ready for each in self._workers):
-                self._stop.stop_now(f"{self._failed_starts} workers in a row ended while they started ({how})")
+        try:
+            while not self._stop.is_cancelled:
+                worker = RemoteWorker(f"actor {next(self._numbers)}", self._hooks, self._stop)
+                self._workers.append(worker)
+                try:
+                    await worker.serve(self._start, self._wake)
+                finally:
+                    self._workers.remove(worker)
+                    n_unfinished = len(worker.leases)
+                    await worker.end()
+                how = worker.how_it_ended
+                self._hooks.logs.note("worker died", worker=worker.name, how=how, unfinished=n_unfinished)
+                self._failed_starts = 0 if worker.is_ready else self._failed_starts + 1
+                # A machine that dies takes all that start there, hence the number of workers.
+                is_hopeless = self._failed_starts > MAX_DEATHS + len(self._workers)
+                if is_hopeless and not any(each.is_ready for each in self._workers):
+                    self._stop.stop_now(f"{self._failed_starts} workers in a row ended while they started ({how})")
+        except Exception as error:  # noqa: BLE001  nobody awaits it
+            self._stop.stop_now(f"workers cannot be kept: {error}")
 
 
 class WorkerEndedError(Exception):
