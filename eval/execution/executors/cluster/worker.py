@@ -15,7 +15,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from concurrent.futures import Future, InvalidStateError
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -63,29 +64,26 @@ class WorkerActor:
         for each in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C reaches all processes: the run's decides what it means
             signal.signal(each, signal.SIG_IGN)
         self._outbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()  # None: nothing will follow
-        self._stack = ExitStack()
 
     def build(self, start: Start) -> tuple[int, str] | str:
         """Build the program; return the process and its host, or why no worker can build it."""
         try:
-            self._worker = _Worker(start, lambda name, *arguments: self._outbox.put((name, arguments)), self._stack)
-        except UserError as error:
-            return str(error)
-        except Exception:  # noqa: BLE001  the run's process reports it
-            return traceback.format_exc(limit=-3).strip().rpartition("\n")[2]
+            self._worker = _Worker(start, lambda name, *arguments: self._outbox.put((name, arguments)))
+        except Exception as error:  # noqa: BLE001  the run's process reports it
+            return str(error) if isinstance(error, UserError) else traceback.format_exception_only(error)[-1].strip()
         return os.getpid(), socket.gethostname()
 
     def answer(self, *arguments: Any) -> None:
         background_loop().call_soon_threadsafe(self._worker.begin, *arguments)
 
     def grant(self, request: int, refusal: Refusal | None) -> None:
-        background_loop().call_soon_threadsafe(self._worker.grant, request, refusal)
+        self._worker.grant(request, refusal)
 
     def close(self) -> None:
         """Break off what is in flight and close what the program uses; then `collect` has no more messages."""
         try:
             run_blocking(self._worker.cancel())
-            self._stack.close()
+            self._worker.stack.close()
         finally:
             self._outbox.put(None)
 
@@ -103,40 +101,39 @@ class WorkerActor:
 
 
 class _Worker:
-    def __init__(self, start: Start, send: Callable[..., None], stack: ExitStack) -> None:
+    def __init__(self, start: Start, send: Callable[..., None]) -> None:
         if start.path:
             sys.path[:] = start.path
-        self._send, logs = send, None
+        self._send, self.stack, logs = send, ExitStack(), None
         self._config = config = read_config(OmegaConf.create(dict(start.config)))
         if start.path:
-            logs = stack.enter_context(RunLogs(Path(start.folder), config.secrets(), config.log.level))
+            logs = self.stack.enter_context(RunLogs(Path(start.folder), config.secrets(), config.log.level))
         else:
             config.check_model()  # its key is in the environment of that machine, or is not
         for name, model in {"": config.model, **config.judges}.items():
             vars(model).update(start.limits[name])
-        resources = stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
+        resources = self.stack.enter_context(config.system.open_resources(config.tools, lambda line: None))
         self._is_search = start.run_info.tuning is not None
         self._asks_budget = self._is_search or config.run.max_cost_usd is not None
-        stack.enter_context(relax_gc())
+        self.stack.enter_context(relax_gc())
         self._program = config.system.build(config.model, start.prompts, resources)
         self._answering = create_answering(config, self._program, start.prompts, start.run_info, logs)
         self._programs: dict[str, Program] = {}  # of trials, by digest of the prompts
         self._tasks: set[asyncio.Task[None]] = set()  # a sample each
-        self._requests, self._waiting = count(), dict[int, asyncio.Future[Refusal | None]]()  # for `grant`
+        self._requests, self._waiting = count(), dict[int, Future[Refusal | None]]()  # for `grant`
 
     def begin(self, *arguments: Any) -> None:
         self._tasks.add(task := asyncio.create_task(self._answer(*arguments)))
         task.add_done_callback(self._tasks.discard)
 
     def grant(self, request: int, refusal: Refusal | None) -> None:
-        if (waiting := self._waiting.get(request)) is not None and not waiting.done():
-            waiting.set_result(refusal)
+        with suppress(InvalidStateError):  # its sample is cancelled
+            self._waiting.pop(request).set_result(refusal)
 
     async def cancel(self) -> None:
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _answer(
         self, number: int, sample: Sample, key: SampleKey, replies: dict[str, str], prompts: PromptSet | None
@@ -172,14 +169,11 @@ class _Worker:
 
     async def _reserve(self, number: int) -> None:
         """Wait until the run's process has reserved a request of a sample."""
-        request = next(self._requests)
-        self._waiting[request] = asyncio.get_running_loop().create_future()
+        request, granted = next(self._requests), Future[Refusal | None]()
+        self._waiting[request] = granted
         self._send("reserve", number, request)
-        try:
-            if (refusal := await self._waiting[request]) is not None:
-                raise LimitReachedError(*refusal)
-        finally:
-            del self._waiting[request]
+        if (refusal := await asyncio.wrap_future(granted)) is not None:
+            raise LimitReachedError(*refusal)
 
     def _build_program(self, prompts: PromptSet) -> Program:
         if (label := digest(prompts)) not in self._programs:
