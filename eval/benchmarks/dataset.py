@@ -5,7 +5,7 @@ import random
 import re
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -113,18 +113,14 @@ def normalise_question(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def parse_labels(labels: Iterable[object]) -> tuple[str, ...]:
-    """Return the labels of `data.labels` as texts, as targets are read. UserError: not two different ones at least."""
-    names = tuple(str(each).strip() for each in labels)
+def read_labels(data: object) -> tuple[str, ...]:
+    """Return the labels that a dataset's settings name, as texts; empty: none. UserError: not two different ones."""
+    given = getattr(data, "labels", ())
+    names = tuple(str(each).strip() for each in given)
     different = set(map(normalise_question, names))
     if names and (len(names) < 2 or "" in different or len(different) < len(names)):
         raise UserError(
-            f"data.labels={labels} cannot be read; expected a list of at least two different labels, such as "
+            f"data.labels={given} cannot be read; expected a list of at least two different labels, such as "
             "data.labels=[billing,refund] (case and white space make no difference)."
         )
     return names
-
-
-def read_labels(data: object) -> tuple[str, ...]:
-    """Return the labels that a dataset's settings name; empty: none."""
-    return parse_labels(getattr(data, "labels", ()))

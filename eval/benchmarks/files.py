@@ -9,15 +9,14 @@ import csv
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from io import BytesIO
 from pathlib import Path
-from typing import ClassVar
 
 from eval.benchmarks.dataset import Dataset, Split
-from eval.benchmarks.rows import AS_GAIA, Attachments, BadRowError, ColumnSettings, Row, read_rows
+from eval.benchmarks.rows import BadRowError, ColumnSettings, Row
 from mas.agents.targets import find_object
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
@@ -36,62 +35,51 @@ _FORMULA = BadRowError("holds a formula without a value: save the workbook in Ex
 
 Cell = str | BadRowError | None
 Line = tuple[int, Sequence[Cell]]  # number in the file, and cells
-Place = tuple[int, int]  # row and column of a cell, from 1
-
-
-@dataclass(kw_only=True)
-class TableDataset(ColumnSettings, Dataset):
-    """Base of datasets with the user's own columns."""
-
-    needs_target: ClassVar[bool] = True  # there must be a column of targets, or columns.answer=null
-
-    def load(self, split: str) -> Split:
-        self.check()
-        file, rows, columns = self.find_file(split), list(self.read(split)), AS_GAIA
-        if there := dict.fromkeys(name for row in rows if isinstance(row.content, dict) for name in row.content):
-            columns = self.find_columns(there, str(file or "the list of samples"), self.needs_target)
-        folder = Path(self.files or (file.parent if file else "."))
-        return read_rows(rows, Attachments(folder, metadata=file), self.on_bad_row, columns)
-
-    def find_file(self, split: str) -> Path | None:
-        """Return the file of a split's rows; None: they are in memory. Raises UserError: no such split."""
-        if split != ONLY_SPLIT:
-            raise UserError(f"data={self.name} has no split {split!r}: leave split out, or give split={ONLY_SPLIT}.")
-        return None
-
-    @abstractmethod
-    def read(self, split: str) -> Iterator[Row]:
-        """Yield the rows of one split; raises UserError as `load`."""
+Cells = dict[tuple[int, int], Cell]  # of a sheet by row and column, from 1; none is empty
 
 
 @dataclass
-class JsonlDataset(TableDataset):
-    """The keys of `conf/data/jsonl.yaml`, explained there."""
+class FileDataset(ColumnSettings, Dataset):
+    """Base of datasets in files of the user."""
 
-    needs_target = False
     path: str
-    name: str = "jsonl"
     default_split: str = ONLY_SPLIT
 
     def check(self) -> None:
         super().check()
-        self._list_splits()
+        self.list_splits()
 
-    def find_file(self, split: str) -> Path:
-        splits = self._list_splits()
+    def load(self, split: str) -> Split:
+        self.check()
+        splits = self.list_splits()
         if split == ONLY_SPLIT and len(splits) == 1:
             split = next(iter(splits))
         if split not in splits:
-            raise UserError(
-                f"{self.path} has no split {split!r}: give one that it has with split=…: {', '.join(splits)}."
-            )
-        return splits[split]
+            known = ", ".join(splits)
+            raise UserError(f"{self.path} has no split {split!r}: give one that it has with split=…: {known}.")
+        return self.build_split(list(self.read(splits[split])), splits[split])
 
-    def read(self, split: str) -> Iterator[Row]:
-        return read_metadata(self.find_file(split))
+    def list_splits(self) -> dict[str, Path]:
+        """Return the file of each split. UserError: nothing that can be read at `path`."""
+        path = Path(self.path)
+        if not path.is_file():
+            found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
+            raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
+        return {ONLY_SPLIT: path}
 
-    def _list_splits(self) -> dict[str, Path]:
-        """Return the metadata file of each split. UserError: nothing that can be read at `path`."""
+    @abstractmethod
+    def read(self, file: Path) -> Iterator[Row]:
+        """Yield the rows of a file; raises UserError as `load`."""
+
+
+@dataclass
+class JsonlDataset(FileDataset):
+    """The keys of `conf/data/jsonl.yaml`, explained there."""
+
+    needs_target = False
+    name: str = "jsonl"
+
+    def list_splits(self) -> dict[str, Path]:
         path, expected = Path(self.path), f"give a folder with {' or '.join(METADATA)}, or such a file"
         if not path.exists():
             raise UserError(f"data.path={path} does not exist under {Path.cwd()}: {expected}.")
@@ -106,80 +94,39 @@ class JsonlDataset(TableDataset):
             raise UserError(f"data.path={path} holds no {METADATA[0]}, nor has a sub-folder with one: {expected}.")
         return splits
 
-
-def read_metadata(metadata: Path) -> Iterator[Row]:
-    """Yield the rows of a .jsonl or .parquet file; a malformed line is a bad row. UserError: no Parquet."""
-    if metadata.suffix == ".parquet":
-        yield from _read_parquet(metadata)
-        return
-    # Bytes, since splitting text would also break at U+2028 inside a question, and one line's encoding is one bad row.
-    for number, line in enumerate(metadata.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        place = f"{metadata}, line {number}"
-        if not line.strip():
-            continue
-        try:
-            yield Row(place, json.loads(line.decode("utf-8")))
-        except UnicodeDecodeError:
-            yield Row(place, problem="the line is not UTF-8")
-        except (ValueError, RecursionError) as error:
-            yield Row(place, problem=f"the line is not JSON ({error})")
+    def read(self, file: Path) -> Iterator[Row]:
+        if file.suffix == ".parquet":
+            yield from _read_parquet(file)
+            return
+        # Bytes, since splitting text would also break at U+2028 in a question, and one line's encoding is one bad row.
+        for number, line in enumerate(file.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+            place = f"{file}, line {number}"
+            if not line.strip():
+                continue
+            try:
+                yield Row(place, json.loads(line.decode("utf-8")))
+            except UnicodeDecodeError:
+                yield Row(place, problem="the line is not UTF-8")
+            except (ValueError, RecursionError) as error:
+                yield Row(place, problem=f"the line is not JSON ({error})")
 
 
-def _read_parquet(metadata: Path) -> Iterator[Row]:
+def _read_parquet(file: Path) -> Iterator[Row]:
     import pyarrow  # type: ignore[import-untyped]
     import pyarrow.parquet  # type: ignore[import-untyped]
 
     try:
-        rows = pyarrow.parquet.read_table(metadata).to_pylist()
+        rows = pyarrow.parquet.read_table(file).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{metadata} cannot be read as Parquet ({type(error).__name__}): write it again.") from error
+        raise UserError(f"{file} cannot be read as Parquet ({type(error).__name__}): write it again.") from error
     for number, content in enumerate(rows, start=1):
-        yield Row(f"{metadata}, row {number}", content)
+        yield Row(f"{file}, row {number}", content)
 
 
 @dataclass
-class _FileDataset(TableDataset):
-    """Base of files whose first line has the columns' names."""
-
-    path: str
-    default_split: str = ONLY_SPLIT
-    line_word: ClassVar[str]
-
-    def check(self) -> None:
-        super().check()
-        path = Path(self.path)
-        if not path.is_file():
-            found = "is a folder" if path.is_dir() else f"does not exist under {Path.cwd()}"
-            raise UserError(f"data.path={self.path} {found}: give the file that holds the questions.")
-
-    def find_file(self, split: str) -> Path:
-        super().find_file(split)
-        return Path(self.path)
-
-    def read(self, split: str) -> Iterator[Row]:
-        lines = self._read_lines()
-        first, header = next(lines, (0, []))
-        if bad := next((name for name in header if isinstance(name, BadRowError)), None):
-            raise UserError(f"{self.path}, {self.line_word} {first}: a column's name {bad}.")
-        names = [name for name in header if name]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise UserError(f"{self.path} has two columns named {twice[0]!r}: rename one.")
-        for number, cells in lines:
-            place, problem = f"{self.path}, {self.line_word} {number}", None
-            if len(cells) != len(header):
-                problem = f"the row has {len(cells)} cells, the header {len(header)} (is a comma not in quotes?)"
-            yield Row(place, {name: cell for name, cell in zip(header, cells, strict=False) if name}, problem)
-
-    @abstractmethod
-    def _read_lines(self) -> Iterator[Line]:
-        """Yield the lines that are not empty, the columns' names first; an empty cell is None."""
-
-
-@dataclass
-class CsvDataset(_FileDataset):
+class CsvDataset(FileDataset):
     """The keys of `conf/data/csv.yaml`, explained there. Cells stay text as written; an empty one is missing."""
 
-    line_word = "line"
     delimiter: str = ","
     name: str = "csv"
 
@@ -189,35 +136,35 @@ class CsvDataset(_FileDataset):
         if len(delimiter) != 1 or delimiter in '"\r\n ':
             raise UserError(f"data.delimiter={self.delimiter!r} is not one character; give one, or tab or semicolon.")
 
-    def _read_lines(self) -> Iterator[Line]:
+    def read(self, file: Path) -> Iterator[Row]:
+        return _name_cells(self._read_lines(file), file, "line")
+
+    def _read_lines(self, path: Path) -> Iterator[Line]:
         delimiter = DELIMITERS.get(self.delimiter, self.delimiter)
         csv.field_size_limit(max(MAX_FIELD_CHARS, csv.field_size_limit()))  # of the process; it is only ever raised
         number = 1  # of the line on which a record begins
         try:
-            with Path(self.path).open(encoding="utf-8-sig", newline="") as file:
+            with path.open(encoding="utf-8-sig", newline="") as file:
                 # Strict: a quote that is never closed would else swallow the rest of the file into one cell.
                 reader = csv.reader(file, delimiter=delimiter, strict=True)
                 for cells in reader:
                     other = [word for word, each in DELIMITERS.items() if len(cells) == 1 and each in cells[0]]
                     if other and number == 1:
                         given = f"give data.delimiter={other[0]} if that separates its cells"
-                        raise UserError(f"{self.path} has one column, {cells[0]!r}: {given}.")
+                        raise UserError(f"{path} has one column, {cells[0]!r}: {given}.")
                     if cells:
                         yield number, [_ERROR if cell in EXCEL_ERRORS else cell or None for cell in cells]
                     number = reader.line_num + 1
         except csv.Error as error:
-            raise UserError(
-                f"{self.path}, line {number} cannot be read as CSV ({error}): correct its quotes."
-            ) from error
+            raise UserError(f"{path}, line {number} cannot be read as CSV ({error}): correct its quotes.") from error
         except UnicodeDecodeError as error:
-            raise UserError(f"{self.path} is not UTF-8: save it as UTF-8.") from error
+            raise UserError(f"{path} is not UTF-8: save it as UTF-8.") from error
 
 
 @dataclass
-class ExcelDataset(_FileDataset):
+class ExcelDataset(FileDataset):
     """The keys of `conf/data/excel.yaml`, explained there. Cells become text; their number formats are not applied."""
 
-    line_word = "row"
     sheet: str | None = None  # its name; None: the first
     name: str = "excel"
 
@@ -228,46 +175,50 @@ class ExcelDataset(_FileDataset):
                 f"data.path={self.path} must end in {', '.join(EXCEL)}: save it as .xlsx, or give data=csv."
             )
 
-    def _read_lines(self) -> Iterator[Line]:
-        path = Path(self.path)
+    def read(self, file: Path) -> Iterator[Row]:
         try:
-            values = self._read_cells(path)
-            formulas = _find_formulas(path, self.sheet)
-            if formulas - values.keys() and is_installed():
+            values, formulas = self._read_cells(file), Cells()
+            if file.suffix.lower() != ".xls":  # what a library wrote as a formula may have no value
+                formulas = self._read_cells(file, data_only=False)
+            if formulas.keys() - values.keys() and is_installed():
                 with suppress(ToolError):  # LibreOffice cannot open it: the rows of its formulas are bad
-                    book = save_as(Source(path.name, path.read_bytes()), path.suffix.lower(), ".xlsx")
+                    book = save_as(Source(file.name, file.read_bytes()), file.suffix.lower(), ".xlsx")
                     values = self._read_cells(BytesIO(book)) | values
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
             raise UserError(
-                f"{self.path} cannot be read as Excel ({cause}): correct data.sheet, or save it as .xlsx."
+                f"{file} cannot be read as Excel ({cause}): correct data.sheet, or save it as .xlsx."
             ) from error
         cells, width = dict.fromkeys(formulas, _FORMULA) | values, max((at for _, at in values), default=0)
-        for number in sorted({number for number, at in cells if at <= width}):
-            yield number, [cells.get((number, at)) for at in range(1, width + 1)]
+        numbers = sorted({number for number, at in cells if at <= width})
+        lines = ((number, [cells.get((number, at)) for at in range(1, width + 1)]) for number in numbers)
+        return _name_cells(lines, file, "row")
 
-    def _read_cells(self, book: Path | BytesIO) -> dict[Place, Cell]:
-        """Return the cells of the sheet that are not empty."""
+    def _read_cells(self, book: Path | BytesIO, **options: bool) -> Cells:
+        """Return the cells of the sheet that are not empty; `options` of openpyxl."""
         import pandas
 
-        with pandas.ExcelFile(book) as opened:
+        with pandas.ExcelFile(book, engine_kwargs=options) as opened:
             frame = opened.parse(self.sheet or 0, header=None, dtype=object, na_filter=False)
         rows = enumerate(frame.itertuples(index=False, name=None), start=1)
         texts = {(number, at): _show_cell(cell) for number, row in rows for at, cell in enumerate(row, start=1)}
         return {place: text for place, text in texts.items() if text}
 
 
-def _find_formulas(path: Path, sheet: str | None) -> set[Place]:
-    """Return the places of formulas, which a library that wrote the workbook may have left without a value."""
-    from openpyxl import load_workbook
-
-    if path.suffix.lower() == ".xls":
-        return set()
-    with closing(load_workbook(path, read_only=True)) as book:
-        cells = book[sheet] if sheet else book.worksheets[0]
-        cells.reset_dimensions()  # which the workbook may state too small
-        rows = enumerate(cells.iter_rows(), start=1)
-        return {(number, at) for number, row in rows for at, cell in enumerate(row, start=1) if cell.data_type == "f"}
+def _name_cells(lines: Iterator[Line], file: Path, word: str) -> Iterator[Row]:
+    """Yield lines that are not empty as rows, by the columns' names in the first one; `word`: what a line is called."""
+    first, header = next(lines, (0, []))
+    if bad := next((name for name in header if isinstance(name, BadRowError)), None):
+        raise UserError(f"{file}, {word} {first}: a column's name {bad}.")
+    names = [name for name in header if name]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"{file} has two columns named {twice[0]!r}: rename one.")
+    for number, cells in lines:
+        problem = None
+        if len(cells) != len(header):
+            problem = f"the row has {len(cells)} cells, the header {len(header)} (is a comma not in quotes?)"
+        named = {name: cell for name, cell in zip(header, cells, strict=False) if name}
+        yield Row(f"{file}, {word} {number}", named, problem)
 
 
 def _show_cell(value: object) -> Cell:
@@ -288,7 +239,7 @@ def _show_date(value: object) -> str | None:
 
 
 @dataclass
-class InMemoryDataset(TableDataset):
+class InMemoryDataset(ColumnSettings, Dataset):
     """The keys of `conf/data/in_memory.yaml`: rows that a Python program has given to `mas_harness`."""
 
     target: str
@@ -299,13 +250,18 @@ class InMemoryDataset(TableDataset):
         super().check()
         find_object(self.target)
 
-    def read(self, split: str) -> Iterator[Row]:
+    def load(self, split: str) -> Split:
+        self.check()
+        if split != ONLY_SPLIT:
+            raise UserError(f"samples in memory have no split {split!r}: leave split out, or give split={ONLY_SPLIT}.")
         given = find_object(self.target)
         if not isinstance(given, Sequence):
             raise UserError(f"{self.target} is {name_type(given)}; expected a list of dictionaries.")
-        for number, row in enumerate(given, start=1):
-            plain = {str(name): _show_value(value) for name, value in row.items()} if isinstance(row, Mapping) else row
-            yield Row(f"sample {number}", plain)
+        rows = [
+            {str(name): _show_value(value) for name, value in row.items()} if isinstance(row, Mapping) else row
+            for row in given
+        ]
+        return self.build_split([Row(f"sample {number}", row) for number, row in enumerate(rows, start=1)], None)
 
 
 def _show_value(value: object) -> object:

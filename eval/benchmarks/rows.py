@@ -8,32 +8,52 @@ read_rows(rows, Attachments(Path("my_folder"))).samples[0].target     # "4"; oth
 
 import hashlib
 import json
+import math
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from eval.benchmarks.dataset import Sample, Split, classify_attachment, normalise_question, parse_labels
+from eval.benchmarks.dataset import Sample, Split, classify_attachment, normalise_question, read_labels
 from mas.runtime.errors import UserError
 from mas.runtime.text import name_type
 
-GAIA_COLUMNS = {
-    "id": "task_id",
-    "question": "Question",
-    "answer": "Final answer",
-    "level": "Level",
-    "file": "file_name",
+
+def normalise_column(name: object) -> str:
+    """Return a column's name without differences of case, of blanks around it, and of `_` and space."""
+    return str(name).strip().casefold().replace("_", " ")
+
+
+_NAMES = {  # of each key: GAIA's name, then other usual ones
+    "id": ("task_id", "id", "question_id"),
+    "question": ("Question", "input", "prompt", "problem"),
+    "answer": ("Final answer", "answer", "target", "expected", "expected answer", "expected output"),
+    "level": ("Level",),
+    "file": ("file_name", "filename", "file", "attachment"),
 }
-USUAL = {  # in lower case, with a space for each _
-    "id": ("task id", "id", "question id"),
-    "question": ("question", "input", "prompt", "problem"),
-    "answer": ("final answer", "answer", "target", "expected", "expected answer", "expected output"),
-    "level": ("level",),
-    "file": ("file name", "filename", "file", "attachment"),
-}
+GAIA_COLUMNS = {key: names[0] for key, names in _NAMES.items()}
+USUAL = {key: tuple(map(normalise_column, names)) for key, names in _NAMES.items()}
 NO_GOLD = "?"  # GAIA's test split
 MAX_LISTED = 20  # rows in a message
+
+Cells = Mapping[str, object]  # of a row, by column
+
+
+class BadRowError(Exception):
+    """One row is bad; the message does not name its place.
+
+    As the value of a cell: the row is bad if its column is used, whose name comes before the message.
+    """
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as it was read. `problem` says why there is no content to look at (a malformed line)."""
+
+    place: str  # "metadata.jsonl, line 3"
+    content: object = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,8 @@ AS_GAIA = FoundColumns(GAIA_COLUMNS)
 class ColumnSettings:
     """Keys that say what is read and how; the same in each file of `conf/data/` for the user's own data."""
 
+    needs_target: ClassVar[bool] = True  # there must be a column of targets, or columns.answer=null
+
     columns: dict[str, str | None] = field(default_factory=lambda: dict(GAIA_COLUMNS))
     inputs: Any = None  # [column, …] or {field: column}: named inputs instead of one question; None: the question
     target_column: str | None = None  # instead of columns.answer
@@ -69,15 +91,24 @@ class ColumnSettings:
 
     def check(self) -> None:
         """Check the settings on their own, before the data are read; raise UserError if they contradict one another."""
-        check_on_bad_row(self.on_bad_row)
+        if self.on_bad_row not in ("refuse", "skip"):
+            raise UserError(f"data.on_bad_row={self.on_bad_row} does not exist: use refuse or skip.")
         self._choose_columns()
-        parse_labels(self.labels)
+        read_labels(self)
         if self.files is not None and not Path(self.files).is_dir():
             raise UserError(
                 f"data.files={self.files} is not a folder: give the one that holds the attachments, or leave it out."
             )
 
-    def find_columns(self, there: Collection[str], source: str, needs_target: bool = True) -> FoundColumns:
+    def build_split(self, rows: Sequence[Row], file: Path | None) -> Split:
+        """Return the samples of rows, which are from `file` or, without one, in memory. UserError: as `read_rows`."""
+        columns = AS_GAIA
+        if there := dict.fromkeys(name for row in rows if isinstance(row.content, dict) for name in row.content):
+            columns = self.find_columns(there, str(file or "the list of samples"))
+        folder = Path(self.files or (file.parent if file else "."))
+        return read_rows(rows, Attachments(folder, metadata=file), self.on_bad_row, columns)
+
+    def find_columns(self, there: Collection[str], source: str) -> FoundColumns:
         """Return the column of every key, None where the data have no such column and need not have it.
 
         `there` are the columns of the data, `source` their name for the user. UserError: columns that should be there
@@ -99,7 +130,7 @@ class ColumnSettings:
                 problems[key] = f"no column {column!r}"
             elif len(usual) > 1:
                 problems[key] = f"several columns that may be the {key} ({', '.join(usual)})"
-            elif not usual and (key == "question" or (key == "answer" and needs_target)):
+            elif not usual and (key == "question" or (key == "answer" and self.needs_target)):
                 problems[key] = f"no column for the {key} ({', '.join((column, *USUAL[key][1:]))})"
             else:
                 found[key] = usual[0] if usual else None
@@ -116,7 +147,7 @@ class ColumnSettings:
             notes.append("ids are made from the questions, since there is no column of ids")
         if found["answer"] is None and chosen["answer"] is not None:
             notes.append(f"unscored, for there is no column {chosen['answer']!r} (data.columns.answer=NAME)")
-        return FoundColumns(found, are_made, tuple(notes), inputs, parse_labels(self.labels), tags)
+        return FoundColumns(found, are_made, tuple(notes), inputs, read_labels(self), tags)
 
     def _choose_columns(self) -> dict[str, str | None]:
         """Return GAIA's column names, with those given in their place; with inputs, without the question."""
@@ -138,12 +169,6 @@ class ColumnSettings:
         return chosen
 
 
-def check_on_bad_row(on_bad_row: str) -> None:
-    """Raise UserError for a value that does not exist."""
-    if on_bad_row not in ("refuse", "skip"):
-        raise UserError(f"data.on_bad_row={on_bad_row} does not exist: use refuse or skip.")
-
-
 def parse_inputs(inputs: object) -> dict[str, str]:
     """Return the column of each input field, in order. UserError: neither a list of columns nor a mapping."""
     if inputs is None:
@@ -158,30 +183,9 @@ def parse_inputs(inputs: object) -> dict[str, str]:
     return {str(name): str(column) for name, column in columns.items()}
 
 
-def normalise_column(name: object) -> str:
-    """Return a column's name as `USUAL` has it."""
-    return str(name).strip().casefold().replace("_", " ")
-
-
 def _join(words: Iterable[str]) -> str:
     *first, last = words
     return " and ".join(filter(None, [", ".join(first), last]))
-
-
-class BadRowError(Exception):
-    """One row is bad; the message does not name its place.
-
-    As the value of a cell: the row is bad if its column is used, whose name comes before the message.
-    """
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row as it was read. `problem` says why there is no content to look at (a malformed line)."""
-
-    place: str  # "metadata.jsonl, line 3"
-    content: object = None
-    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -266,29 +270,27 @@ def _build_sample(row: Row, number: int, attachments: Attachments, columns: Foun
         raise BadRowError(row.problem)
     if not isinstance(row.content, Mapping):
         raise BadRowError(f"the row is {name_type(row.content)}, not an object with columns")
-    cells, names = _Cells(row.content), columns.names
-    name = cells.read_text(names["file"])
-    inputs = {field: cells.read_input(column) for field, column in columns.inputs.items()}
-    question = _describe(inputs) if inputs else cells.read_text(names["question"])
+    cells, names = row.content, columns.names
+    name = _read(cells, names["file"], "text")
+    inputs = {field: _read(cells, column, "input") for field, column in columns.inputs.items()}
+    question = _describe(inputs) if inputs else _read(cells, names["question"], "text")
     sample_id = _make_id(question, name) if columns.ids_from_questions else str(number)
     if names["id"]:
-        sample_id = cells.read_value(names["id"]) or ""
+        sample_id = _read(cells, names["id"], "number")
     for column, text in ((names["question"], question), (names["id"], sample_id)):
         if column and not text.strip():
             raise BadRowError(f"{column!r} is missing or empty")
-    target = cells.read_target(names["answer"])
-    if target and columns.labels and normalise_question(target) not in map(normalise_question, columns.labels):
+    target = _read(cells, names["answer"], "target")
+    is_scored = target not in ("", NO_GOLD)
+    if is_scored and columns.labels and normalise_question(target) not in map(normalise_question, columns.labels):
         raise BadRowError(f"the target {target!r} is not one of data.labels={','.join(columns.labels)}")
     return Sample(
         id=sample_id,
         question=question,
         file=attachments.find(name) if name else None,
-        target=target,
-        level=cells.read_value(names["level"]),
-        tags={
-            "kind": classify_attachment(name),
-            **{tag: cells.read_value(tag) or "none" for tag in columns.tags},
-        },
+        target=target if is_scored else None,
+        level=_read(cells, names["level"], "number") or None,
+        tags={"kind": classify_attachment(name)} | {tag: _read(cells, tag, "number") or "none" for tag in columns.tags},
         inputs=inputs,
     )
 
@@ -309,53 +311,32 @@ def _make_id(question: str, file: str) -> str:
     return "q" + hashlib.sha256(f"{plain}\n{file}".encode()).hexdigest()[:12]
 
 
-class _Cells:
-    """The values of a row by column; None as a column: there is no such column. All methods raise BadRowError."""
+def _read(row: Cells, column: str | None, kind: Literal["text", "number", "target", "input"]) -> str:
+    """Return a value as text, without blanks around it unless it is read by a program; empty if it is missing.
 
-    def __init__(self, row: Mapping[str, object]) -> None:
-        self._row = row
-
-    def read_text(self, column: str | None) -> str:
-        """Return a text as it is; empty if it is missing."""
-        value = self._find(column)
-        if value is not None and not isinstance(value, str):
-            raise BadRowError(f"{column!r} must be text, and is {name_type(value)}")
-        return value or ""
-
-    def read_input(self, column: str) -> str:
-        """Return the text of an input; a number, list or object as JSON, which a typed field of a program reads."""
-        value = self._find(column)
-        if value is None or isinstance(value, str):
-            return value or ""
+    `column`: None: there is no such column. `kind`: text alone; or a number, which loses the ".0" of Parquet's float
+    columns; a target may be a bool as well, spelt as a program's typed output is; an input is anything that JSON has.
+    """
+    value = row.get(column) if column else None
+    if isinstance(value, BadRowError):
+        raise BadRowError(f"{column!r} {value}")
+    if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):  # no store or model accepts it
+        raise BadRowError(f"{column!r} holds half a character (a lone surrogate)")
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    expected = "text" if kind == "text" else "text or a number"
+    if isinstance(value, str):
+        return value.strip() if kind in ("number", "target") else value
+    if kind == "input":
         try:
             return json.dumps(value, ensure_ascii=False)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError):
             expected = "text, a number, or a list or object of them"
-            raise BadRowError(f"{column!r} must be {expected}, and is {name_type(value)}") from error
-
-    def read_target(self, column: str | None) -> str | None:
-        """Return the target; true and false are spelt as a program's typed output is."""
-        value = self._find(column)
-        target = str(value) if isinstance(value, bool) else self.read_value(column)
-        return None if target == NO_GOLD else target
-
-    def read_value(self, column: str | None) -> str | None:
-        """Return text without the ".0" that Parquet's float columns add to whole numbers; blank is None."""
-        value = self._find(column)
+    elif kind != "text":
         if isinstance(value, float):
             return str(int(value)) if value.is_integer() else str(value)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and (kind == "target" or not isinstance(value, bool)):
             return str(value)
-        if value is not None and not isinstance(value, str):
-            hint = " (a list or an object: give it as JSON text)" if isinstance(value, list | dict) else ""
-            raise BadRowError(f"{column!r} must be text or a number{hint}, and is {name_type(value)}")
-        return (value or "").strip() or None
-
-    def _find(self, column: str | None) -> object:
-        """Return a value; None if it is missing, or not a number. No store or model accepts half a character."""
-        value = self._row.get(column) if column else None
-        if isinstance(value, BadRowError):
-            raise BadRowError(f"{column!r} {value}")
-        if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
-            raise BadRowError(f"{column!r} holds half a character (a lone surrogate)")
-        return None if isinstance(value, float) and value != value else value
+        if isinstance(value, list | dict):
+            expected += " (a list or an object: give it as JSON text)"
+    raise BadRowError(f"{column!r} must be {expected}, and is {name_type(value)}")

@@ -9,60 +9,49 @@ the options of the data (`conf/system/bos.yaml`); the samples name neither.
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from eval.benchmarks.dataset import EXPECTED, Dataset, Sample, Split
+from eval.benchmarks.dataset import EXPECTED, Sample, Split
 from eval.benchmarks.files import JsonlDataset
 
 SAMPLE = Path(__file__).parent / "sample"
 SHOP = Path(__file__).parent / "databases" / "shop"
-# Each goes up whenever a question, a file or the database changes: scores of two versions are not comparable.
-SAMPLE_VERSION, SHOP_VERSION = 5, 1
+SHOP_COLUMNS = {"id": "task_id", "answer": "Final answer", "level": None, "file": None}
 FIELDS = ("question", "context", "prefer_agents", "disable_agents")  # of a request about the shop
 
 
-@dataclass
-class BundledDataset(Dataset):
+@dataclass(kw_only=True)
+class BundledDataset(JsonlDataset):
     """The keys of `conf/data/sample.yaml`, explained there."""
 
-    version: ClassVar[int] = SAMPLE_VERSION
     tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # training, validation, sealed test
+    path: str = str(SAMPLE)
     name: str = "sample"
     default_split: str = "val"
 
-    def check(self) -> None:
-        """Raise UserError if the files are missing."""
-        self._files().check()
 
-    def load(self, split: str) -> Split:
-        """Read `train`, `val` (also `validation`) or `test`. UserError: no such split."""
-        return self._files().load("val" if split == "validation" else split)  # GAIA's name for it
-
-    def _files(self) -> JsonlDataset:
-        return JsonlDataset(path=str(SAMPLE))
-
-
-@dataclass
+@dataclass(kw_only=True)
 class BosSampleDataset(BundledDataset):
     """The keys of `conf/data/bos_sample.yaml`, explained there."""
 
-    version: ClassVar[int] = SHOP_VERSION
+    path: str = str(SHOP)
     name: str = "bos_sample"
-    tags: list[str] = field(default_factory=lambda: ["kind"])
+    columns: dict[str, str | None] = field(default_factory=SHOP_COLUMNS.copy)
+    inputs: Any = FIELDS
+    tags: list[Any] = field(default_factory=lambda: ["kind"])
     databases: str | None = None
     tables: dict[str, list[str]] = field(default_factory=dict)
     api_documentation: str | None = None
     api_command: list[str] = field(default_factory=list)
     current_time: str | None = None
 
+    def __post_init__(self) -> None:
+        self.tags = [*self.tags, EXPECTED]
+
     def load(self, split: str) -> Split:
         """Read a split; each sample has the fields that its row has, and is asked by its question alone."""
         found = super().load(split)
         return replace(found, samples=tuple(map(_keep_given_fields, found.samples)))
-
-    def _files(self) -> JsonlDataset:
-        columns = {"id": "task_id", "answer": "Final answer", "level": None, "file": None}
-        return JsonlDataset(path=str(SHOP), inputs=list(FIELDS), tags=[*self.tags, EXPECTED], columns=columns)
 
 
 def _keep_given_fields(sample: Sample) -> Sample:

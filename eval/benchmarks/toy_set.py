@@ -14,7 +14,6 @@ from eval.benchmarks.dataset import Dataset, Sample, Split
 from mas.runtime.errors import UserError
 
 TOY = Path(__file__).parent / "toy"
-TOY_VERSION = 1  # increased whenever a question changes: scores of two versions are not comparable
 STORED = {"train": 100, "val": 100, "test": 500}  # questions
 
 
@@ -22,7 +21,6 @@ STORED = {"train": 100, "val": 100, "test": 500}  # questions
 class ToyDataset(Dataset):
     """The keys of `conf/data/toy.yaml`, explained there."""
 
-    version: ClassVar[int] = TOY_VERSION
     tuning_splits: ClassVar[tuple[str, str, str]] = ("train", "val", "test")  # training, validation, sealed test
     n_train: int = 60
     n_val: int = 60

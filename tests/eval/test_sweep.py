@@ -32,7 +32,7 @@ def place(job: int) -> SweepJob:
 
 @pytest.mark.slow
 def test_a_sweep_ends_with_a_row_a_job_and_the_command_that_compares_them(eval_command: EvalCommand) -> None:
-    finished = eval_command(*SWEEP, "model.seed=0,1,2", "limit=5", "split=validation")
+    finished = eval_command(*SWEEP, "model.seed=0,1,2", "limit=5", "split=val")
     runs = [Finished(0, "", "", Path(f"job-{number}")) for number in range(3)]
     for number, run in enumerate(runs):
         accuracy = format_percent(run.summary["accuracy"])
