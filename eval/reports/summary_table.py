@@ -189,7 +189,7 @@ def _list_spending(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "calls", f"{usage.lm_calls:,} to language models{of_which}, {usage.tool_calls:,} to tools"
     if (idle := summary.agents_without_calls) and usage.lm_calls:
         have = f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} tools"
-        yield "no tool was called", f"{have}; the other value of model.native_tools may help"
+        yield "no tool was called", f"{have}; a model without native calls may make them with model.native_tools=false"
     if errors := summary.tool_errors:
         calls = summary.calls_by_tool
         yield "failed tool calls", ", ".join(f"{name} {n:,} of {calls[name]:,}" for name, n in errors.items())

@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+AUTO = "auto"
 ASKS_AGAIN = "This reply cannot be used."  # begins a second request for a readable reply
-# DSPy's own rule (`_is_openai_reasoning_model`), so that mistakes are reported before it is loaded.
+# DSPy's own rule (`dspy.clients.lm._is_openai_reasoning_model`), so that mistakes are reported before DSPy is loaded.
 _REASONING_NAMES = re.compile(
     r"(?:o[1345](?:-(?:mini|nano|pro))?(?:-\d{4}-\d{2}-\d{2})?|gpt-5(?:\.\d+)*(?!-chat)(?:-.*)?)"
 )
@@ -18,12 +19,12 @@ class CallSettings:
     takes_images: bool = False  # false: a request with an image is never sent
     takes_audio: bool = False
     context_tokens: int | None = None  # context length: prompt and reply together; null: unknown
-    detect_truncation: bool = False  # an error if the server counted too few tokens for the prompt
+    detect_truncation: bool = False  # an error if the server counted implausibly few tokens for the prompt
     call_deadline_seconds: float = 360.0  # sending and receiving, all attempts; not waiting
-    attempt_timeout_seconds: float | None = None  # of all attempts but the last; null: learnt
+    attempt_timeout_seconds: float | None = None  # of each attempt but the last; null: learnt from the replies
     num_retries: int = 3  # of a call, after faults; four times as many after refusals (429, 503)
     retry_base_seconds: float = 1.0  # bound of the random wait before a retry; doubles each time
-    extra_body: dict[str, Any] = field(default_factory=dict)  # more fields of every request: seed
+    extra_body: dict[str, Any] = field(default_factory=dict)  # further fields of every request, such as seed
 
 
 def is_reasoning_model(name: str) -> bool:

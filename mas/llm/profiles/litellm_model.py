@@ -1,4 +1,7 @@
-"""Models of any provider that LiteLLM knows; its import takes seconds, and waits for the first request."""
+"""Models of any provider that LiteLLM knows: `conf/model/litellm.yaml`.
+
+LiteLLM takes seconds to load and about 100 MB of memory, so it is imported with the first request.
+"""
 
 import os
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ PRICE_LISTS = {"gemini": "google", "xai": "x-ai", "bedrock": "aws", "together_ai
 
 @dataclass
 class LiteLLMModel(OpenAIChatModel):
-    """Its fields are the keys of `conf/model/litellm.yaml`; `name` is `<provider>/<model>`."""
+    """Its fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
 
     usual_url: ClassVar[str | None] = None  # the provider's own
 
@@ -32,6 +35,8 @@ class LiteLLMModel(OpenAIChatModel):
                 raise UserError(f"model.name={name} names no provider; LiteLLM's form is anthropic/claude-sonnet-4-5.")
         if self.takes_audio:
             raise UserError("model.takes_audio=true is not possible with LiteLLM yet; set it to false.")
+        if not isinstance(self.native_tools, bool):
+            raise UserError(f"model.native_tools={self.native_tools} is unknown; expected true or false.")
         super().check()
         for agent in ("", *self.agents):  # LiteLLM's own check would take the seconds of its import
             server, name = self.get_server(agent), self._resolve_settings(AgentModel(agent=agent)).name or self.name

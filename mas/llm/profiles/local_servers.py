@@ -1,30 +1,32 @@
-"""Models of vLLM, SGLang, LM Studio, Ollama and llama.cpp, which are asked for their context before a run."""
+"""Models that llama.cpp, vLLM, SGLang, LM Studio and Ollama serve on one's own machines: `conf/model/`.
+
+Before a run, the server is asked which models it has, and how long their context is.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mas.llm.profiles.openai_chat import OpenAIChatModel
+from mas.llm import AUTO
+from mas.llm.profiles.openai_chat import OpenAIChatModel, list_objects
 from mas.runtime.errors import UserError
-
-QUICK_SECONDS = 10.0  # for a query; one that loads the model may take as long as a call
-Object = dict[str, object]  # of JSON
 
 
 @dataclass
 class VllmModel(OpenAIChatModel):
-    """Its fields are the keys of `conf/model/vllm.yaml`; SGLang and LM Studio answer as vLLM does."""
+    """Its fields are the keys of `conf/model/vllm.yaml`; the base of all profiles of local servers."""
 
-    server: ClassVar[str] = "the model server"
+    server: ClassVar[str] = "vLLM"
     usual_url: ClassVar[str | None] = "http://127.0.0.1:8000/v1"
-    context_setting: ClassVar[str] = "--max-model-len {0} (SGLang: --context-length {0})"  # for all slots
-    native_tools: bool = False
+    context_setting: ClassVar[str] = "--max-model-len {}"  # of the server, with the tokens of all its slots
+    page: ClassVar[str] = "/v1/models"  # that lists the models,
+    key: ClassVar[str] = "max_model_len"  # with their context length under this key
+    native_tools: bool | str = AUTO
     max_connections: int = 4
     _slots = 1
 
     def check(self) -> None:
         super().check()
-        own_names = {entry.name for entry in self.agents.values() if entry.name and not entry.base_url}
-        for name in sorted({self.name, *own_names}):
+        for name in self.list_local_names(self.agents):
             length, wanted = self._find_context(name), self.context_tokens
             if wanted is not None and isinstance(length, int) and length < wanted:
                 setting = self.context_setting.format(wanted * self._slots)
@@ -35,48 +37,37 @@ class VllmModel(OpenAIChatModel):
 
     def _find_context(self, name: str) -> object:
         """Check that the server has a model, and return its context length; no number: unknown."""
-        models = _list_objects(self._query("/v1/models"), "data")
-        served = {model.get("id"): model.get("max_model_len") for model in models}
+        served = {model.get("id"): model.get(self.key) for model in list_objects(self.query(self.page), "data")}
         if name not in served:
             there = ", ".join(map(str, served)) or "none"
             raise UserError(f"{self.server} serves no model {name}; model.name must be one of: {there}.")
         return served[name]
 
     def describe_server(self) -> list[str]:
-        return [f"up to {self.max_connections} requests and questions at once (model.max_connections)"]
+        at_once = f"up to {self.max_connections} requests and questions at once (model.max_connections)"
+        return ["; ".join([at_once, *super().describe_server()])]
 
-    def _query(self, path: str, body: Object | None = None, timeout_seconds: float = QUICK_SECONDS) -> Object | None:
-        """Return the JSON object at a path of the server; None if there is no such page or model.
 
-        `/v1` in the path is the base URL. No redirect is followed: the key is for this server alone. UserError: another
-        HTTP error, or no usable answer in time.
-        """
-        import httpx
+@dataclass
+class SglangModel(VllmModel):
+    """Its fields are the keys of `conf/model/sglang.yaml`; SGLang describes its models as vLLM does."""
 
-        server = self.get_server("")
-        base, key = (server.base_url or "").rstrip("/"), server.read_key()
-        url = base + path.removeprefix("/v1") if path.startswith("/v1/") else base.removesuffix("/v1") + path
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        method = "GET" if body is None else "POST"
-        try:
-            response = httpx.request(method, url, json=body, headers=headers, timeout=timeout_seconds)
-            if response.status_code == httpx.codes.NOT_FOUND:
-                return None
-            if not response.is_success:
-                is_loading = response.status_code == httpx.codes.SERVICE_UNAVAILABLE
-                advice = "it may still be loading its model; try again soon" if is_loading else "its log says why"
-                raise UserError(f"the model server refused {url} with HTTP {response.status_code}; {advice}.")
-            answer = response.json()
-        except (httpx.HTTPError, ValueError) as error:
-            raise UserError(
-                f"the model server gave no usable answer at {url} ({error}); see whether model.base_url is right."
-            ) from error
-        return answer if isinstance(answer, dict) else {}
+    server, usual_url = "SGLang", "http://127.0.0.1:30000/v1"
+    context_setting = "--context-length {}"
+
+
+@dataclass
+class LmStudioModel(VllmModel):
+    """Its fields are the keys of `conf/model/lmstudio.yaml`; a loaded model has a context."""
+
+    server, usual_url = "LM Studio", "http://127.0.0.1:1234/v1"
+    context_setting = "lms load --context-length {}"
+    page, key = "/api/v0/models", "loaded_context_length"  # https://lmstudio.ai/docs/developer/rest
 
 
 @dataclass
 class OllamaModel(VllmModel):
-    """Its fields are the keys of `conf/model/ollama.yaml`.
+    """Profile whose fields are the keys of `conf/model/ollama.yaml`.
 
     Ollama truncates prompts beyond its context silently. So its own API (https://docs.ollama.com/api) is asked:
     `/api/show` describes the model, `/api/generate` loads it, `/api/ps` returns the context with which it is loaded.
@@ -86,23 +77,23 @@ class OllamaModel(VllmModel):
     context_setting = "OLLAMA_CONTEXT_LENGTH={}"
 
     def _find_context(self, name: str) -> object:
-        model = self._query("/api/show", {"model": name})
+        model = self.query("/api/show", {"model": name})
         if model is None:
             raise UserError(f"Ollama has no model {name}; get it with `ollama pull {name}`, or see `ollama list`.")
         capabilities = model.get("capabilities")
         for key, capability in (("native_tools", "tools"), ("takes_images", "vision")):
-            if isinstance(capabilities, list) and getattr(self, key) and capability not in capabilities:
+            if isinstance(capabilities, list) and getattr(self, key) is True and capability not in capabilities:
                 raise UserError(f"Ollama says that {name} cannot do {capability}; set model.{key}=false.")
         if self.context_tokens is None:
             return None
-        self._query("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
-        running = {each.get("name"): each for each in _list_objects(self._query("/api/ps"), "models")}
+        self.query("/api/generate", {"model": name, "stream": False}, self.call_deadline_seconds)
+        running = {each.get("name"): each for each in list_objects(self.query("/api/ps"), "models")}
         return (running.get(name) or running.get(f"{name}:latest") or {}).get("context_length")
 
 
 @dataclass
 class LlamaCppModel(VllmModel):
-    """Its fields are the keys of `conf/model/llamacpp.yaml`.
+    """Profile whose fields are the keys of `conf/model/llamacpp.yaml`.
 
     The server answers as many requests at once as it has slots; more would wait there, and their time would run out.
     """
@@ -117,19 +108,13 @@ class LlamaCppModel(VllmModel):
         self.context_tokens = length if isinstance(length, int) else self.context_tokens
 
     def _find_context(self, name: str) -> object:
-        slots = (self._query("/props") or {}).get("total_slots")
+        slots = (self.query("/props") or {}).get("total_slots")
         if not isinstance(slots, int):
             raise UserError(
                 "the model server does not say in /props how many requests it answers at once, as llama.cpp's does; "
                 "for another server use model=openai_compatible."
             )
         self._slots, self.max_connections = slots, min(self.max_connections, slots)
-        served = _list_objects(self._query("/v1/models"), "data")
+        served = list_objects(self.query("/v1/models"), "data")
         meta = served[0].get("meta") if served else None
         return meta.get("n_ctx") if isinstance(meta, dict) else None
-
-
-def _list_objects(answer: Object | None, key: str) -> list[Object]:
-    """Return the objects in a list of a server's answer."""
-    items = (answer or {}).get(key)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

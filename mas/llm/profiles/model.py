@@ -59,13 +59,13 @@ class Model(Protocol):
         """Return the values that no log, record or report may show."""
 
     def create_lm(self, agent: AgentModel) -> "dspy.BaseLM":
-        """Return an agent's LM; all share connections and limiter. UserError: wrong settings."""
+        """Return an agent's LM; all share connections and limiter. UserError: the settings do not fit."""
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
         """Return the LM that rewrites prompts; one with another `name` is at the same endpoint."""
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
-        """Return the models, also of `more_names`, without a price: a budget in USD needs all."""
+        """Return the models, also of `more_names`, without a price: a budget in USD needs all prices."""
 
     def list_traffic(self) -> list[Traffic]:
         """Return the counts of requests until now, by server; may be called from another thread."""

@@ -1,16 +1,17 @@
-"""Models behind an OpenAI-compatible chat endpoint; the base of all profiles of real models.
+"""Models behind an OpenAI-compatible chat endpoint, over OpenAI's own client; the base of all profiles of real models.
 
 Name, temperature and `max_tokens` of an agent's model come from the first setting that is not null: that of
 `system.agents.<agent>`, of `model.agents.<agent>`, of `model`. Each server has a rate limiter of its own.
 """
 
+import functools
 import math
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from mas.llm import CallSettings, Traffic, is_reasoning_model
+from mas.llm import AUTO, CallSettings, Traffic, is_reasoning_model, name_max_tokens
 from mas.llm.prices import Price, find_price
 from mas.llm.profiles.model import REFLECTION, AgentModel, AgentOverride
 from mas.llm.profiles.reachable import check_reachable
@@ -38,6 +39,19 @@ RANGES = {  # lowest and highest value
     "temperature": (0, 2, "0 to 2"),
 }
 OPENAI_URL = "https://api.openai.com/v1"
+QUICK_SECONDS = 10.0  # for every query but those that the model answers, which may take as long as a call
+_PROBE_TOOL = {
+    "name": "lookup",
+    "description": "Look up a number.",
+    "parameters": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+}
+PROBE = {
+    "messages": [{"role": "user", "content": "How many people live in Oslo? Look it up with the tool."}],
+    "tools": [{"type": "function", "function": _PROBE_TOOL}],
+}
+PROBE_TOKENS = 600  # room for a thinking model's thoughts
+MISSING = 404  # HTTP error of an address or a model that the server does not have
+NO_TOOLS = (MISSING, 400, 422, 500, 501)  # of servers without function calling, to a request with tools
 
 
 @dataclass
@@ -65,14 +79,14 @@ class OpenAIChatModel(CallSettings):
 
     name: str  # as the server knows it
     base_url: str | None = None  # up to and with /v1; null: the provider's own
-    api_key_env: str | None = None  # environment variable that holds the key; null: no key needed
-    native_tools: bool = True  # false: tools are described in the prompt
-    temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent, nor 0 to reasoning models
+    api_key_env: str | None = None  # name of the environment variable that holds the key; null: no key needed
+    native_tools: bool | str = True  # false: tools are described in the prompt; or auto
+    temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent, nor 0 to OpenAI's reasoning models
     max_tokens: int | None = None  # per reply; null: the server's own limit
     max_connections: int = 1000  # requests in flight; further ones wait
     rate: RateSettings = field(default_factory=RateSettings)
-    prices: dict[str, Price] = field(default_factory=dict)  # by name; before those of the list
-    price_list: str | None = None  # provider whose list prices hold, by genai-prices; null: none
+    prices: dict[str, Price] = field(default_factory=dict)  # by name of the model; before those of the list
+    price_list: str | None = None  # provider whose list prices hold, as genai-prices names it; null: none
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # by agent
     simulated: ClassVar[bool] = False
     usual_url: ClassVar[str | None] = OPENAI_URL  # in place of null
@@ -82,6 +96,8 @@ class OpenAIChatModel(CallSettings):
         self._rate_limiters: dict[Server, RateLimiter] = {}
 
     def check(self) -> None:
+        if self.native_tools != AUTO and not isinstance(self.native_tools, bool):
+            raise UserError(f"model.native_tools={self.native_tools} is unknown; expected true, false or auto.")
         self._check_ranges()
         for agent in ("", *self.agents):
             self._resolve_settings(AgentModel(agent=agent))
@@ -120,20 +136,26 @@ class OpenAIChatModel(CallSettings):
             key_variable=server.api_key_env,
             price=self.find_price(name),
             rate_limiter=self.get_rate_limiter(server),
-            native_tools=self.native_tools,
+            native_tools=self.calls_natively(),
             settings=self,
         )
         sent = {"temperature": own.temperature, "max_tokens": own.max_tokens}
         return AgentLM(self._dspy_name(name), self._create_engine(server), policy, cache=False, **sent)
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
-        temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # it accepts none
+        temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # null: the server accepts none
         if (entry := self.agents.get(REFLECTION)) is not None and entry.temperature is not None:
             temperature = entry.temperature
         return self.create_lm(AgentModel(name, temperature, REFLECTION))
 
+    def calls_natively(self) -> bool:
+        return self._probe_result if self.native_tools == AUTO else bool(self.native_tools)
+
     def describe_server(self) -> list[str]:
-        return []
+        if self.native_tools != AUTO:
+            return []
+        form = "over the wire" if self.calls_natively() else "as text; the model or its server does not call natively"
+        return [f"tools: {form}"]
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
         return sorted(name for name in {*self.names, *more_names} if self.find_price(name) is None)
@@ -167,6 +189,11 @@ class OpenAIChatModel(CallSettings):
     def names(self) -> list[str]:
         return sorted({self.name, *(entry.name for entry in self.agents.values() if entry.name)})
 
+    def list_local_names(self, agents: Collection[str]) -> list[str]:
+        """Return the models at the profile's own address: its own, and those of some agents."""
+        entries = [self.agents[agent] for agent in agents]
+        return sorted({self.name, *(entry.name for entry in entries if entry.name and not entry.base_url)})
+
     def _resolve_settings(self, agent: AgentModel) -> AgentModel:
         """Return the settings of an agent's model; what is None then is not sent."""
         parts = (agent, self.agents.get(agent.agent, AgentOverride()), self)
@@ -183,6 +210,53 @@ class OpenAIChatModel(CallSettings):
             temperature = temperature or None
         return AgentModel(name, temperature, agent.agent, max_tokens)
 
+    @functools.cached_property
+    def _probe_result(self) -> bool:
+        return all(map(self._calls_a_tool, self.list_local_names(set(self.agents) - {REFLECTION})))
+
+    def _calls_a_tool(self, name: str) -> bool:
+        body = {"model": name, **PROBE, name_max_tokens(self.get_server("").base_url or "", name): PROBE_TOKENS}
+        if (temperature := self._resolve_settings(AgentModel(name)).temperature) is not None:
+            body["temperature"] = temperature
+        reply = self.query("/v1/chat/completions", body | self.extra_body, self.call_deadline_seconds, NO_TOOLS)
+        choices = list_objects(reply, "choices")
+        message = choices[0].get("message") if choices else None
+        return isinstance(message, dict) and bool(message.get("tool_calls"))
+
+    def query(
+        self,
+        path: str,
+        body: dict[str, object] | None = None,
+        timeout_seconds: float = QUICK_SECONDS,
+        negative: Collection[int] = (MISSING,),
+    ) -> dict[str, object] | None:
+        """Return the JSON object at a path of the server, asked with its key; None for an HTTP error in `negative`.
+
+        `/v1` in the path is the base URL. No redirect is followed: the key is for this server alone. UserError: another
+        error, or no usable answer in time.
+        """
+        import httpx
+
+        server = self.get_server("")
+        base, key = (server.base_url or "").rstrip("/"), server.read_key()
+        url = base + path.removeprefix("/v1") if path.startswith("/v1/") else base.removesuffix("/v1") + path
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        method = "GET" if body is None else "POST"
+        try:
+            response = httpx.request(method, url, json=body, headers=headers, timeout=timeout_seconds)
+            if response.status_code in negative:
+                return None
+            if not response.is_success:
+                is_loading = response.status_code == httpx.codes.SERVICE_UNAVAILABLE
+                advice = "it may still be loading its model; try again soon" if is_loading else "its log says why"
+                raise UserError(f"the model server refused {url} with HTTP {response.status_code}; {advice}.")
+            answer = response.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise UserError(
+                f"the model server gave no usable answer at {url} ({error}); see whether model.base_url is right."
+            ) from error
+        return answer if isinstance(answer, dict) else {}
+
     def _name_server(self, server: Server) -> str:
         return server.base_url or type(self).__name__
 
@@ -193,3 +267,9 @@ class OpenAIChatModel(CallSettings):
         from mas.llm.openai_engine import create_chat_engine
 
         return create_chat_engine(server.base_url or "", server.read_key())
+
+
+def list_objects(answer: dict[str, object] | None, key: str) -> list[dict[str, object]]:
+    """Return the objects in a list of a server's answer."""
+    items = (answer or {}).get(key)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

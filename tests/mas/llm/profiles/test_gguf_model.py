@@ -8,6 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from mas.llm import AUTO
 from mas.llm.profiles.gguf_model import GgufModel
 from mas.llm.profiles.model import AgentModel
 from mas.runtime.errors import UserError
@@ -47,8 +48,9 @@ def test_replies_of_another_file_at_the_same_path_are_not_those_of_this_one(mode
     assert name_file() != first
 
 
-def test_a_worker_which_checks_no_profile_starts_one_server_for_all_its_agents(model: Path) -> None:
+def test_a_worker_which_checks_no_profile_has_the_models_server_before_it_asks_about_tools(model: Path) -> None:
     profile = GgufModel("default", path=str(model))
+    assert profile.native_tools == AUTO
     for agent in ("planner", "critic"):
         assert "4" in str(profile.create_lm(AgentModel(agent=agent))("2 + 2?"))
     assert len(profile.list_traffic()) == 1, "of one server"

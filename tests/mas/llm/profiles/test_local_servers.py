@@ -2,10 +2,12 @@
 
 import pytest
 
-from mas.llm.profiles.local_servers import LlamaCppModel, OllamaModel, VllmModel
+from mas.llm.profiles.local_servers import LlamaCppModel, LmStudioModel, OllamaModel, SglangModel, VllmModel
+from mas.llm.profiles.openai_chat import PROBE, PROBE_TOKENS, OpenAIChatModel
 from mas.runtime.errors import UserError
-from tests.mas.llm.loopback import Handler, failing, serving
-from tests.mas.llm.stand_ins import chat, llamacpp, ollama, vllm
+from tests.mas.llm.loopback import Handler, Received, answer, failing, serving
+from tests.mas.llm.stand_ins import chat, llamacpp, lmstudio, ollama, vllm
+from tests.servers.loopback import Answer
 
 
 def check(handler: Handler, context_tokens: int | None = 8192) -> None:
@@ -74,6 +76,65 @@ def test_a_context_or_server_that_does_not_fit_is_refused() -> None:
         LlamaCppModel("default", base_url=server.base_url, context_tokens=8192).check()
     with serving(chat()) as server, pytest.raises(UserError, match="model=openai_compatible"):
         LlamaCppModel("default", base_url=server.base_url).check()
+
+
+def test_sglang_and_lm_studio_are_asked_for_their_context() -> None:
+    with serving(vllm("m", max_model_len=4096)) as server, pytest.raises(UserError, match="--context-length 8192"):
+        SglangModel("m", base_url=server.base_url, context_tokens=8192).check()
+    with (
+        serving(lmstudio("m", loaded_context_length=4096)) as server,
+        pytest.raises(UserError, match="lms load --context-length 8192"),
+    ):
+        LmStudioModel("m", base_url=server.base_url, context_tokens=8192).check()
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "lookup", "arguments": '{"name": "Oslo"}'}}
+IN_TEXT = {"role": "assistant", "content": '{"name": "lookup", "arguments": {"name": "Oslo"}}'}
+NO_TOOLS = {"error": {"message": '"auto" tool choice requires --enable-auto-tool-choice'}}
+
+
+@pytest.mark.parametrize(
+    ("status", "reply", "natively"),
+    [
+        (200, {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}}]}, True),
+        (200, {"choices": [{"message": IN_TEXT}]}, False),
+        (400, NO_TOOLS, False),
+        (500, NO_TOOLS, False),
+        (200, {"choices": []}, False),
+    ],
+)
+def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
+    status: int, reply: dict[str, object], natively: bool
+) -> None:
+    pages = vllm("m")
+
+    def handle(request: Received) -> Answer:
+        return answer(reply, status) if request.path.endswith("/chat/completions") else pages(request)
+
+    with serving(handle) as server:
+        model = VllmModel("m", base_url=server.base_url)
+        model.check()
+        assert not [each for each in server.requests if each.path.endswith("/chat/completions")], "nothing is spent yet"
+        assert (model.calls_natively(), model.calls_natively()) == (natively, natively)
+        assert VllmModel("m", base_url=server.base_url, native_tools=True).calls_natively()
+        other = OpenAIChatModel("m", base_url=server.base_url, native_tools="auto")
+        assert (other.calls_natively(), len(other.describe_server())) == (natively, 1)
+    asked = [request.body for request in server.requests if request.path.endswith("/chat/completions")]
+    probe = {"model": "m", **PROBE, "temperature": 0.0, "max_tokens": PROBE_TOKENS}
+    assert asked == [probe, probe], "once for each on auto"
+    said = "over the wire" if natively else "as text; the model or its server does not call natively"
+    assert model.describe_server() == [f"up to 4 requests and questions at once (model.max_connections); tools: {said}"]
+
+
+def test_a_busy_server_is_no_sign_of_a_model_without_calls() -> None:
+    with serving(failing(503, message="loading model")) as server, pytest.raises(UserError, match="HTTP 503"):
+        VllmModel("m", base_url=server.base_url).calls_natively()
+
+
+@pytest.mark.parametrize("choice", ["no", "fasle"])
+def test_another_word_for_native_tools_is_refused(choice: str) -> None:
+    with pytest.raises(UserError, match=rf"native_tools={choice} .* true, false or auto"):
+        VllmModel("m", native_tools=choice).check()
 
 
 def test_a_server_behind_a_path_is_asked_where_requests_go() -> None:

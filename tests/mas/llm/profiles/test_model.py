@@ -16,7 +16,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from tests.mas.llm.loopback import Server, complete_with, serving
-from tests.mas.llm.stand_ins import llamacpp, ollama, vllm
+from tests.mas.llm.stand_ins import llamacpp, lmstudio, ollama, vllm
 
 PROFILE = OpenAIChatModel(
     "base", temperature=0.1, agents={"planner": AgentOverride("strong", 0.2), "critic": AgentOverride(temperature=0.3)}
@@ -96,7 +96,7 @@ WRONG = {  # a setting that `check` refuses
     "gguf": "model.slots=0",
     "litellm": "model.name=without-a-provider",
     "llamacpp": "model.context_tokens=9000",  # more than a slot has
-    "lmstudio": "model.name=not-loaded",
+    "lmstudio": "model.context_tokens=9000",  # more than the model was loaded with
     "offline": "model.world=nowhere",
     "ollama": "model.native_tools=true",  # of a model that cannot do it
     "sglang": "model.context_tokens=9000",  # more than the server has
@@ -104,7 +104,7 @@ WRONG = {  # a setting that `check` refuses
 }
 SERVERS = {
     "llamacpp": llamacpp(context_length=8192),
-    "lmstudio": vllm("any", max_model_len=None),
+    "lmstudio": lmstudio("any", loaded_context_length=8192),
     "ollama": ollama("any", context_length=8192, capabilities=("completion",)),
     "sglang": vllm("any", max_model_len=8192),
     "vllm": vllm("any", max_model_len=8192),
@@ -123,7 +123,7 @@ def build_profile(option: str, *settings: str) -> Model:
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_profile_fulfils_the_contract(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-12345678")
-    profile = build_profile(option)
+    profile = build_profile(option, *([] if option == "offline" else ["model.native_tools=true"]))  # not asked
     assert profile.simulated is (option == "offline")
     assert list(profile.secrets()) == ([] if profile.simulated else ["sk-12345678"])
     assert isinstance(profile.create_lm(AgentModel(agent="planner")), AgentLM)
