@@ -88,11 +88,14 @@ def _quote_text(argument: str) -> str:
 def _quote_part(name: str, value: str) -> str:
     if "'" in value or '"' in value:
         return value
-    is_text = name == "ids" or _NO_NUMBER.fullmatch(value) or not value.isascii()
+    is_number = re.fullmatch(r"[+-]?[\d._]+(?:[eE][+-]?\d+)?", value)
+    is_text = _NO_NUMBER.fullmatch(value) or (is_number and name.rpartition(".")[2] in _TEXTS)
+    is_text = is_text or name == "ids" or not value.isascii()
     return f'"{value}"' if is_text else value
 
 
 _NO_NUMBER = re.compile(r"[+-]?(?:\d+(?:_\d+)+|0\d+|\d+[eE]\d{3,})")  # 2024_01, 007 and 12e45678, for Hydra numbers
+_TEXTS = ("name", "split", "revision", "sheet", "prompts", "dir", "resume")  # options that are no numbers
 
 
 def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictConfig:

@@ -14,6 +14,7 @@ from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.config.evaluation import NoTracking
 from eval.execution.console import Output
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
+from eval.execution.scoring import SCORER
 from eval.reports.files import ANSWERS, write_files
 from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results, print_wrong_answers
 from eval.runs.folder import DATABASE, MLFLOW_STATE, REPORT, format_resume_hint
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
 _FEW = 5  # answers that are not worth waiting for, until the first one is there
+# Exceptions that say nothing about the question: the server takes no such request, the program cannot be loaded.
+_FAULTS = (
+    *("LMInvalidRequestError", "LMUnsupportedModelError", "LMUnsupportedFeatureError", "LMNotConfiguredError"),
+    *("LMConfigurationError", "LMProviderError", "ImportError", "ModuleNotFoundError", "NameError"),
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,14 @@ def _describe(request: SessionRequest, samples: Sequence[Sample], bad_rows: Sequ
     )
 
 
+def _describe_fault(record: Record) -> str | None:
+    """Return why the other samples would fail like this one; None: they need not."""
+    if record.error is None or record.limit is not None:
+        return None
+    kind = record.error_details.type if record.error_details else None
+    return record.error if record.error_class == SCORER or kind in _FAULTS else None
+
+
 class _Evaluation:
     """Steps of one evaluation around its samples."""
 
@@ -128,7 +142,7 @@ class _Evaluation:
         with self.open_exporter() or nullcontext() as exporter:
             keys = session.list_pending(self.config.run.retry_errors)
             pending = [(self.samples[key.sample_id], key) for key in keys]
-            after_first = self.show_measured if self.begins_alone(len(pending)) else None
+            after_first = self.judge_first if self.begins_alone(len(pending)) else None
             self.announce(len(pending), notes, after_first is not None)
             session.answers.note("run started", questions=len(pending), changes=session.state.last_session.changes)
             with session.stop.handle_signals():
@@ -176,7 +190,7 @@ class _Evaluation:
         return self.config.needs_model and not self.config.model.simulated
 
     def begins_alone(self, n_pending: int) -> bool:
-        """Return whether the first sample is run alone, to show what all will take."""
+        """Return whether the first sample is run alone: it shows what all will take, or a fault that would fail all."""
         run = self.config.run
         if not self.is_paid or run.resume or n_pending <= _FEW or run.max_same_errors is None:
             return False
@@ -184,8 +198,10 @@ class _Evaluation:
 
         return not is_measured(self.config)
 
-    def show_measured(self, record: Record) -> None:
-        if record.usage.lm_calls:
+    def judge_first(self, record: Record) -> None:
+        if fault := _describe_fault(record):
+            self.session.stop.stop_now(f"the first question failed in a way in which all would: {fault}")
+        elif record.usage.lm_calls:
             from eval.workflows.estimate import format_estimate
 
             n_left = len(self.session.list_pending(self.config.run.retry_errors))

@@ -41,8 +41,31 @@ def test_it_is_not_run_alone_where_that_is_not_wanted(
     assert "more answers" not in finished.out and "first question" not in finished.out
 
 
-def test_a_refused_key_is_asked_once(eval_command: EvalCommand, tmp_path: Path) -> None:
-    with fault_server({"every": 1, "fault": "401"}) as server:
+def test_a_scorer_that_raises_stops_the_run_and_the_record_is_kept(eval_command: EvalCommand, tmp_path: Path) -> None:
+    Path("my_rule.py").write_text("def rule(question, answer, target):\n    return {}['label']\n")
+    with fault_server() as server:
+        finished = eval_command(
+            *model(server), *questions(tmp_path, 8), "scorer=function", "scorer.target=my_rule:rule"
+        )
+        assert len(server.requests()) == 3
+    assert finished.code == 3
+    assert list(finished.records) == ["q0"] and finished.records["q0"]["answer"] == "42"
+    assert finished.summary["stopped"] == (
+        "the first question failed in a way in which all would: the scorer failed (KeyError: 'label')"
+    )
+
+
+@pytest.mark.parametrize(("fault", "sentence"), [("404", "check model.name=faults"), ("401", "the server wants a key")])
+def test_a_model_that_does_not_exist_or_a_refused_key_is_asked_once(
+    eval_command: EvalCommand, tmp_path: Path, fault: str, sentence: str
+) -> None:
+    with fault_server({"every": 1, "fault": fault}) as server:
         finished = eval_command(*model(server), *questions(tmp_path, 8))
         assert len(server.requests()) <= 3
-    assert finished.code == 3 and "the server wants a key" in finished.summary["stopped"]
+    assert finished.code == 3 and sentence in finished.summary["stopped"]
+
+
+def test_a_limit_is_no_fault(eval_command: EvalCommand, tmp_path: Path) -> None:
+    with fault_server() as server:
+        finished = eval_command(*model(server), *questions(tmp_path, 8), "limits.lm_calls=1")
+    assert finished.summary["n"] == 8 and finished.summary["stopped"] is None

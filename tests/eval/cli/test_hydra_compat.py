@@ -78,7 +78,7 @@ def test_a_list_of_scorers_is_a_choice_for_each(argument: str, expected: Any) ->
     assert expected in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["2024_01", "4_1", "12e45678", "007", "ünï cödé"])
+@pytest.mark.parametrize("text", ["2024_01", "4_1", "12e45678", "007", "1.10", "3.0", "ünï cödé"])
 def test_a_name_that_looks_like_a_number_stays_a_text(text: str) -> None:
     assert compose_config([f"run.name={text}"]).run.name == text
     assert compose_config([f"split={text}"]).split == text
