@@ -1,7 +1,7 @@
 """Runs by their names: `latest`, a folder's name, a run's own name, or a path."""
 
-import os
 import re
+import stat
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,6 @@ LATEST = "latest"
 _TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_(.*?)(?:_\d+)?$")
 _SHOWN = 5
-_FILES = (DATABASE, FACTS)  # by which the folder of an evaluation is known
 Kind = Literal["eval", "optimize"]
 
 
@@ -45,25 +44,19 @@ def check_entries(folder: Path) -> int:
 
     Return the bytes of all files; UserError: it has a link or a special file, or cannot be read.
     """
-    left, n_bytes = [str(folder)], 0
-    while left:
-        try:
-            with os.scandir(left.pop()) as entries:
-                for each in entries:
-                    if each.is_dir(follow_symlinks=False):
-                        left.append(each.path)
-                    elif not each.is_file(follow_symlinks=False):
-                        raise UserError(
-                            f"{each.path} is a link or a special file, which nothing in a run's folder may be; "
-                            "remove it."
-                        )
-                    else:
-                        with suppress(FileNotFoundError):  # the run goes on, and has renamed it
-                            n_bytes += each.stat(follow_symlinks=False).st_size
-        except FileNotFoundError:  # as above
-            continue
-        except OSError as error:
-            raise UserError(f"{folder} cannot be read ({error}); check its permissions.") from error
+    n_bytes = 0
+    try:
+        for path in folder.rglob("*"):
+            with suppress(FileNotFoundError):  # the run goes on, and has renamed it
+                found = path.lstat()
+                if stat.S_ISREG(found.st_mode):
+                    n_bytes += found.st_size
+                elif not stat.S_ISDIR(found.st_mode):
+                    raise UserError(
+                        f"{path} is a link or a special file, which nothing in a run's folder may be; remove it."
+                    )
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read ({error}); check its permissions.") from error
     return n_bytes
 
 
@@ -97,10 +90,12 @@ def get_run_name(folder: Path) -> str:
     return found[2] if found else folder.name
 
 
-def _is_run(folder: Path, kind: Kind = "eval") -> bool:
+def _is_run(folder: Path, kind: Kind) -> bool:
     """Return whether a run is in the folder, also one whose database is gone: it is made again when it is opened."""
     is_tuning = (folder / TUNING_FILE).is_file()
-    return is_tuning if kind == "optimize" else not is_tuning and any((folder / name).is_file() for name in _FILES)
+    if kind == "optimize" or is_tuning:
+        return is_tuning and kind == "optimize"
+    return (folder / DATABASE).is_file() or (folder / FACTS).is_file()
 
 
 def list_runs(kind: Kind = "eval") -> list[Path]:

@@ -26,7 +26,7 @@ REPORT = "report.html"  # the page of a run, also of a tuning run
 MLFLOW_STATE = "mlflow.json"  # what MLflow has of it
 FACTS, RECORDS = "run.jsonl", "records.jsonl"  # copies of what it holds: plan and facts about the run; rows
 PROMPTS_FOLDER = "prompts"  # folder of the prompt set
-_PROBE = ".probe"  # file by which it is seen that the folder can be written
+WAIT_SECONDS = 0.5  # for a lock: a report looks in for an instant
 
 
 def make_run_folder(kind: str, name: str, given: str | None) -> Path:
@@ -37,25 +37,11 @@ def make_run_folder(kind: str, name: str, given: str | None) -> Path:
         folder = wanted if given else _new(wanted, name)
         with suppress(PermissionError):  # somebody else's, in which this user may write
             folder.chmod(0o700)
-        probe = folder / _PROBE
-        probe.touch()
-        probe.unlink()
     except OSError as error:
         raise UserError(
             f"the run folder {wanted} cannot be written ({error.strerror}); name another with run.dir=…"
         ) from error
     return folder
-
-
-def check_empty(folder: Path) -> None:
-    """Check that a folder chosen for a new run has nothing in it, for a run writes files with common names."""
-    try:
-        names = sorted(each.name for each in folder.iterdir() if each.suffix != ".lock" and each.name != _PROBE)
-    except OSError:  # there is no such folder yet; or it cannot be used, which `make_run_folder` reports
-        return
-    if names:
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        raise UserError(f"run.dir={folder} has files that are no run ({shown}); name a new or an empty folder.")
 
 
 def _new(parent: Path, name: str) -> Path:
@@ -70,13 +56,22 @@ def _new(parent: Path, name: str) -> Path:
     raise AssertionError("unreachable: there is always a next number")
 
 
+def check_empty(folder: Path) -> None:
+    """Check that a folder chosen for a new run has nothing in it, for a run writes files with common names."""
+    try:
+        names = sorted(each.name for each in folder.iterdir() if each.suffix != ".lock")
+    except OSError:  # there is no such folder yet; or it cannot be used, which `make_run_folder` reports
+        return
+    if names:
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise UserError(f"run.dir={folder} has files that are no run ({shown}); name a new or an empty folder.")
+
+
 def keep_prompts(folder: Path, prompts: PromptSet) -> None:
     """Copy the run's prompt set into its folder, unless it is there: the set itself may be edited later."""
     kept = read_kept_prompts(folder)
-    if kept is not None and digest(kept) != digest(prompts):  # edited, or of a process that died before its run began
-        shutil.rmtree(folder / PROMPTS_FOLDER)
-        kept = None
-    if kept is None:
+    if kept is None or digest(kept) != digest(prompts):  # edited, or of a process that died before its run began
+        shutil.rmtree(folder / PROMPTS_FOLDER, ignore_errors=True)
         write_prompt_set(folder / PROMPTS_FOLDER, prompts)
 
 
@@ -113,12 +108,14 @@ def _name(folder: Path) -> str:
     return folder.name if folder.parent == OUTPUTS / "eval" else format_path(folder)
 
 
-WAIT_SECONDS = 0.5  # a report looks in for an instant
-
-
 def read_origin() -> dict[str, str]:
     """Return who starts the run, where, and from which state of the code, as MLflow tags, as far as it is known."""
-    status = _read_git_status()
+    command = ["git", "-C", str(PROJECT_ROOT), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    status = list[str]()
+    with suppress(OSError, subprocess.SubprocessError):  # no git, or no repository
+        status = subprocess.run(
+            command, env=build_child_environment(), capture_output=True, text=True, timeout=10, check=True
+        ).stdout.splitlines()
     git = dict(line.removeprefix("# branch.").split(" ", 1) for line in status if line.startswith("# branch."))
     found = {
         "mlflow.user": read_user(),
@@ -139,17 +136,6 @@ def read_user() -> str:
         return ""
 
 
-def _read_git_status() -> list[str]:
-    """Return commit, branch and changed files as `git status` lists them; nothing without git or a repository."""
-    command = ["git", "-C", str(PROJECT_ROOT), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
-    try:
-        return subprocess.run(
-            command, env=build_child_environment(), capture_output=True, text=True, timeout=10, check=True
-        ).stdout.splitlines()
-    except (OSError, subprocess.SubprocessError):
-        return []
-
-
 class RunInUseError(Exception):
     """Another process, or another part of this one, writes to the run."""
 
@@ -168,11 +154,9 @@ class RunLock:
 
         RunInUseError: it is taken. OSError: the file cannot be made, or the disk knows no locks.
         """
-        from filelock import Timeout
-
         try:
             self._lock.acquire(timeout=WAIT_SECONDS if wait_seconds is None else wait_seconds, poll_interval=0.05)
-        except Timeout as error:
+        except TimeoutError as error:
             raise RunInUseError from error
 
     def release(self) -> None:

@@ -4,11 +4,6 @@
 contacts or reads of the environment comes from that list and from the command line, never from a folder that is not in
 it: a copy from elsewhere may name programs, addresses and keys. The list does not notice that somebody with the user's
 own rights has edited a folder.
-
-    note_run(info.run_id, folder, ["limit=3"])      # when a session begins
-    read_command("1f3a…", folder)                   # ["limit=3"]; None: it was made elsewhere, or moved since
-    with refuse_unreadable(folder):
-        summarise(store)                            # UserError in place of a TypeError for a text in place of a number
 """
 
 import json
@@ -40,11 +35,6 @@ def note_run(run_id: str, folder: Path, command: Sequence[str] = ()) -> None:
             opened.write(f"{line}\n")
 
 
-def is_own_run(run_id: str, folder: Path) -> bool:
-    """Return whether a run was made on this machine, in this folder."""
-    return read_command(run_id, folder) is not None
-
-
 def read_command(run_id: str, folder: Path) -> list[str] | None:
     """Return the overrides of the run's last session; None if it was made elsewhere, or moved since."""
     lines, place = [], str(folder.resolve())
@@ -57,6 +47,11 @@ def read_command(run_id: str, folder: Path) -> list[str] | None:
                 if (found["id"], found["folder"]) == (run_id, place):
                     return [str(each) for each in found["command"]]
     return None
+
+
+def is_own_run(run_id: str, folder: Path) -> bool:
+    """Return whether a run was made on this machine, in this folder."""
+    return read_command(run_id, folder) is not None
 
 
 def is_own_folder(folder: Path) -> bool:
@@ -76,10 +71,8 @@ def refuse_unreadable(*folders: Path) -> Iterator[None]:
     except _CONTENT as error:
         from eval.cli.mistakes import is_mistake  # as the command does: where something has failed
 
-        if is_mistake(error):
-            raise
         foreign = next((each for each in folders if not is_own_folder(each)), None)
-        if foreign is None:
+        if foreign is None or is_mistake(error):
             raise
         reason = f"{type(error).__name__}: {error}"[:200]
         raise UserError(
