@@ -37,7 +37,6 @@ from eval.runs.run_info import (
     TaskInfo,
     dump_config,
     find_tuning_use,
-    list_offered_tools,
     select_run_overrides,
 )
 from eval.runs.store import RunStore, StoreError, list_pending
@@ -186,7 +185,7 @@ class Session:
             started_at=before.started_at or now,
             sweep=info.sweep or before.sweep,
             tuning_use=find_tuning_use(prompts, planned, info.task.file_sha256),
-            tools=list_offered_tools(self.program),
+            tools={agent: sorted(box.tools) for agent, box in self.program.toolboxes.items()},
         )
         session = SessionInfo(now, changes=dict(changes or {}))
         self.state = replace(state, sessions=[*state.sessions, session], finished=False, unfinished=None)

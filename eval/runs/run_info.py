@@ -20,14 +20,12 @@ from eval.runs.record import PlannedQuestion
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.prompt_sets.provenance import TUNED_ON_FILE, TunedOn
 from mas.runtime.errors import UserError
-from mas.system import Program
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SILENT = "its process ended without notice"
-
 VERSION = 9  # of RunInfo and RunState
+SILENT = "its process ended without notice"
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
 Config = dict[str, Any]  # nested plain values, as YAML and JSON have them
@@ -177,12 +175,11 @@ class RunState:
 
 def parse_versioned(text: str, kind: "type[DataclassInstance]") -> Config:
     """Return the fields of a JSON object that holds a `kind` of this version; ValueError: it is no such object."""
-    data = json.loads(text)
-    if not isinstance(data, dict):
-        raise ValueError(f"{kind.__name__} expected, not {type(data).__name__}")
-    if data.get("version") != VERSION or data.keys() != {each.name for each in fields(kind)}:
-        raise ValueError(f"{kind.__name__} of version {data.get('version')}, this program reads version {VERSION}")
-    return data
+    data: Any = json.loads(text)
+    version = data.get("version") if isinstance(data, dict) else None
+    if version != VERSION or data.keys() != {each.name for each in fields(kind)}:
+        raise ValueError(f"{kind.__name__} of version {version}, this program reads version {VERSION}")
+    return dict(data)
 
 
 def select_run_overrides(overrides: Iterable[str]) -> list[str]:
@@ -220,16 +217,10 @@ def find_tuning_use(
     prompts: PromptSet | None, questions: Iterable[PlannedQuestion], files: Mapping[str, str]
 ) -> TuningUse | None:
     """Return which questions of a run its prompts were tuned on; None if nothing is known of the prompts."""
-    is_edited = prompts is not None and TUNED_ON_FILE in prompts.edited
-    if prompts is None or (prompts.tuned_on is None and not is_edited):
+    if prompts is None or (prompts.tuned_on is None and TUNED_ON_FILE not in prompts.edited):
         return None
     tuned_on = prompts.tuned_on or TunedOn(frozenset(), frozenset())
     marks = {each.id: compute_fingerprint(each.question, files.get(each.id)) for each in questions}
     learnt_from = [id for id, mark in marks.items() if mark in tuned_on.learnt_from]
     picked_by = [id for id, mark in marks.items() if mark in tuned_on.picked_by - tuned_on.learnt_from]
-    return TuningUse(prompts.name, learnt_from, picked_by, is_edited)
-
-
-def list_offered_tools(program: Program) -> dict[str, list[str]]:
-    """Return the sorted names of each agent's tools; empty for a program whose tools are not ours."""
-    return {agent: sorted(box.tools) for agent, box in program.toolboxes.items()}
+    return TuningUse(prompts.name, learnt_from, picked_by, is_edited=TUNED_ON_FILE in prompts.edited)

@@ -27,7 +27,6 @@ from eval.contamination.forms import (
     derive_inflected_forms,
     extract_passages,
 )
-from eval.runs.run_info import list_offered_tools
 from eval.scorers.labels import LabelSet
 from mas.prompt_sets.prompt_set import PromptSet
 from mas.system import Program
@@ -245,7 +244,7 @@ def _list_gold_queries(sample: Sample) -> list[str]:
 
 def collect_system_words(program: Program) -> list[str]:
     """Return the names of a program's tools and fields, which its prompts may contain."""
-    tools = {name for names in list_offered_tools(program).values() for name in names}
+    tools = {name for box in program.toolboxes.values() for name in box.tools}
     return sorted(tools | {name for _, predictor in program.named_predictors() for name in predictor.signature.fields})
 
 
