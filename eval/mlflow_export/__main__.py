@@ -31,7 +31,7 @@ def export_folder(folder: Path) -> None:
             with closing(kind.load()(folder, request.tracking, redact)) as export:
                 export.export(sys.stdin.buffer, log, kind.format_sync_command(folder))
         except Exception as error:  # noqa: BLE001
-            log.error("the exporter failed", exception=error)
+            log.write("error", "the exporter failed", exception=error)
         finally:
             lock.release()
 

@@ -117,7 +117,7 @@ class Export(ABC):
         if is_reached:
             self._try(lambda: self.run.mark(warning or COMPLETE))
         self.state = replace(self.state, complete=warning is None, warning=warning)
-        log.info("export ended", complete=self.state.complete, counts=self.state.counts)
+        log.write("info", "export ended", complete=self.state.complete, counts=self.state.counts)
         write_state(self.folder, self.state)
         return self.state
 
@@ -156,7 +156,7 @@ class Export(ABC):
             if isinstance(error, UserError) and not self._is_live:
                 raise
             self._failure = self.describe_failure(error)
-            self._log.warning("MLflow did not accept it", error=self._failure)
+            self._log.write("warning", "MLflow did not accept it", error=self._failure)
             return False
         self._failure = ""
         return True

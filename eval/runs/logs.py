@@ -1,10 +1,4 @@
-"""Logs of a run: JSON lines in `logs/`.
-
-with RunLogs(folder, config.secrets(), config.log.level, stop.stop_now) as logs:
-    logs.note("run started", questions=66)
-    listen = logs.begin(thread_id, sample_key)      # of the sample's trace
-    logs.finish(record)
-"""
+"""Logs of a run: JSON lines in `logs/`."""
 
 import json
 import os
@@ -29,15 +23,11 @@ from mas.runtime.trace import Level, Listener
 from mas.system import Program
 
 DIGEST_CHARS = 12  # of the prompts of a trial, in its lines
-
-
-MAX_FIELD_CHARS = 500
-_MAX_STACK_CHARS = 20_000
-_STACKS = ("exception", "stack")  # fields that may be longer than the others
+_MAX_FIELD_CHARS = 500
+_MAX_STACK_CHARS = 20_000  # of the fields `exception` and `stack`
 _OWN_FIELDS = ("timestamp", "level", "event", "message", "run_id", "correlation_id", "task_id", "epoch", "attempt")
 _IN_MESSAGE = ("component", "error", *_OWN_FIELDS[:6])
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40}
-_AS_THEY_ARE = (bool, int, type(None))
 
 
 class Log:
@@ -53,8 +43,9 @@ class Log:
         secrets: Collection[str] = (),
         level: str = "info",
         is_shown: bool = False,
+        stop: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """`level`: the least that is written; `is_shown`: on standard error, too."""
+        """`level`: the least that is written; `is_shown`: on standard error, too; `stop`: see `RunLogs`."""
         path = folder / "logs" / f"{component}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -62,19 +53,10 @@ class Log:
             os.write(self._file, b"\n")  # ends the line that a kill cut off
         self._lock, self._is_closed = threading.Lock(), False
         self._fields = {"component": component, "run_id": folder.name, "correlation_id": folder.name}
-        self._redact = build_redactor(tuple(sort_secrets([*secrets])))
-        self._least, self._is_shown = _LEVELS[level.lower()], is_shown
+        self.redact = build_redactor(tuple(sort_secrets([*secrets])))
+        self._least, self._is_shown, self._stop = _LEVELS[level.lower()], is_shown, stop
 
-    def info(self, event: str, **fields: object) -> None:
-        self.write("info", event, fields)
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.write("warning", event, fields)
-
-    def error(self, event: str, **fields: object) -> None:
-        self.write("error", event, fields)
-
-    def write(self, level: str, event: str, fields: Mapping[str, object]) -> None:
+    def write(self, level: str, event: str, /, **fields: object) -> None:
         """Add a line; an exception among the fields is written as its stack."""
         if _LEVELS[level] < self._least:
             return
@@ -88,9 +70,12 @@ class Log:
             others = (f"{name}={value!r}" for name, value in line.items() if name not in _IN_MESSAGE)
             print_line(" ".join([f"{line['timestamp']} [{line['level']}] {line['message']}", *others]), error=True)
         rest = f"{json.dumps(line)}\n".encode()
-        with self._lock:
-            while rest and not self._is_closed:  # a cancelled answer may end a little later
-                rest = rest[os.write(self._file, rest) :]
+        try:
+            with self._lock:
+                while rest and not self._is_closed:  # a cancelled answer may end a little later
+                    rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            self._stop(f"the run's logs cannot be written ({error}): check that the disk has room")
 
     def close(self) -> None:
         with self._lock:
@@ -100,16 +85,16 @@ class Log:
 
     def _shorten(self, name: str, value: object) -> object:
         """Replace secrets, then cut: half a secret would no longer be found."""
-        if type(value) in _AS_THEY_ARE:
+        if value is None or type(value) in (bool, int):
             return value
         if isinstance(value, BaseException):
             value = format_stack(value)
         if isinstance(value, str):
-            return _cut(self._redact(value), _MAX_STACK_CHARS if name in _STACKS else MAX_FIELD_CHARS)
-        value = redact_value(to_jsonable(value), self._redact)
-        text = self._redact(json.dumps(value))  # names and numbers too; without a number it may be no JSON
+            return _cut(self.redact(value), _MAX_STACK_CHARS if name in ("exception", "stack") else _MAX_FIELD_CHARS)
+        value = redact_value(to_jsonable(value), self.redact)
+        text = self.redact(json.dumps(value))  # names and numbers too; without a number it may be no JSON
         with suppress(ValueError):
-            return json.loads(text) if len(text) <= MAX_FIELD_CHARS else _cut(text, MAX_FIELD_CHARS)
+            return json.loads(text) if len(text) <= _MAX_FIELD_CHARS else _cut(text, _MAX_FIELD_CHARS)
         return text
 
 
@@ -132,12 +117,11 @@ class RunLogs:
 
         `stop` is called with the reason if a line cannot be written: that ends the session, never a sample.
         """
-        self._stop = stop
-        self.entry_point = Log(folder, "entry_point", secrets, level, is_shown)
-        self._system = Log(folder, "multi_agent_system", secrets, level, is_shown)
+        self.entry_point = Log(folder, "entry_point", secrets, level, is_shown, stop)
+        self._system = Log(folder, "multi_agent_system", secrets, level, is_shown, stop)
 
     def note(self, event: str, **fields: object) -> None:
-        self._write(self.entry_point, "info", event, fields)
+        self.entry_point.write("info", event, **fields)
 
     def begin(self, thread_id: str, sample_key: SampleKey, **labels: str) -> Listener:
         """Log the beginning of an answer; return the listener of its trace, whose lines have the labels as well."""
@@ -147,7 +131,7 @@ class RunLogs:
         def listen(level: Level, event: str, fields: Mapping[str, object]) -> None:
             # A field of the system must not replace one that every line has.
             named = {f"{name}_" if name in _OWN_FIELDS else name: value for name, value in fields.items()}
-            self._write(self._system, level, event, {**names, **named})
+            self._system.write(level, event, **{**names, **named})
 
         return listen
 
@@ -159,20 +143,14 @@ class RunLogs:
             details = asdict(record.error_details) if record.error_details else {}
             fields |= {f"error_{name}" if name == "type" else name: value for name, value in details.items() if value}
             fields |= {"error_class": record.error_class, "error_component": record.error_component}
-        self._write(self.entry_point, "info" if record.error is None else "error", "question finished", fields)
-
-    def _write(self, log: Log, level: str, event: str, fields: Mapping[str, object]) -> None:
-        try:
-            log.write(level, event, fields)
-        except OSError as error:
-            self._stop(f"the run's logs cannot be written ({error}): check that the disk has room")
+        self.entry_point.write("info" if record.error is None else "error", "question finished", **fields)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception):
-            self._write(self.entry_point, "error", "application failed", {"error": str(error), "exception": error})
+            self.entry_point.write("error", "application failed", error=str(error), exception=error)
         self.entry_point.close()
         self._system.close()
 
@@ -186,20 +164,20 @@ def log_parts(log: Log, system: str, config: Mapping[str, Any], prompts: PromptS
     """Log what a session is made of; its configuration has no secrets."""
     parts = {name: value for name, value in config.items() if isinstance(value, Mapping)}
     chosen = {name: part["name"] for name, part in parts.items() if isinstance(part.get("name"), str)}
-    log.info("application started")
-    log.write("info", "configuration loaded", {**chosen, "system": system})
+    log.write("info", "application started")
+    log.write("info", "configuration loaded", **{**chosen, "system": system})
     for name, part in parts.items():
-        log.write("debug", "configuration", {"part": name, "values": part})
+        log.write("debug", "configuration", part=name, values=part)
     if prompts is not None:
         folder = f"{prompts.folder.parent.name}/{prompts.folder.name}"  # MLflow gets the log: nothing of this machine
-        log.info("loading prompts", folder=folder)
+        log.write("info", "loading prompts", folder=folder)
         for agent, text in prompts.texts.items():
             path = f"{folder}/{name_prompt_file(agent)}"
-            log.write("debug", "prompt loaded", {"agent": agent, "path": path, "characters": len(text)})
+            log.write("debug", "prompt loaded", agent=agent, path=path, characters=len(text))
         names = list(prompts.texts)
-        log.info("prompts loaded", prompts=prompts.name, agents=names, sha256=digest(prompts))
+        log.write("info", "prompts loaded", prompts=prompts.name, agents=names, sha256=digest(prompts))
     tools = {agent: list(toolbox.tools) for agent, toolbox in program.toolboxes.items()}
-    log.info("program built", agents=[name for name, _ in program.named_predictors()], tools=tools)
+    log.write("info", "program built", agents=[name for name, _ in program.named_predictors()], tools=tools)
 
 
 def measure_peak_memory_mb() -> float:

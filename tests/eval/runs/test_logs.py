@@ -27,7 +27,7 @@ def test_secrets_are_nowhere_in_the_logs(tmp_path: Path) -> None:
         try:
             raise ValueError(SECRET)
         except ValueError as error:
-            logs.entry_point.error("failed", exception=error)
+            logs.entry_point.write("error", "failed", exception=error)
     written = "".join(path.read_text() for path in (tmp_path / "logs").iterdir())
     assert SECRET[:6] not in written
     first = system_lines(tmp_path)[0]
@@ -65,7 +65,7 @@ def test_a_stack_in_a_log_has_neither_code_nor_folders(tmp_path: Path) -> None:
         try:
             raise ValueError(f"cannot read {tmp_path}/a.csv")
         except ValueError as error:
-            logs.entry_point.error("failed", exception=error)
+            logs.entry_point.write("error", "failed", exception=error)
     (line,) = lines(tmp_path / "logs" / "entry_point.log")
     call, message = str(line["exception"]).splitlines()
     assert call.startswith("tests.eval.runs.test_logs:") and message == "ValueError: cannot read a.csv"
@@ -77,7 +77,7 @@ def test_new_lines_begin_on_a_line_of_their_own(before: str, tmp_path: Path) -> 
     path.parent.mkdir()
     path.write_text(before)
     with closing(Log(tmp_path, "entry_point")) as log:
-        log.info("begun")
+        log.write("info", "begun")
     *kept, last = path.read_text().splitlines()
     assert (kept, json.loads(last)["event"]) == (before.splitlines(), "begun")
 

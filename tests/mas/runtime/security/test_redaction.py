@@ -59,6 +59,6 @@ def test_a_secret_inside_another_leaves_no_rest() -> None:
 def test_a_log_masks_a_key_in_other_encodings(tmp_path: Path) -> None:
     told = f"Basic {base64.b64encode(f'me:{KEY}'.encode()).decode()} {quote(KEY, safe='')}"
     with RunLogs(tmp_path, [KEY]) as logs:
-        logs.entry_point.info("refused", reply=told)
+        logs.entry_point.write("info", "refused", reply=told)
     line = json.loads((tmp_path / "logs" / "entry_point.log").read_text("utf-8"))["reply"]
     assert line.startswith("Basic bWU6") and line.endswith(" ***") and line.count("***") == 2
