@@ -23,7 +23,7 @@ from eval.cli.command import exit_now, run_cli
 def sync(arguments: list[str]) -> int:
     usage = "python eval/sync.py RUN [tracking=local|server] [tracking.option=value ...]"
     run, overrides = UserErrorParser(usage, __doc__).read_run(arguments)
-    from eval.mlflow_export.exporter_launcher import EVALUATION
+    from eval.mlflow_export.exporter import EVALUATION
     from eval.runs.find import find_run
     from eval.workflows.sync import run_sync
 

@@ -194,14 +194,14 @@ def _build_span(record: Record, step: Step, trace_id: str, start_ns: int) -> Spa
         plain = {
             clean_text(key): to_json_text(value) if isinstance(value, dict | list) else clean_text(str(value))
             for key, value in fields.items()
-            if value is not None
+            if value is not None and key not in ("name", "seconds")
         }
         return Event(truncate(name, 250), plain, start_ns + round(seconds * 1e9))
 
-    events = []
-    for event in step.events:
-        rest = {key: value for key, value in event.items() if key not in ("name", "seconds")}
-        events.append(build_event(str(event.get("name", "event")), event.get("seconds", step.start_seconds), rest))
+    events = [
+        build_event(str(event.get("name", "event")), event.get("seconds", step.start_seconds), event)
+        for event in step.events
+    ]
     if error:
         kind = step.error.partition(":")[0] if step.error else record.error_class or "error"
         events.append(build_event("exception", end_seconds, {"exception.type": kind, "exception.message": error}))

@@ -27,7 +27,7 @@ from mas.runtime.errors import UserError
 from mas.simulation import SIMULATED_NOTICE
 
 if TYPE_CHECKING:
-    from eval.mlflow_export.exporter_launcher import ExporterLauncher
+    from eval.mlflow_export.exporter import ExporterLauncher
 
 _SHOWN_WRONG = 3  # answers, at the end of a run
 _FEW = 5  # answers that are not worth waiting for, until the first one is there
@@ -156,7 +156,7 @@ class _Evaluation:
     def open_exporter(self) -> "ExporterLauncher | None":
         if isinstance(self.config.tracking, NoTracking) and not (self.session.folder / MLFLOW_STATE).exists():
             return None
-        from eval.mlflow_export.exporter_launcher import ExporterLauncher
+        from eval.mlflow_export.exporter import ExporterLauncher
 
         return ExporterLauncher(self.config.tracking, self.session.folder)
 
@@ -229,11 +229,7 @@ class _Evaluation:
             print_wrong_answers(self.wrong, output.console)
         code = choose_exit_code(summary, self.config.run.fail_under, output.console)
         if exporter:
-            tracked = exporter.finish(output.print)
-            if tracked.warning:
-                output.print(f"warning: {tracked.warning}", error=True)
-            if tracked.view_line:
-                output.print(tracked.view_line)
+            exporter.finish(output.print, warn=lambda line: output.print(line, error=True))
         if output.shows_results:
             print_last_lines(summary, folder, output.console)
         return Ended(folder, code, summary)

@@ -14,14 +14,12 @@ from eval.cli.hydra_compat import compose_config
 from eval.cli.paths import PROJECT_ROOT
 from eval.config.evaluation import NoTracking, build_part
 from eval.config.tracking import Tracking
-from eval.mlflow_export.exporter_launcher import ExportKind, format_view_line
-from eval.runs.folder import DATABASE, RunInUseError, RunLock, is_in_use, is_side
+from eval.mlflow_export.exporter import ExportKind, format_view_line
+from eval.runs.folder import DATABASE, MLFLOW_STATE, RunInUseError, RunLock, is_in_use, is_side
 from eval.runs.logs import Log
-from eval.runs.mlflow_state import STATE, read_link
 from eval.runs.own_runs import is_own_folder, refuse_unreadable
 from eval.runs.store import StoreError, read_run_info
 from mas.runtime.errors import UserError
-from mas.runtime.security.redaction import build_redactor, sort_secrets
 from mas.runtime.terminal import print_line
 
 EXPORTER_SECONDS = 60.0  # for an exporter to send its last batch and end
@@ -71,7 +69,7 @@ def _lock_run(folder: Path) -> Iterator[None]:
     """Keep other processes from sending the run meanwhile."""
     if is_in_use(folder / DATABASE):
         raise UserError(f"{folder.name} is still going on, and sends itself; sync it when it has ended.")
-    lock = RunLock(folder / STATE)
+    lock = RunLock(folder / MLFLOW_STATE)
     try:  # a run whose time for MLflow was over leaves its exporter behind, which ends in a moment
         lock.take(EXPORTER_SECONDS)
     except RunInUseError as error:
@@ -83,17 +81,16 @@ def _lock_run(folder: Path) -> Iterator[None]:
 
 
 def _send(kind: ExportKind, folder: Path, settings: Tracking, overrides: Sequence[str]) -> int:
-    secrets = tuple(sort_secrets(settings.secrets()))
-    log = Log(folder, "mlflow", secrets)
-    with closing(log), closing(kind.load()(folder, settings, build_redactor(secrets))) as export:
-        state = export.export(None, log, shlex.join([*shlex.split(kind.format_sync_command(folder)), *overrides]))
-        if export.is_open:
+    log = Log(folder, "mlflow", settings.secrets())
+    with closing(log), closing(kind.load()(folder, settings, log)) as export:
+        state = export.export(None, shlex.join([*shlex.split(kind.format_sync_command(folder)), *overrides]))
+        if state.run_id:
             sent = ", ".join(f"{number} {name}" for name, number in export.sent.items() if number)
             print_line(f"{folder.name}: sent {sent or 'nothing new'}; {state.status}")
     if state.complete:
         print_line(f"in {state.uri}: " + ", ".join(f"{each['mlflow']} {name}" for name, each in state.counts.items()))
     if state.warning:
         print_line(f"warning: {state.warning}", error=True)
-    if line := format_view_line(settings, read_link(folder)):
+    if line := format_view_line(settings, state):
         print_line(line)
     return FINISHED if state.complete else STOPPED

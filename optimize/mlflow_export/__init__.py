@@ -1,5 +1,5 @@
 """Export of tuning runs to MLflow: a parent run, one child per candidate, the published prompts."""
 
-from eval.mlflow_export.exporter_launcher import ExportKind
+from eval.mlflow_export.exporter import ExportKind
 
-TUNING = ExportKind("optimize.mlflow_export.tuning_export:TuningExport", "optimize/sync.py", "optimize")
+TUNING = ExportKind("optimize.mlflow_export.tuning_export:TuningExport", "optimize")

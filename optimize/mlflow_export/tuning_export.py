@@ -15,10 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eval.config.tracking import Tracking
-from eval.mlflow_export.exporter import Counts, Export, Redact
-from eval.mlflow_export.run_page import RunPage, flatten_numbers, flatten_params, read_start_ms, write_page
-from eval.mlflow_export.tracked_run import MAX_RESULTS, PARENT_TAG, TrackedRun, open_run, to_ms
+from eval.mlflow_export.exporter import Counts, Export
+from eval.mlflow_export.tracked_run import (
+    MAX_RESULTS,
+    NOTE_TAG,
+    PARENT_TAG,
+    TrackedRun,
+    flatten_numbers,
+    flatten_params,
+    open_run,
+    read_start_ms,
+)
 from eval.runs.folder import REPORT, TUNING_FILE, VERDICT
+from eval.runs.logs import Log
 from eval.scorers.score import ACCURACY
 from mas.simulation import SIMULATED_NOTICE
 from optimize.reports.tuning_page import describe_outcome
@@ -30,65 +39,53 @@ if TYPE_CHECKING:
 
 EXPERIMENT_SUFFIX = "-tuning"  # after `tracking.experiment`
 CANDIDATE_TAG, KIND_TAG, KIND = "candidate_id", "harness.kind", "tuning"
-NOTE_TAG = "mlflow.note.content"  # the description on the run's page
 
 
 class TuningExport(Export):
     """The run with its proposals as children."""
 
-    def __init__(self, folder: Path, settings: Tracking, redact: Redact) -> None:
-        super().__init__(folder, replace(settings, experiment=settings.experiment + EXPERIMENT_SUFFIX), redact)
+    def __init__(self, folder: Path, settings: Tracking, log: Log) -> None:
+        super().__init__(folder, replace(settings, experiment=settings.experiment + EXPERIMENT_SUFFIX), log)
         self._n_sent = 0  # of the proposals
 
     def open_run(self) -> TrackedRun:
         tuning = take_snapshot(self.store)
-        return open_run(
-            *(self.settings, tuning.info.run_id),
-            name=tuning.name,
-            start_ms=read_start_ms(tuning.info),
-            tags={KIND_TAG: KIND},
-        )
-
-    def show(self) -> None:
-        write_page(self.run, build_tuning_page(take_snapshot(self.store)))
+        start_ms = read_start_ms(tuning.info)
+        return open_run(self.settings, tuning.info.run_id, name=tuning.name, start_ms=start_ms, tags={KIND_TAG: KIND})
 
     def send_new(self) -> int:
         """Send the proposals since the last call; what changes of one later, as its fresh score, is sent at the end."""
         tuning = take_snapshot(self.store)
         new = tuning.proposals[self._n_sent :]
         if new:
-            self._send_proposals(tuning, new)
-            self.show()
+            self._send(tuning, new)
         self._n_sent += len(new)
         return len(new)
 
     def send_all_again(self) -> None:
         self._n_sent = 0
 
-    def _send_proposals(self, tuning: TuningSnapshot, proposals: Sequence[Proposal]) -> None:
+    def _send(self, tuning: TuningSnapshot, proposals: Sequence[Proposal]) -> None:
+        """Send proposals, and the page of the run as it is now."""
         there, client = find_children(self.run), self.run.client
         for proposal in proposals:
-            start_ms = read_start_ms(tuning.info) + int(proposal.candidate_id.lstrip("c"))
-            name, page = _name_candidate(tuning, proposal), _build_candidate_page(self.run, tuning, proposal)
-            child = there.get(proposal.candidate_id) or client.create_run(
-                self.run.experiment_id, start_time=start_ms, tags=page.tags, run_name=name
-            )
+            candidate_id, name = proposal.candidate_id, _name_candidate(tuning, proposal)
+            start_ms = read_start_ms(tuning.info) + int(candidate_id.lstrip("c"))
+            tags = {PARENT_TAG: self.run.run_id, CANDIDATE_TAG: candidate_id}
+            child = there.get(candidate_id) or client.create_run(self.run.experiment_id, start_ms, tags, name)
             run_id = str(child.info.run_id)
             if child.info.run_name != name:
                 client.update_run(run_id, name=name)
-            write_page(replace(self.run, run_id=run_id), page)
+            _write_candidate(replace(self.run, run_id=run_id), tuning, proposal)
             client.set_terminated(run_id, "FINISHED", start_ms)
-            self.sent.update(proposals=proposal.candidate_id not in there)
+            self.sent.update(proposals=candidate_id not in there)
+        _write_tuning(self.run, tuning)
 
     def end(self) -> None:
-        tuning, run = take_snapshot(self.store), self.run
-        self._send_proposals(tuning, tuning.proposals)
-        self.show()
-        self.send_files(VERDICT, TUNING_FILE, REPORT, "config.yaml")
-        status = "FINISHED" if tuning.verdict else "KILLED"
+        tuning = take_snapshot(self.store)
+        self._send(tuning, tuning.proposals)
         ended_at = tuning.state.last_session.ended_at
-        run.client.set_terminated(run.run_id, status, to_ms(ended_at) if ended_at else read_start_ms(tuning.info))
-        self.state = replace(self.state, status=status)
+        self.end_run(bool(tuning.verdict), ended_at, VERDICT, TUNING_FILE, REPORT, "config.yaml")
 
     def count(self) -> Counts:
         wanted = {each.candidate_id for each in take_snapshot(self.store).proposals}
@@ -113,10 +110,8 @@ def _name_candidate(tuning: TuningSnapshot, proposal: Proposal) -> str:
     return f"{proposal.candidate_id} {scored}{fate}{agents}{simulated}"[:250]
 
 
-def _build_candidate_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: Proposal) -> RunPage:
+def _write_candidate(run: TrackedRun, tuning: TuningSnapshot, proposal: Proposal) -> None:
     tags = {
-        PARENT_TAG: parent.run_id,
-        CANDIDATE_TAG: proposal.candidate_id,
         "parent_ids": ", ".join(proposal.parent_ids),
         "agents": ", ".join(proposal.agents),
         **{name: getattr(proposal, name) for name in ("decision", "reason", "origin")},
@@ -126,11 +121,10 @@ def _build_candidate_page(parent: TrackedRun, tuning: TuningSnapshot, proposal: 
     }
     fresh = tuning.shortlist.get(proposal.candidate_id) or {}
     numbers = {"val_score": proposal.val_score, **{name: fresh.get(name) for name in ("fresh_score", "fresh_ci95")}}
-    return RunPage.build({}, tags, dict(flatten_numbers(numbers, ".")))
+    run.write_page({}, tags, dict(flatten_numbers(numbers, ".")))
 
 
-def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
-    """Build the page of the run itself."""
+def _write_tuning(run: TrackedRun, tuning: TuningSnapshot) -> None:
     info, task, verdict = tuning.info, tuning.task, tuning.verdict
     own = {"name": task.name, "system": info.system, "model": info.model, "optimizer": task.optimizer}
     own |= {"reflection_model": task.reflection_model, "seed": str(task.seed)}
@@ -148,7 +142,7 @@ def build_tuning_page(tuning: TuningSnapshot) -> RunPage:
     if verdict:
         tags |= {"published": json.dumps(tuning.published), "finish_reason": verdict["finish_reason"]}
         tags["winner"] = tuning.winner or ""
-    return RunPage.build({**flatten_params(info), **own}, tags, dict(flatten_numbers(_select_numbers(tuning), ".")))
+    run.write_page({**flatten_params(info), **own}, tags, dict(flatten_numbers(_select_numbers(tuning), ".")))
 
 
 def _select_numbers(tuning: TuningSnapshot) -> dict[str, object]:

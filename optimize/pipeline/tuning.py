@@ -18,7 +18,7 @@ from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
 from eval.execution.budget import format_amount
 from eval.execution.console import Output
 from eval.execution.termination import RunStoppedError
-from eval.mlflow_export.exporter_launcher import ExporterLauncher
+from eval.mlflow_export.exporter import ExporterLauncher
 from eval.reports.summary_table import print_report_path
 from eval.runs.folder import format_path
 from eval.runs.store import StoreError
@@ -72,11 +72,7 @@ def tune(config: TuneConfig, output: Output | None = None) -> tuple[Path, int]:
                 run.save_spend()
                 run.session.end(run.stopped)
                 _write_page(run)
-            tracked = exporter.finish(run.show)
-        if tracked.warning:
-            run.show(f"warning: {tracked.warning}")
-        if tracked.view_line:
-            run.show(tracked.view_line)
+            exporter.finish(run.show, warn=run.show)
         if output.shows_results:
             print_report_path(folder, output.console)
     if run.stop.interrupted:

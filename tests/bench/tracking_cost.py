@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.runs.mlflow_state import ExportState, read_state
+from eval.mlflow_export.exporter import ExportState, read_state
 from tests.bench.contenders import OURS, check_summary, evaluation, version
 from tests.bench.measuring import CALLS, FailedError, Measured, StalledError, measure, medians
 from tests.bench.side_by_side import LATENCY_SECONDS, ideal_seconds

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eval.analysis.summary.summarise import summarise_store
-from eval.mlflow_export.run_page import build_page
+from eval.mlflow_export.run_export import collect_metrics
 from eval.runs.store import RunStore
 from tests.eval.command_line import EvalCommand
 
@@ -48,7 +48,7 @@ def test_they_are_in_the_table_the_summary_the_report_and_mlflow(eval_command: E
     titles = ("Precision, recall and F1 of each label", "Confusion matrix", "Accuracy by source")
     assert all(title in page for title in titles)
     with RunStore(finished.folder / "run.db", read_only=True) as store:
-        metrics = build_page(store.read_info(), summarise_store(store)).metrics
+        metrics = collect_metrics(summarise_store(store))
     assert metrics["labels/macro_f1"] == pytest.approx(macro_f1, abs=1e-6)
     assert {"labels/by_label/refund/recall", "by_tag/source/web/score_ci95_high"} <= metrics.keys()
 

@@ -6,8 +6,8 @@ import pytest
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
+from eval.mlflow_export.exporter import read_state
 from eval.runs.folder import DATABASE, RunLock
-from eval.runs.mlflow_state import read_state
 from optimize.sync import sync
 from tests.optimize.mlflow_export.tuning_folder import PROPOSALS, a_tuning, client, verdict
 

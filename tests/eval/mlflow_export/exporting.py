@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from eval.config.tracking import LocalTracking
-from eval.mlflow_export.exporter_launcher import EVALUATION
+from eval.mlflow_export.exporter import EVALUATION, ExportState
 from eval.mlflow_export.run_export import RunExport
 from eval.mlflow_export.tracked_run import TrackedRun, open_run
 from eval.reports.files import write_files
 from eval.runs.logs import Log
-from eval.runs.mlflow_state import ExportState
 from eval.runs.record import Record
 from eval.runs.store import RunStore
 from tests.eval.mlflow_export import records
@@ -48,9 +47,10 @@ def exported(
     settings: LocalTracking,
 ) -> ExportState:
     """What came of it."""
-    export, log = RunExport(folder, settings, str), Log(folder, "mlflow")
+    log = Log(folder, "mlflow")
+    export = RunExport(folder, settings, log)
     with closing(export), closing(log), Path(os.devnull).open("rb") as run_end:
-        return export.export(run_end, log, EVALUATION.format_sync_command(folder))
+        return export.export(run_end, EVALUATION.format_sync_command(folder))
 
 
 def in_mlflow(settings: LocalTracking, state: ExportState) -> TrackedRun:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from eval.mlflow_export.run_page import RunPage, write_page
 from eval.mlflow_export.traces import build_trace, derive_trace_id
 from eval.mlflow_export.tracked_run import TrackedRun
 from eval.runs.record import Record
@@ -53,10 +52,10 @@ def test_a_trace_without_its_spans_is_seen(opened: Opened, a_record: Make, monke
 
 def test_a_number_that_a_resumed_run_does_not_have_any_more_is_replaced(opened: Opened) -> None:
     run = opened()
-    write_page(run, RunPage(metrics={"accuracy": 0.5, "errors_by_class/infrastructure": 3.0}))
+    run.write_page({}, {}, {"accuracy": 0.5, "errors_by_class/infrastructure": 3.0})
     for theirs in ("rouge", "review/agreement"):  # added by somebody else
         run.client.log_metric(run.run_id, theirs, 0.25)
-    write_page(run, RunPage(metrics={"accuracy": 0.75}))
+    run.write_page({}, {}, {"accuracy": 0.75})
     shown = run.client.get_run(run.run_id).data.metrics
     assert (shown["accuracy"], str(shown["errors_by_class/infrastructure"])) == (0.75, "nan")
     assert (shown["rouge"], shown["review/agreement"]) == (0.25, 0.25)

@@ -10,9 +10,14 @@ from eval.cli.command import run_cli as told_code
 from eval.cli.paths import OUTPUTS
 from eval.config.evaluation import NoTracking
 from eval.config.tracking import LocalTracking, ServerTracking
-from eval.mlflow_export.exporter_launcher import ExporterLauncher, ExportOutcome, format_view_line
+from eval.mlflow_export.exporter import (
+    ExporterLauncher,
+    ExportState,
+    format_view_line,
+    read_state,
+    write_state,
+)
 from eval.runs.folder import is_in_use
-from eval.runs.mlflow_state import ExportState, read_state, write_state
 from eval.sync import sync
 from tests.eval.command_line import EvalCommand, dataset, tracked_in
 from tests.eval.mlflow_export.exporting import in_mlflow
@@ -58,7 +63,7 @@ def test_without_tracking_nothing_is_started(eval_command: EvalCommand, tmp_path
     folder = tmp_path / "none"
     folder.mkdir()
     with ExporterLauncher(NoTracking(), folder) as following:
-        assert following.finish(print) == ExportOutcome()
+        following.finish(pytest.fail, warn=pytest.fail)
     assert list(folder.iterdir()) == []
     finished = eval_command(*AGENT, *dataset(tmp_path / "data", *QUICK[:1]))
     assert not (finished.folder / "mlflow.json").exists()
@@ -73,7 +78,7 @@ def test_what_was_complete_is_not_once_the_run_goes_on(
     write_state(tmp_path, ExportState(uri="sqlite:///x", run_id="0f3a", status="FINISHED", complete=True))
     monkeypatch.setattr(sys, "executable", "/bin/false")  # an exporter that dies before its first word
     with ExporterLauncher(settings, tmp_path) as following:
-        following.finish(print)
+        following.finish(print, warn=print)
     assert read_state(tmp_path) is None
 
 
@@ -133,13 +138,13 @@ def test_a_killed_run_shows_as_killed_with_what_it_had(tmp_path: Path, local: Lo
 
 
 def test_where_to_look() -> None:
-    link = {"uri": "…", "experiment_id": "1", "run_id": "0f3a"}
+    link = ExportState(experiment_id="1", run_id="0f3a")
     page = "#/experiments/1/runs/0f3a"
     assert format_view_line(LocalTracking(), link) == f"see it: make ui, then http://127.0.0.1:5000/{page}"
     assert format_view_line(LocalTracking(folder=str(OUTPUTS)), link) == format_view_line(LocalTracking(), link)
     server = ServerTracking(uri="https://mlflow.example.org/")
     assert format_view_line(server, link) == f"see it: https://mlflow.example.org/{page}"
-    assert format_view_line(server, None) is None
+    assert format_view_line(server, None) is None and format_view_line(server, ExportState()) is None
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,6 @@ def test_failures_while_the_run_goes_on_leave_all_attempts_at_its_end(
             return super().open_run()
 
     log = Log(folder, "mlflow")
-    with closing(log), os.fdopen(source, "rb") as said, closing(Unreachable(folder, local, str)) as export:
-        state = export.export(said, log)
+    with closing(log), os.fdopen(source, "rb") as said, closing(Unreachable(folder, local, log)) as export:
+        state = export.export(said)
     assert (state.complete, state.warning) == (True, None)

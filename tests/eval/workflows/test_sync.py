@@ -7,7 +7,7 @@ import pytest
 
 from eval.cli.command import FINISHED, USER_ERROR, run_cli
 from eval.config.tracking import LocalTracking
-from eval.runs.mlflow_state import read_state
+from eval.mlflow_export.exporter import read_state
 from eval.runs.store import RunStore
 from eval.sync import sync as run_command
 from tests.eval.mlflow_export.exporting import a_run, everything, in_mlflow, own_records

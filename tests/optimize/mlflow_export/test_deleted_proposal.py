@@ -17,11 +17,10 @@ def test_a_proposal_that_somebody_deletes_while_the_run_goes_on_is_sent_again_at
     tmp_path: Path, local: LocalTracking
 ) -> None:
     folder = a_tuning(tmp_path / "run", PROPOSALS, verdict=verdict(), system="crown_d", name="tuned")
-    with closing(TuningExport(folder, local, str)) as export:
+    with closing(Log(folder, "mlflow")) as log, closing(TuningExport(folder, local, log)) as export:
         while export.send_new():
             pass
         export.run.client.delete_run(find_children(export.run)["c002"].info.run_id)
-        with closing(Log(folder, "mlflow", ())) as log:
-            state = export.export(None, log)
+        state = export.export(None)
     assert (state.complete, state.warning) == (True, None)
     assert state.counts == {"proposals": {"store": 3, "mlflow": 3}}

@@ -8,10 +8,10 @@ import pytest
 
 from eval.analysis.statistics.intervals import Estimate
 from eval.analysis.summary.summary import Summary
-from eval.mlflow_export.run_page import build_page
+from eval.mlflow_export.run_export import collect_metrics
 from eval.reports.summary_table import list_notes
 from eval.runs.record import Record
-from eval.runs.run_info import RunInfo, TuningUse
+from eval.runs.run_info import TuningUse
 from tests.eval.stored_run import summarise_records
 
 Make = Callable[..., Record]
@@ -64,7 +64,7 @@ def test_of_an_edited_set_none_is_never_said(record: Make) -> None:
     nothing_left = TuningUse("mine", [], [], is_edited=True)
     summary = summary_of(record("a"), record("b"), tuning_use=nothing_left)
     assert dict(list_notes(summary))["tuned on"] == told
-    assert "used_to_tune/n_questions" not in build_page(RunInfo(), summary).metrics
+    assert "used_to_tune/n_questions" not in collect_metrics(summary)
     some_left = summary_of(record("a"), record("b"), tuning_use=replace(nothing_left, learnt_from=["a"]))
     line = dict(list_notes(some_left))["tuned on"]
     assert line.startswith("1 of 2 questions was used")
@@ -78,15 +78,12 @@ def test_what_is_not_known_is_not_told(record: Make) -> None:
 
 
 def test_mlflow_gets_the_numbers(record: Make) -> None:
-    met = build_page(RunInfo(), summary_of(record("a", score=1.0), record("b"), learnt_from="a")).metrics
+    met = collect_metrics(summary_of(record("a", score=1.0), record("b"), learnt_from="a"))
     assert {name: value for name, value in met.items() if name.startswith("used_to_tune/without")} == {
         "used_to_tune/without": 0.0,
         "used_to_tune/without/n": 1.0,
         "used_to_tune/without/ci95_low": 0.0,
         "used_to_tune/without/ci95_high": pytest.approx(0.975, abs=1e-3),
     }
-    assert not [
-        name
-        for name in build_page(RunInfo(), summary_of(record("a"), tuning_use=None)).metrics
-        if "used_to_tune" in name
-    ]
+    unknown = collect_metrics(summary_of(record("a"), tuning_use=None))
+    assert not [name for name in unknown if "used_to_tune" in name]
