@@ -82,7 +82,7 @@ def open_session(request: SessionRequest, output: Output) -> Iterator["Session"]
             cluster = stack.enter_context(open_cluster(config, request.samples))
         folder = request.resumed or make_run_folder(request.kind, request.name, config.run.dir)
         try:
-            store = stack.enter_context(RunStore(folder / DATABASE, redact=config.redact))
+            store = stack.enter_context(RunStore(folder / DATABASE, redact=build_redactor(tuple(config.secrets()))))
         except StoreError as error:
             raise UserError(f"{error}.") from error
         limits = (config.run.drain_seconds, config.run.max_errors, config.run.max_seconds, config.run.max_same_errors)
@@ -147,7 +147,7 @@ class Session:
         self.config, self.prompts, self.program = request.config, request.prompts, program
         self.store, self.folder = store, store.path.parent
         self.stop, self.output, self._stack = stop, output, stack
-        self.call_log = CallLog(store, build_redactor(tuple(request.config.secrets())))
+        self.call_log = CallLog(store)
         self._spent_usd, self._lock = 0.0, threading.Lock()  # in all sessions
 
     def begin(

@@ -1,9 +1,5 @@
 """Replies of models, payments and results of tools: tables of run.db, so that no call is made or paid for twice.
 
-    calls = CallLog(store, config.redact)
-    calls.for_sample(SampleKey("q1")).get(key)           # the reply, also after kill -9; None if there is none
-    calls.sum_paid(SampleKey("q1")).lm_calls             # 1: what the sample has cost so far
-
 A payment is written before its reply, and what is written survives kill -9. Of a request in flight it may lose the
 payment with the reply, or the reply alone: it is then sent and paid again, and both payments count. Both go when the
 sample's record is stored. Any thread may call these; what a full disk does not take costs calls, and is noticed by the
@@ -14,10 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from eval.runs.record import PAID, Usage, name_sample
-from eval.runs.run_database import RunDatabase
+from eval.runs.record import PAID, Usage, escape, name_sample, unescape
+from eval.runs.store import RunStore
 from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
-from mas.runtime.security.redaction import Redact
 
 _PAY = f"""
 INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET
@@ -30,18 +25,17 @@ _TOOLS = "tools"  # in place of a sample: results of tools for all samples
 class SampleReplies:
     """Replies to one sample. One in which a server has repeated a secret of the run is not kept: it is asked again."""
 
-    store: RunDatabase
+    store: RunStore
     sample: str
-    redact: Redact
 
     def get(self, key: str) -> str | None:
         query = "SELECT reply FROM replies WHERE sample = ? AND key = ?"
-        rows = self.store.try_execute(query, self.sample, encode(key))
-        return decode(rows[0][0]) if rows else None
+        rows = self.store.try_execute(query, self.sample, escape(key))
+        return unescape(rows[0][0]) if rows else None
 
     def put(self, key: str, reply: str) -> None:
-        if self.redact(reply) == reply:
-            values = self.sample, encode(key), encode(reply)
+        if self.store.redact(reply) == reply:
+            values = self.sample, escape(key), escape(reply)
             self.store.try_execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
 
 
@@ -63,28 +57,24 @@ class KeptResults:
 
     def keep(self, key: str, result: KeptResult) -> None:
         if self.replies.get(key) is None:
-            kept = {"returned": result.returned, "events": result.events, "facts": result.facts}
-            self.replies.put(key, json.dumps(kept, default=str))
+            self.replies.put(key, json.dumps(vars(result), default=str))
 
 
 class CallLog:
     """Replies to a run's unfinished samples, and what was paid for them."""
 
-    def __init__(self, store: RunDatabase, redact: Redact = str) -> None:
-        """`redact` removes the run's secrets."""
-        self.store, self.redact = store, redact
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
 
     def for_sample(self, sample_key: SampleKey) -> SampleReplies:
-        return SampleReplies(self.store, name_sample(sample_key), self.redact)
+        return SampleReplies(self.store, name_sample(sample_key))
 
     def for_tools(self) -> KeptResults:
-        """Return the results of tools for all samples of the run."""
-        return KeptResults(SampleReplies(self.store, _TOOLS, self.redact))
+        return KeptResults(SampleReplies(self.store, _TOOLS))
 
     def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
-        """Return the kept replies of one attempt at a sample by key."""
         rows = self.store.try_execute("SELECT key, reply FROM replies WHERE sample = ?", name_sample(sample_key))
-        return {decode(key): decode(reply) for key, reply in rows}
+        return {unescape(key): unescape(reply) for key, reply in rows}
 
     def forget_replies(self, sample_key: SampleKey) -> None:
         """Remove the replies of a sample whose record is in the store; its payments still count."""
@@ -109,12 +99,3 @@ class CallLog:
         usage = Usage(**{name: paid[name] if name == "known_cost_usd" else int(paid[name]) for name in PAID})
         usage.cost_usd = usage.known_cost_usd if usage.lm_calls and not usage.unknown_cost_calls else None
         return usage
-
-
-def encode(text: str) -> bytes:
-    """Return a text as it is stored: UTF-8, with lone surrogates as they are."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def decode(kept: bytes) -> str:
-    return kept.decode("utf-8", "surrogatepass")

@@ -15,7 +15,7 @@ from eval.runs.run_info import RunInfo, digest_questions, digest_task
 from mas.runtime.errors import UserError
 
 PARENT = "parent"  # id of the prompts that a tuning run starts from
-_COLUMNS = "sample_id, epoch, attempt, thread_id, error_class, cost_usd, finished_at, data"
+_COLUMNS = "sample_id, epoch, attempt, thread_id, error_class, cost_usd, finished_at, data, details"
 
 
 def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInfo, results: dict[str, Any]) -> None:
@@ -33,8 +33,10 @@ def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInf
     assert re.fullmatch("[0-9a-f]+", sha256), "it becomes part of a view"
     sealed = set(map(escape, results["splits"]["sealed"]))
     rows = database.execute("SELECT sample_id, data FROM records WHERE variant = ? ORDER BY row", (sha256,)).fetchall()
-    planned = {sample_id: _read_question(json.loads(data)) for sample_id, data in rows if sample_id in sealed}
-    task = digest_task(digest_questions(planned.values(), info.task.file_sha256), info.config.get("scorer"))
+    asked = {sample_id: json.loads(data) for sample_id, data in rows if sample_id in sealed}
+    names = ("question", "file", "target", "level")
+    planned = [PlannedQuestion(each["sample_id"], **{name: each[name] for name in names}) for each in asked.values()]
+    task = digest_task(digest_questions(planned, info.task.file_sha256), info.config.get("scorer"))
     dataset = info.task.dataset_sha256  # of all sealed questions: the test may have stopped before the last
     shown = replace(
         info,
@@ -46,19 +48,14 @@ def show_candidate(database: sqlite3.Connection, candidate_id: str, info: RunInf
         task=replace(info.task, task_version=task, dataset_sha256=dataset if len(planned) == len(sealed) else ""),
         tuning=None,
     )
+    plan = json.dumps([asdict(each) for each in planned])
     database.execute("PRAGMA query_only = 0")
-    database.execute("CREATE TEMP TABLE questions(place INTEGER PRIMARY KEY, id TEXT NOT NULL, data TEXT NOT NULL)")
-    questions = [(sample_id, json.dumps(asdict(each))) for sample_id, each in planned.items()]
-    database.executemany("INSERT INTO temp.questions(id, data) VALUES(?, ?)", questions)
     database.execute("CREATE TEMP TABLE meta AS SELECT key, value FROM main.meta WHERE key = 'state'")
-    database.execute("INSERT INTO temp.meta VALUES('info', ?)", (shown.to_json(),))
+    database.execute("INSERT INTO temp.meta VALUES('info', ?), ('plan', ?)", (shown.to_json(), plan))
+    database.execute("CREATE TEMP TABLE sealed(id TEXT NOT NULL)")
+    database.executemany("INSERT INTO temp.sealed VALUES(?)", [(sample_id,) for sample_id in asked])
     database.execute(
         f"CREATE TEMP VIEW records AS SELECT row, '' AS variant, {_COLUMNS} FROM main.records "
-        f"WHERE variant = '{sha256}' AND sample_id IN (SELECT id FROM temp.questions)"
+        f"WHERE variant = '{sha256}' AND sample_id IN (SELECT id FROM temp.sealed)"
     )
     database.execute("PRAGMA query_only = 1")
-
-
-def _read_question(record: dict[str, Any]) -> PlannedQuestion:
-    names = ("question", "file", "target", "level")
-    return PlannedQuestion(record["sample_id"], **{name: record[name] for name in names})

@@ -5,7 +5,7 @@ The second half is the form on the disk: rows of the database, and lines of `rec
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -132,9 +132,6 @@ class Record:
         """True if the sample has a target and so counts in the accuracy, in error or not."""
         return self.target is not None
 
-    def to_dict(self) -> dict[str, object]:
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Record":
         """Build a record from its stored form; fields that only an earlier version had are left out."""
@@ -213,15 +210,15 @@ def join_line(data: str, details: str) -> str:
     return f"{data[:-1]}, {details[1:]}"
 
 
-def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str, str]:
-    """Return a record as its row in `records`, its details, and the whole of it as one line of JSON, of plain ASCII."""
+def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str]:
+    """Return a record as its row in `records`, and the whole of it as one line of JSON, of plain ASCII."""
     values = vars(record)
     data = _json({key: value for key, value in values.items() if key not in _DETAILS})
     details = _json({key: values[key] for key in _DETAILS})
     cost_usd = float(record.usage.at_least_usd + record.scorer_usage.at_least_usd)
     error_class = record.error_class or (None if record.error is None else "unknown")
     sample = (record.variant, escape(record.sample_id), record.epoch, record.attempt, escape(record.thread_id))
-    return (number, *sample, error_class, cost_usd, finished_at, data), details, join_line(data, details)
+    return (number, *sample, error_class, cost_usd, finished_at, data, details), join_line(data, details)
 
 
 def name_sample(key: SampleKey) -> str:

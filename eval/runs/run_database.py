@@ -3,59 +3,39 @@
 `RunStore` says what is in it.
 
 One process writes, any number may read meanwhile. WAL: what is written survives the death of the process, and what a
-transaction has committed (synchronous=FULL) that of the machine. `records.jsonl` has each row as a line; `run.jsonl`
-has the facts about the run, and then each planned question. A damaged file is named when it is opened (by a reader: at
-its first look) and made again from these copies and from what can still be read of it.
+transaction has committed (synchronous=FULL) that of the machine. `records.jsonl` has each row as a line, `run.jsonl`
+the facts about the run and its plan. A damaged file is named when it is opened (by a reader: at its first look) and
+made again from these copies and from what can still be read of it.
 """
 
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
-from eval.runs.folder import FACTS, RECORDS, TUNING_FILE, RunInUseError, RunLock, is_in_use, write_lines
+from eval.runs.folder import FACTS, RECORDS, RunInUseError, RunLock, is_in_use, write_lines
 from eval.runs.record import Row, join_line
-from eval.runs.run_schema import (
-    ROWS,
-    SCHEMA,
-    SCHEMA_VERSION,
-    ForeignDatabaseError,
-    check_files,
-    check_schema,
-    connect,
-    read_lines,
-)
+from eval.runs.run_schema import ROWS, SCHEMA, DamagedError, StoreError, check_files, check_schema, connect, read_lines
 from mas.runtime.terminal import print_warning
 
 _UNREADABLE = """
-SELECT 'row ' || row FROM main.records NOT INDEXED LEFT JOIN details USING(row)
-WHERE details.data IS NULL OR NOT json_valid(records.data) OR NOT json_valid(details.data)
-OR records.data GLOB '*[^ -~]*' OR details.data GLOB '*[^ -~]*'
-UNION ALL SELECT 'the facts about the run' FROM (SELECT value FROM main.meta UNION ALL SELECT data FROM main.questions)
+SELECT 'row ' || row FROM main.records NOT INDEXED
+WHERE NOT json_valid(data) OR NOT json_valid(details) OR data GLOB '*[^ -~]*' OR details GLOB '*[^ -~]*'
+UNION ALL SELECT 'the facts about the run' FROM main.meta
 WHERE NOT json_valid(value) OR value GLOB '*[^ -~]*' LIMIT 1"""  # what is written is JSON in plain ASCII
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
 
-INFO, STATE = "info", "state"  # keys of `meta`: RunInfo and RunState as JSON
 SqlValue = str | bytes | int | float | None
-
-
-class StoreError(Exception):
-    """The run's database cannot be read or written; the message is one sentence for the user."""
 
 
 class EmptyStoreError(StoreError):
     """The database was made, and nothing was ever written to it."""
-
-
-class DamagedError(StoreError):
-    """Bytes of the database are wrong."""
 
 
 class RunDatabase:
@@ -67,36 +47,26 @@ class RunDatabase:
         `warn` is called with what was damaged and what could be restored. StoreError: another process writes to it (a
         reader does not mind), it cannot be opened, another version of this program made it, or it is not there.
         """
-        self.path = path
-        self.read_only = read_only
-        self._warn = warn
+        self.path, self.read_only, self._warn = path, read_only, warn
         self._turns = RLock()
         self._is_checked = False
         self.is_restored = False  # whether what is read comes from copies of what was damaged
         self._database: sqlite3.Connection | None = None
         self._run_lock = None if read_only else RunLock(path)
-        try:
-            check_files(self.path)
-        except ForeignDatabaseError as error:
-            raise StoreError(f"{self.path} is not opened: {error}") from error
-        self._take_lock()
+        check_files(path)
         try:
             self._open()
+        except RunInUseError as error:
+            raise StoreError(f"{path} is in use by another process; wait for it, or stop it") from error
         except BaseException:
             self._close()
             raise
 
-    def _take_lock(self) -> None:
-        if self._run_lock is None:
-            return
-        try:
+    def _open(self) -> None:
+        if self._run_lock is not None:
             with self._access("opened"):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._run_lock.take()
-        except RunInUseError as error:
-            raise StoreError(f"{self.path} is in use by another process; wait for it, or stop it") from error
-
-    def _open(self) -> None:
         try:
             self._connect()
             if not self.read_only:
@@ -112,40 +82,36 @@ class RunDatabase:
         with self._access("opened"):
             if has_copies and not self.path.is_file():
                 raise DamagedError(f"{self.path} is gone")
-            self._database = database = self._connection()
-            version = database.execute("PRAGMA user_version").fetchone()[0]
-            if version not in (0, SCHEMA_VERSION):
-                raise StoreError(
-                    f"{self.path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
-                    f"open it with the program that wrote it, or start a new run"
-                )
+            database = connect(self._find_address())
             try:
-                check_schema(database, SCHEMA if version else "")
-            except ForeignDatabaseError as error:  # what is there besides this program's tables is not looked into
+                has_tables = check_schema(database, self.path)
+            except BaseException:  # what is there besides this program's tables is not looked into
                 database.close()
-                self._database = None
-                raise DamagedError(f"{self.path} is no database of a run: {error}") from error
-            if version == 0 and has_copies:
+                raise
+            self._database = database
+            if not has_tables and has_copies:
                 raise DamagedError(f"{self.path} is empty")
-            if self.read_only and version == 0:
-                raise EmptyStoreError(f"{self.path} holds nothing yet; the run ended before it began, start a new one")
             if self.read_only:
+                if not has_tables:
+                    raise EmptyStoreError(
+                        f"{self.path} holds nothing yet; the run ended before it began, start a new one"
+                    )
                 database.execute("PRAGMA query_only = 1")
                 return
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
-            if version == 0:
+            if not has_tables:
                 database.executescript(SCHEMA)
 
-    def _connection(self) -> sqlite3.Connection:
+    def _find_address(self) -> str:
         address = self.path.absolute().as_uri()
-        if self.read_only:
-            if not self.path.is_file():
-                raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
-            # SQLite makes files next to the database for a reader, too; with "ro" it would not delete them again.
-            is_open_elsewhere = self.path.with_name(f"{self.path.name}-wal").exists()
-            address += "?mode=rw" if os.access(self.path.parent, os.W_OK) or is_open_elsewhere else _FROZEN
-        return connect(address)
+        if not self.read_only:
+            return address
+        if not self.path.is_file():
+            raise StoreError(f"{self.path} is not there; name the folder of a run that has been started")
+        # SQLite makes files next to the database for a reader, too; with "ro" it would not delete them again.
+        is_open_elsewhere = self.path.with_name(f"{self.path.name}-wal").exists()
+        return address + ("?mode=rw" if os.access(self.path.parent, os.W_OK) or is_open_elsewhere else _FROZEN)
 
     def _check(self) -> None:
         """Check that all of the file can be read; DamagedError: it cannot."""
@@ -155,7 +121,8 @@ class RunDatabase:
             result = f"{unreadable[0][0]} cannot be read"
         if result != "ok":
             raise DamagedError(f"{self.path} is damaged ({' '.join(str(result).split())[:200]})")
-        if self._count_lines() > (n_rows := self._count_rows()):  # a row is written to the database first
+        n_lines, n_rows = self._count()
+        if n_lines > n_rows:  # a row is written to the database first
             from eval.runs.recovery import read_keys
 
             keys = set(self._fetch("SELECT variant, sample_id, epoch, attempt FROM main.records"))
@@ -165,10 +132,8 @@ class RunDatabase:
     def _check_once(self) -> None:
         """Check what a reader is about to read; if it is damaged, go on with a private copy of what is left."""
         with self._turns:
-            if self._is_checked:
-                return
-            self._is_checked = True
-            if is_in_use(self.path):
+            was_checked, self._is_checked = self._is_checked, True
+            if was_checked or is_in_use(self.path):
                 return
             try:
                 self._check()
@@ -178,31 +143,23 @@ class RunDatabase:
     def is_copied(self) -> bool:
         """Return whether `records.jsonl` has as many lines as there are rows."""
         self._check_once()
-        return self._count_lines() == self._count_rows()
+        n_lines, n_rows = self._count()
+        return n_lines == n_rows
 
-    def _count_rows(self) -> int:
-        return int(self._fetch("SELECT count(*) FROM main.records")[0][0])
-
-    def _count_lines(self) -> int:
-        return sum(line.endswith(b"\n") for line in read_lines(self.path.parent))
+    def _count(self) -> tuple[int, int]:
+        """Return the number of lines of `records.jsonl`, and of rows; lines first, for rows are written before them."""
+        n_lines = sum(line.endswith(b"\n") for line in read_lines(self.path.parent))
+        return n_lines, int(self._fetch("SELECT count(*) FROM main.records")[0][0])
 
     def _restore(self, reason: str) -> None:
         """Go on with a new database that holds all that is left; the damaged one is kept under another name."""
         from eval.runs.recovery import restore
 
         self.is_restored = self._is_checked = True
-        is_kept = not self.read_only and self.path.is_file()
         with self._access("restored"):
-            n_rows, private = restore(self.path, self._database, self.read_only)
-            if n_rows is None:
-                raise StoreError(f"{reason}, and its folder has no copy to restore it from: start a new run")
-            self._database = private
-            if private is None:
+            self._database = restore(self.path, self._database, self.read_only, reason, self._warn)
+            if self._database is None:
                 self._connect()
-        resume = "resume" if self.path.with_name(TUNING_FILE).is_file() else "run.resume"
-        self._warn(f"{reason}: made again from {RECORDS} with {n_rows} answers; {resume} asks again what is missing")
-        if is_kept:  # a warning of its own: the first is that of a process that has read the run before
-            self._warn(f"the damaged file is kept as {self.path}.damaged")
 
     @contextmanager
     def _access(self, what: str) -> Iterator[None]:
@@ -222,34 +179,42 @@ class RunDatabase:
             ) from error
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Commit everything inside, or nothing; it is on the disk then, with all that was written before."""
         with self._access("written"):
-            self._execute("PRAGMA synchronous = FULL")
-            self._execute("BEGIN IMMEDIATE")
+            database = self._get_connection()
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute("BEGIN IMMEDIATE")
             try:
-                yield
-                self._execute("COMMIT")
+                yield database
+                database.execute("COMMIT")
             except BaseException:
-                if self._database is not None and self._database.in_transaction:  # a full disk has rolled it back
-                    self._execute("ROLLBACK")
+                if database.in_transaction:  # a full disk has rolled it back
+                    database.execute("ROLLBACK")
                 raise
             finally:
-                self._execute("PRAGMA synchronous = NORMAL")
+                database.execute("PRAGMA synchronous = NORMAL")
 
-    @contextmanager
-    def _write_facts(self) -> Iterator[None]:
-        """Commit changes of the plan and of the facts about the run, and copy them."""
+    def _write_meta(self, values: Mapping[str, str]) -> None:
+        """Commit facts about the run, which are JSON in plain ASCII, and copy them."""
         with self._turns:
-            with self._transaction():
-                yield
+            with self._transaction() as database:
+                database.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
             self._copy_facts()
 
+    def _read_meta(self, key: str) -> str | None:
+        """Return a fact about the run; a reader who wants nothing else does not wait for the whole file's check."""
+        query = "SELECT value FROM meta WHERE key = ?"
+        with suppress(DamagedError, ValueError):
+            for (value,) in self._fetch(query, key):
+                json.loads(value)
+                return str(value)
+        return next((str(value) for (value,) in self._all(query, key)), None)
+
     def _copy_facts(self) -> None:
-        meta: dict[str, str] = dict(self._fetch("SELECT key, value FROM meta"))
-        plan = self._fetch("SELECT id, data FROM questions ORDER BY place")
+        facts: dict[str, str] = dict(self._fetch("SELECT key, value FROM meta"))
         with suppress(OSError):  # a full disk: noticed by the next row
-            write_lines(self.path.with_name(FACTS), map(json.dumps, chain([meta], plan)))
+            write_lines(self.path.with_name(FACTS), [json.dumps(facts)])
 
     def _append_copy(self, line: str) -> None:
         """Append a row to `records.jsonl`; one that a full disk has cut off makes it be written again later."""
@@ -262,21 +227,8 @@ class RunDatabase:
         """Write the copies again, as after a kill; a full disk is noticed by the next row."""
         self._copy_facts()
         with self._access("read"), suppress(OSError):
-            rows = self._execute(f"{ROWS} ORDER BY row")
+            rows = self._get_connection().execute(f"{ROWS} ORDER BY row")
             write_lines(self.path.with_name(RECORDS), (join_line(*row) for row in rows))
-
-    def _write_meta(self, key: str, value: str) -> None:
-        """Write a value of plain ASCII, as JSON is."""
-        self._execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", key, value)
-
-    def _read_meta(self, key: str) -> str | None:
-        """Return a fact about the run; a reader who wants nothing else does not wait for the whole file's check."""
-        query = "SELECT value FROM meta WHERE key = ?"
-        with suppress(DamagedError, ValueError):
-            for (value,) in self._fetch(query, key):
-                json.loads(value)
-                return str(value)
-        return next((str(value) for (value,) in self._all(query, key)), None)
 
     def _all(self, query: str, *values: SqlValue) -> list[Row]:
         self._check_once()
@@ -284,16 +236,13 @@ class RunDatabase:
 
     def _fetch(self, query: str, *values: SqlValue) -> list[Row]:
         with self._access("read"):
-            return self._execute(query, *values).fetchall()
+            return self._get_connection().execute(query, values).fetchall()
 
     def try_execute(self, query: str, *values: SqlValue) -> list[Row]:
         """Return the rows of a query about calls; none if it fails. A write does not wait for the disk."""
         with suppress(StoreError):
             return self._fetch(query, *values)
         return []
-
-    def _execute(self, query: str, *values: SqlValue) -> sqlite3.Cursor:
-        return self._get_connection().execute(query, values)
 
     def _get_connection(self) -> sqlite3.Connection:
         assert self._database is not None, "open"

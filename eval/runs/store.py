@@ -2,11 +2,6 @@
 
 Everything else of a run (answer files, tables, MLflow) is made from it and can be made again. One process writes, any
 number may read meanwhile. A row whose `write` has returned survives the death of the process and of the machine.
-
-    with RunStore(folder / "run.db") as store:             # locked until closed
-        store.write(record)
-        store.read_last_attempts()                                       # {("q1", 1): (1, None)}
-    RunStore(folder / "run.db", read_only=True)            # also while another process writes
 """
 
 import json
@@ -17,21 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eval.benchmarks.dataset import Sample
 from eval.runs.folder import DATABASE, FACTS, RECORDS, check_empty, is_side
-from eval.runs.record import (
-    PlannedQuestion,
-    Record,
-    build_row,
-    escape,
-    join_line,
-    name_sample,
-    unescape,
-)
-from eval.runs.run_database import INFO, STATE, EmptyStoreError, RunDatabase
-from eval.runs.run_database import StoreError as StoreError  # part of what this module offers
+from eval.runs.record import PlannedQuestion, Record, build_row, escape, join_line, name_sample, unescape
+from eval.runs.run_database import EmptyStoreError, RunDatabase
 from eval.runs.run_info import RunInfo, RunState
 from eval.runs.run_schema import NO_JSON, insert_row
+from eval.runs.run_schema import StoreError as StoreError  # part of what this module offers
 from mas.runtime.errors import UserError
 from mas.runtime.sample_context import SampleKey
 from mas.runtime.security.redaction import Redact, redact_value
@@ -40,13 +26,12 @@ from mas.runtime.text import to_jsonable
 
 RETRIED = ("infrastructure",)  # error classes that run.retry_errors runs again
 PROPOSAL = "proposal "  # begins the names of results that are proposals of a search; their ids follow
-RESULT = "result "  # begins the keys in `meta` of what the phases of a tuning run have found
 UNFINISHED = ("quota_or_key",)  # error classes that say nothing about the sample: every later session runs it again
 _PAGE_ROWS = 200  # of records without details, some KB each
+INFO, STATE, PLAN = "info", "state", "plan"  # keys of `meta`: RunInfo and RunState as JSON; the planned questions
+_RESULT = "result "  # begins the keys in `meta` of what the phases of a tuning run have found
 
 LastAttempts = Mapping[tuple[str, int], tuple[int, str | None]]  # (sample id, epoch) → last attempt, its error class
-
-
 _Info = TypeVar("_Info", RunInfo, RunState)
 
 
@@ -58,25 +43,24 @@ class RunStore(RunDatabase):
         path: Path,
         read_only: bool = False,
         warn: Callable[[str], None] = print_warning,
-        redact: Redact = str,  # removes secrets from the results that are written
+        redact: Redact = str,  # removes secrets from results of phases, and keeps replies that have one out
     ) -> None:
         """Open the store as `RunDatabase` does; to be read, also that of a tuning run's candidate.
 
         UserError: a candidate's answers are not to be read.
         """
         self.redact, folder = redact, path.parent
-        if not (read_only and is_side(folder)):
-            super().__init__(path, read_only, warn)
-            return
-        from eval.runs.candidates import show_candidate
+        is_candidate = read_only and is_side(folder)
+        super().__init__(folder.parent / path.name if is_candidate else path, read_only, warn)
+        if is_candidate:
+            from eval.runs.candidates import show_candidate
 
-        super().__init__(folder.parent / path.name, read_only, warn)
-        try:
-            results = {name: self.read_result(name) for name in ("verdict", "splits")}
-            show_candidate(self._get_connection(), folder.name, self.read_info(), results)
-        except BaseException:
-            self.close()
-            raise
+            try:
+                results = self.read_results("")
+                show_candidate(self._get_connection(), folder.name, self.read_info(), results)
+            except BaseException:
+                self.close()
+                raise
 
     def write(self, record: Record, forget: bool = False) -> None:
         """Add one row; it is on the disk when this returns. StoreError: the row exists already, or the disk refuses it.
@@ -84,12 +68,12 @@ class RunStore(RunDatabase):
         `forget`: remove the replies and payments of the sample (`eval.runs.call_log`) with it.
         """
         with self._turns:
-            with self._transaction():
-                number = self._execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
-                row, details, line = build_row(record, number, datetime.now(UTC).isoformat())
-                insert_row(self._get_connection(), row, details)
+            with self._transaction() as database:
+                number = database.execute("SELECT coalesce(max(row), 0) + 1 FROM records").fetchone()[0]
+                row, line = build_row(record, number, datetime.now(UTC).isoformat())
+                insert_row(database, row)
                 for table in ("replies", "payments") if forget else ():
-                    self._execute(f"DELETE FROM {table} WHERE sample = ?", name_sample(record.key))
+                    database.execute(f"DELETE FROM {table} WHERE sample = ?", (name_sample(record.key),))
             self._append_copy(line)
 
     def records(self, without_trajectory: bool = False) -> Iterator[Record]:
@@ -123,8 +107,8 @@ class RunStore(RunDatabase):
 
     def lines_after(self, row: int) -> Iterator[tuple[int, str]]:
         """Yield the same with the row's number, from the row after `row` on: for an exporter that follows the run."""
-        query = "SELECT row, records.data, details.data FROM records JOIN details USING(row) WHERE row > ?"
-        while found := self._all(f"{query} ORDER BY row LIMIT 1", row):  # one at a time: it may have 20 MB
+        query = "SELECT row, data, details FROM records WHERE row > ? ORDER BY row LIMIT 1"
+        while found := self._all(query, row):  # one at a time: it may have 20 MB
             row, *parts = found[0]
             yield row, join_line(*parts)
 
@@ -133,12 +117,11 @@ class RunStore(RunDatabase):
 
         `variant`: of a tuning run, the SHA-256 of the prompts whose answers are wanted.
         """
-        finals = self._all(
-            "SELECT row, max(attempt) FROM records LEFT JOIN questions ON id = sample_id WHERE variant = ? "
-            "GROUP BY sample_id, epoch ORDER BY place IS NULL, coalesce(place, row), epoch",
-            variant,
-        )
-        for row, _ in finals:
+        query = "SELECT row, sample_id, epoch, max(attempt) FROM records WHERE variant = ? GROUP BY sample_id, epoch"
+        places = {escape(each.id): place for place, each in enumerate(self.read_plan())}
+        finals = self._all(query, variant)
+        ordered = sorted((places.get(sample, len(places) + row), epoch, row) for row, sample, epoch, _ in finals)
+        for _, _, row in ordered:
             yield self._parse(self._all("SELECT data FROM records WHERE row = ?", row)[0][0])
 
     def read_last_attempts(self, variant: str = "") -> dict[tuple[str, int], tuple[int, str | None]]:
@@ -151,8 +134,8 @@ class RunStore(RunDatabase):
         """Yield `task_id, thread_id, epoch, attempt` of every row, in the order they were written."""
         query = "SELECT sample_id, thread_id, epoch, attempt FROM records ORDER BY row"
         for sample_id, thread_id, epoch, attempt in self._all(query):
-            ids = {"task_id": unescape(sample_id), "thread_id": unescape(thread_id)}
-            yield {**ids, "epoch": epoch, "attempt": attempt}
+            names = {"task_id": unescape(sample_id), "thread_id": unescape(thread_id)}
+            yield {**names, "epoch": epoch, "attempt": attempt}
 
     def cost_usd(self) -> float:
         """Return what all rows cost as far as it is known, earlier attempts and judging included."""
@@ -162,39 +145,38 @@ class RunStore(RunDatabase):
         found = self._all("SELECT finished_at FROM records ORDER BY row DESC LIMIT 1")
         return str(found[0][0]) if found else None
 
-    def write_plan(self, questions: Iterable[Sample | PlannedQuestion]) -> None:
+    def write_plan(self, questions: Iterable[PlannedQuestion]) -> None:
         """Write the samples that the run is to answer, in place of others (run.allow_config_change)."""
-        planned = [each if isinstance(each, PlannedQuestion) else PlannedQuestion.of(each) for each in questions]
-        rows = [(escape(each.id), json.dumps(to_jsonable(asdict(each)))) for each in planned]
-        with self._write_facts():
-            self._execute("DELETE FROM questions")
-            self._get_connection().executemany("INSERT INTO questions(id, data) VALUES(?, ?)", rows)
+        self._write_meta({PLAN: json.dumps(to_jsonable(list(map(asdict, questions))))})
 
     def read_plan(self) -> list[PlannedQuestion]:
         """Return the samples of the run in the dataset's order; each is to be answered `RunInfo.epochs` times."""
-        rows = self._all("SELECT data FROM questions ORDER BY place")
-        return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
+        return [PlannedQuestion(**each) for each in json.loads(self._read_meta(PLAN) or "[]")]
 
     def list_missing(self, epoch: int) -> list[PlannedQuestion]:
         """Return the planned samples that have no row of this epoch yet, in the same order."""
-        done = "SELECT 1 FROM records WHERE sample_id = id AND epoch = ?"
-        rows = self._all(f"SELECT data FROM questions WHERE NOT EXISTS ({done}) ORDER BY place", epoch)
-        return [PlannedQuestion(**json.loads(data)) for (data,) in rows]
+        done = self.read_last_attempts()
+        return [each for each in self.read_plan() if (each.id, epoch) not in done]
 
     def read_info(self) -> RunInfo:
         """Return what is known of the run; an empty RunInfo if it never began."""
         return self._read_json(INFO, RunInfo)
 
     def write_info(self, info: RunInfo) -> None:
-        with self._write_facts():
-            self._write_meta(INFO, info.to_json())
+        self._write_meta({INFO: info.to_json()})
 
     def read_state(self) -> RunState:
         return self._read_json(STATE, RunState)
 
     def write_state(self, state: RunState) -> None:
-        with self._write_facts():
-            self._write_meta(STATE, state.to_json())
+        self._write_meta({STATE: state.to_json()})
+
+    def _read_json(self, key: str, kind: type[_Info]) -> _Info:
+        found = self._read_meta(key)
+        try:
+            return kind() if found is None else kind.from_json(found)
+        except ValueError as error:
+            raise StoreError(f"{self.path} holds {error}: start a new run, or use the program that wrote it") from error
 
     # Of a tuning run
 
@@ -208,30 +190,19 @@ class RunStore(RunDatabase):
         return [float(score) for (score,) in scores if score is not None]
 
     def read_result(self, name: str) -> Any:
-        found = self._read_meta(f"{RESULT}{name}")
+        found = self._read_meta(f"{_RESULT}{name}")
         return None if found is None else json.loads(found)
 
     def read_results(self, prefix: str) -> dict[str, Any]:
         """Return those whose names begin with `prefix`, by the rest of the name."""
-        begin = f"{RESULT}{prefix}"
+        begin = f"{_RESULT}{prefix}"
         rows = self._all("SELECT key, value FROM meta WHERE substr(key, 1, ?) = ?", len(begin), begin)
         return {key.removeprefix(begin): json.loads(value) for key, value in rows}
 
     def write_results(self, results: Mapping[str, object]) -> None:
         """Write what a phase has found, without secrets, all of it or nothing, in place of earlier values."""
-        with self._write_facts():
-            for name, content in results.items():
-                found = redact_value(to_jsonable(content), self.redact)
-                self._write_meta(f"{RESULT}{name}", json.dumps(found))
-
-    def _read_json(self, key: str, kind: type[_Info]) -> _Info:
-        found = self._read_meta(key)
-        if found is None:
-            return kind()
-        try:
-            return kind.from_json(found)
-        except ValueError as error:
-            raise StoreError(f"{self.path} holds {error}: start a new run, or use the program that wrote it") from error
+        found = {name: redact_value(to_jsonable(content), self.redact) for name, content in results.items()}
+        self._write_meta({f"{_RESULT}{name}": json.dumps(content) for name, content in found.items()})
 
 
 def list_pending(ids: Sequence[str], epochs: int, done: LastAttempts, retry_errors: bool) -> list[SampleKey]:
@@ -253,18 +224,16 @@ def check_free(folder: Path) -> None:
     """
     if not ((folder / DATABASE).exists() or (folder / FACTS).exists()):
         check_empty(folder)
-    elif _has_begun(folder):
+        return
+    try:
+        with RunStore(folder / DATABASE, read_only=True) as store:
+            has_begun = store.read_info().has_begun or bool(store.read_last_attempts())
+    except StoreError as error:  # an empty one is such as on a disk that was full from the beginning
+        has_begun = not isinstance(error, EmptyStoreError)
+    if has_begun:
         raise UserError(
             f"run.dir={folder} already holds a run; resume it with run.resume={folder}, or name a new folder."
         )
-
-
-def _has_begun(folder: Path) -> bool:
-    try:
-        with RunStore(folder / DATABASE, read_only=True) as store:
-            return store.read_info().has_begun or bool(store.read_last_attempts())
-    except StoreError as error:  # an empty one is such as on a disk that was full from the beginning
-        return not isinstance(error, EmptyStoreError)
 
 
 @contextmanager

@@ -10,9 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eval.benchmarks.dataset import Sample
 from eval.runs import folder as run_lock
-from eval.runs.record import Record, Usage
+from eval.runs.record import PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore, StoreError
 
@@ -69,7 +68,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(ids=st.lists(IDS, min_size=1, unique=True))
     def plan(self, ids: list[str]) -> None:
         assert self.store
-        self.store.write_plan([Sample(sample_id, "Which?") for sample_id in ids])
+        self.store.write_plan([PlannedQuestion(sample_id, "Which?") for sample_id in ids])
         self.planned = ids
 
     @precondition(lambda self: self.store)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pytest
@@ -181,7 +181,7 @@ def test_a_scorer_may_wait_and_its_calls_are_counted_apart() -> None:
     assert [step["kind"] for step in record.trajectory] == ["question", "lm", "scorer", "agent", "lm"]
     assert record.seconds_by_agent == {}
     assert record.wall_seconds < 0.5, "the time of the answer, not of its judging"
-    assert Record.from_dict(record.to_dict()) == record
+    assert Record.from_dict(asdict(record)) == record
 
 
 def test_a_secret_is_taken_out_of_errors_steps_and_state() -> None:

@@ -137,8 +137,8 @@ def test_a_reply_with_a_secret_in_any_encoding_is_not_kept(tmp_path: Path) -> No
     key = 'canary-"key"/+1'
     encoded = base64.b64encode(f"me:{key}".encode()).decode()
     said = [key, quote(key, safe=""), quote(key), encoded, json.dumps({"again": json.dumps(key)}), "nothing"]
-    with RunStore(tmp_path / "run.db") as store:
-        replies = CallLog(store, build_redactor((key,))).for_sample(SampleKey("q1"))
+    with RunStore(tmp_path / "run.db", redact=build_redactor((key,))) as store:
+        replies = CallLog(store).for_sample(SampleKey("q1"))
         for text in said:
             replies.put(text, f"said: {text}")
         assert [replies.get(text) for text in said] == [None] * 5 + ["said: nothing"]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.benchmarks.dataset import Sample
-from eval.runs.record import Record, Usage
+from eval.runs.record import PlannedQuestion, Record, Usage
 from eval.runs.run_info import RunInfo, RunState, SessionInfo
 from eval.runs.store import RunStore, StoreError, list_pending
 
@@ -49,7 +48,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fill(store: RunStore) -> None:
-    store.write_plan([Sample(sample_id, f"Which is {sample_id}?", target="17") for sample_id in IDS])
+    store.write_plan([PlannedQuestion(sample_id, f"Which is {sample_id}?", target="17") for sample_id in IDS])
     store.write_info(INFO)
     store.write_state(STATE)
     for record in RECORDS:

@@ -24,8 +24,8 @@ def test_a_result_comes_back_exactly_and_with_what_was_noted(tmp_path: Path, ret
 
 
 def test_a_result_with_a_secret_is_not_kept(tmp_path: Path) -> None:
-    with RunStore(tmp_path / "run.db") as store:
-        results = CallLog(store, lambda text: text.replace("canary", "***")).for_tools()
+    with RunStore(tmp_path / "run.db", redact=lambda text: text.replace("canary", "***")) as store:
+        results = CallLog(store).for_tools()
         results.keep("key", KeptResult("a canary sings"))
         results.keep("other", KeptResult("", ({**BLOCKED, "url": "https://canary.example.org/"},)))
         assert results.find("key") is results.find("other") is None

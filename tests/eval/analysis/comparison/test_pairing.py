@@ -12,8 +12,7 @@ from eval.analysis.comparison.comparison import (
     read_answers,
     read_cost,
 )
-from eval.benchmarks.dataset import Sample
-from eval.runs.record import Usage
+from eval.runs.record import PlannedQuestion, Usage
 from eval.runs.run_info import RunInfo, TaskInfo
 from eval.runs.store import RunStore
 from tests.eval.stored_run import CONFIG, answered, stored_run
@@ -43,7 +42,7 @@ def test_the_content_of_attached_files_counts(tmp_path: Path) -> None:
     def made(name: str, digest: str) -> Answers:
         folder = stored_run(tmp_path / name, [])
         with RunStore(folder / "run.db") as store:
-            store.write_plan([Sample("q1", "What?", Path("/data/a.csv"), "17")])
+            store.write_plan([PlannedQuestion("q1", "What?", "a.csv", "17")])
             store.write(answered("q1", "17", file="a.csv"))
             store.write_info(RunInfo(run_id="r", task=TaskInfo(file_sha256={"q1": digest})))
         return read(folder)
