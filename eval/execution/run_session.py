@@ -24,7 +24,7 @@ from eval.execution.console import Output, RunProgress, open_resources, print_no
 from eval.execution.executors.local import Answering, PendingSample, create_answering, relax_gc, run_side_by_side
 from eval.execution.runner import add_unseen_usage
 from eval.execution.termination import StopController
-from eval.runs.call_log import CallLog, KeptResults
+from eval.runs.call_log import CallLog
 from eval.runs.folder import DATABASE, keep_prompts, make_run_folder, read_origin
 from eval.runs.logs import RunLogs, log_parts, measure_peak_memory_mb
 from eval.runs.own_runs import note_run, refuse_unreadable
@@ -228,7 +228,7 @@ class Session:
 
             is_reflection = not key.epoch
             account = Account(self.budget, functools.partial(self.call_log.pay, key), is_reflection)
-            limits, results = SampleLimits() if is_reflection else limits, KeptResults(replies)
+            limits, results = SampleLimits() if is_reflection else limits, replies
         return SampleContext(key, limits, account, replies, results)
 
     def _pay(self, key: SampleKey, payment: Payment) -> None:

@@ -6,13 +6,12 @@ sample's record is stored. Any thread may call these; what a full disk does not 
 next row.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from eval.runs.record import PAID, Usage, escape, name_sample, unescape
 from eval.runs.store import RunStore
-from mas.runtime.sample_context import KeptResult, Payment, ReplyLog, SampleKey
+from mas.runtime.sample_context import Payment, SampleKey
 
 _PAY = f"""
 INSERT INTO payments VALUES(?, 1, ?, ?, ?, ?, ?) ON CONFLICT(sample) DO UPDATE SET
@@ -39,27 +38,6 @@ class SampleReplies:
             self.store.try_execute("INSERT OR REPLACE INTO replies VALUES(?, ?, ?)", *values)
 
 
-@dataclass(frozen=True)
-class KeptResults:
-    """Results of read-only tools among the replies of one sample, or of a run's tools.
-
-    Keys are digests of the call (`mas.tools.read_only`). Two samples that make one call at the same time both make it,
-    and the first result is kept: a resumed run finds it for both.
-    """
-
-    replies: ReplyLog
-
-    def find(self, key: str) -> KeptResult | None:
-        if (found := self.replies.get(key)) is None:
-            return None
-        kept = json.loads(found)
-        return KeptResult(kept["returned"], tuple(kept["events"]), kept["facts"])
-
-    def keep(self, key: str, result: KeptResult) -> None:
-        if self.replies.get(key) is None:
-            self.replies.put(key, json.dumps(vars(result), default=str))
-
-
 class CallLog:
     """Replies to a run's unfinished samples, and what was paid for them."""
 
@@ -69,8 +47,12 @@ class CallLog:
     def for_sample(self, sample_key: SampleKey) -> SampleReplies:
         return SampleReplies(self.store, name_sample(sample_key))
 
-    def for_tools(self) -> KeptResults:
-        return KeptResults(SampleReplies(self.store, _TOOLS))
+    def for_tools(self) -> SampleReplies:
+        """Return the results of read-only tools for all samples of the run, by digests of their calls.
+
+        Two samples that make one call at the same time both make it, and a resumed run finds the first for both.
+        """
+        return SampleReplies(self.store, _TOOLS)
 
     def read_replies(self, sample_key: SampleKey) -> dict[str, str]:
         rows = self.store.try_execute("SELECT key, reply FROM replies WHERE sample = ?", name_sample(sample_key))

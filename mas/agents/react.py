@@ -6,6 +6,7 @@ agent's answer. The graph is compiled once per process and gets predictor and to
 
 import asyncio
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from mas.llm.reply_validation import UNREADABLE_ARGUMENTS
 from mas.prompt_sets.demos import Turn
 from mas.runtime.lm_errors import EmptyReplyError, StepLimitError, TruncatedReplyError
 from mas.runtime.safe_call import await_safely, run_in_thread
-from mas.runtime.sample_context import KeptResult, LimitReachedError, current_context
+from mas.runtime.sample_context import LimitReachedError, current_context
 from mas.runtime.trace import NEARLY_RIGHT, Span, event, span
 from mas.tools.attachments import can_be_used
 from mas.tools.read_only import compute_key, is_read_only
@@ -70,7 +71,7 @@ class ReactContext:
         return self.predictor.lm or dspy.settings.lm
 
 
-# A reply that arrived and cannot be used: its agent may try again with the reason. A failed request is another matter.
+# A reply that arrived and cannot be used: its agent may try again with the reason.
 UNUSABLE = (AdapterParseError, EmptyReplyError, TruncatedReplyError, StepLimitError)
 MAX_EQUAL_RESULTS = 3  # of one call in one request; then the agent must answer
 MAX_FEEDBACK_CHARS = 1_500  # of the reason
@@ -79,7 +80,7 @@ MAX_FEEDBACK_CHARS = 1_500  # of the reason
 async def react(
     predictor: dspy.Predict, inputs: Turn, turns: list[Turn], toolbox: Toolbox
 ) -> tuple[list[Turn], dspy.Prediction]:
-    """Run one agent from a request (the signature's inputs without `history` and `tools`) to its answer.
+    """Run one agent from a request (its inputs without `history` and `tools`) to its answer.
 
     The result is the conversation with this request's turns added, and the last prediction, which holds the answer.
     One of `UNUSABLE` is raised if no reply could be used, or the agent did not stop calling tools.
@@ -152,7 +153,7 @@ async def _run_tools(state: ReactState, runtime: Runtime[ReactContext]) -> Chang
 
 
 async def _run_concurrently(calls: Sequence[dspy.ToolCalls.ToolCall], toolbox: Toolbox) -> list[ToolResult]:
-    """Run the calls and return their results in order; an exception of one cancels the others before it is raised.
+    """Run the calls and return their results in order; an exception of one cancels the others.
 
     A call that runs in a thread cannot be interrupted: its result is dropped.
     """
@@ -188,7 +189,7 @@ async def _run_tool(call: dspy.ToolCalls.ToolCall, toolbox: Toolbox) -> ToolResu
 
 
 async def _call_once(name: str, arguments: Arguments, function: object, toolbox: Toolbox, current: Span) -> ToolResult:
-    """Return the result, of a read-only tool the one that is kept; its events, such as a blocked page, are noted again.
+    """Return the result; of a read-only tool the one that is kept, with its events, such as a blocked page.
 
     Of parallel calls all get the result of the first, as they will in a resumed run.
     """
@@ -196,15 +197,21 @@ async def _call_once(name: str, arguments: Arguments, function: object, toolbox:
     if sample is None or sample.tool_log is None or tool is None or not is_read_only(tool.func):
         return to_tool_result(await _call(name, arguments, toolbox), function)
     log, key = sample.tool_log, await compute_key(tool, arguments)
-    if (kept := log.find(key)) is not None:
+    if (kept := log.get(key)) is not None:
         current.attributes["replayed"] = True
-        for noted in kept.events:
+        for noted in json.loads(kept)["events"]:
             event(**{name: value for name, value in noted.items() if name != "seconds"})
-        return ToolResult.restore(kept.returned, kept.facts)
+        return _restore(kept)
     result = to_tool_result(await _call(name, arguments, toolbox), function)
-    log.keep(key, KeptResult(str(result), tuple(current.events), result.describe()))
-    kept = log.find(key)
-    return result if kept is None else ToolResult.restore(kept.returned, kept.facts)
+    if log.get(key) is None:
+        noted = {"returned": str(result), "events": current.events, "facts": result.describe()}
+        log.put(key, json.dumps(noted, default=str))
+    return result if (kept := log.get(key)) is None else _restore(kept)
+
+
+def _restore(kept: str) -> ToolResult:
+    found = json.loads(kept)
+    return ToolResult.restore(found["returned"], found["facts"])
 
 
 async def _call(name: str, arguments: Arguments, toolbox: Toolbox) -> object:
@@ -220,7 +227,7 @@ async def _call(name: str, arguments: Arguments, toolbox: Toolbox) -> object:
 
 
 def _read_arguments(arguments: Arguments, tool: dspy.Tool) -> Arguments:
-    """Return the arguments as the tool takes them, also where a model wrote "2" for 2, or JSON within a string."""
+    """Return the arguments as the tool takes them, if the model wrote "2" for 2, or JSON in a string."""
     known, read = tool.args or {}, dict(arguments)
     if read.keys() == {UNREADABLE_ARGUMENTS} or (read.keys() == {NO_OBJECT} and NO_OBJECT not in known):
         (given,) = read.values()

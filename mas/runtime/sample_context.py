@@ -1,14 +1,14 @@
 """Limits, budget, deadline and replay log of the sample that is being run.
 
-A context variable holds one SampleContext per (sample, epoch, attempt). The model client and the tools read it with
-`current_context()`; outside a run there is none, and nothing is limited.
+There is one SampleContext per (sample, epoch, attempt), in a context variable. The model client and the tools read it
+with `current_context()`; outside a run there is none, and nothing is limited.
 """
 
 import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
@@ -17,10 +17,13 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Protocol
 
+_START_TIME = "start time"  # key in the call log
+_UNITS = {"lm_calls": "calls to language models", "tool_calls": "tool calls", "cost_usd": "US dollars"}
+
 
 @dataclass(frozen=True)
 class SampleKey:
-    """Identity of an attempt at a sample; both numbers count from 1. Epoch 0: a tuning run's reflection."""
+    """Identity of an attempt at a sample; numbers count from 1. Epoch 0: a tuning run's reflection."""
 
     sample_id: str
     epoch: int = 1
@@ -38,8 +41,15 @@ class SampleLimits:
     cost_usd: float | None = None  # only with a model whose price is known
 
 
-_START_TIME = "start time"  # key in the call log
-_UNITS = {"lm_calls": "calls to language models", "tool_calls": "tool calls", "cost_usd": "US dollars"}
+@dataclass
+class SampleUsage:
+    """Requests, tokens, money and waiting time of one sample so far."""
+
+    lm_calls: int = 0
+    tokens: int = 0
+    tool_calls: int = 0
+    cost_usd: float = 0.0  # of the calls whose price is known
+    waited_seconds: float = 0.0  # for a rate limit, a free slot or a retry
 
 
 class LimitReachedError(Exception):
@@ -47,7 +57,7 @@ class LimitReachedError(Exception):
 
     def __init__(self, limit: str, message: str) -> None:
         super().__init__(message)
-        self.limit = limit  # a field of SampleLimits, "deadline_seconds", or the name that a RunBudget gives
+        self.limit = limit  # a field of SampleLimits, "deadline_seconds", or a RunBudget's own name
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,7 @@ class RunBudget(Protocol):
     """Account of the run's requests. Samples may use it from any thread."""
 
     def reserve(self) -> None:
-        """Reserve one request before it is sent; LimitReachedError: the run's budget is used up."""
+        """Reserve a request before it is sent; LimitReachedError: the run's budget is used up."""
 
     def settle(self, payment: Payment | None) -> None:
         """Record the cost of a reserved request, exactly once; None if it was never sent."""
@@ -76,39 +86,11 @@ class _Unlimited(RunBudget):
 
 
 class ReplyLog(Protocol):
-    """Replies of a language model by key, as text."""
+    """Texts by key: replies of a language model, results of tools."""
 
     def get(self, key: str) -> str | None: ...
 
     def put(self, key: str, reply: str) -> None: ...
-
-
-@dataclass(frozen=True)
-class KeptResult:
-    """Complete text that a tool returned."""
-
-    returned: str
-    events: tuple[Mapping[str, Any], ...] = ()  # events of its span, such as a blocked page
-    facts: Mapping[str, Any] = field(default_factory=dict)  # as `mas.tools.results.ToolResult.describe` has them
-
-
-class ToolResults(Protocol):
-    """Results of tools by key; the first result under a key stays."""
-
-    def find(self, key: str) -> KeptResult | None: ...
-
-    def keep(self, key: str, result: KeptResult) -> None: ...
-
-
-@dataclass
-class SampleUsage:
-    """Requests, tokens, money and waiting time of one sample so far."""
-
-    lm_calls: int = 0
-    tokens: int = 0
-    tool_calls: int = 0
-    cost_usd: float = 0.0  # of the calls whose price is known
-    waited_seconds: float = 0.0  # for a rate limit, a free slot or a retry
 
 
 @dataclass
@@ -119,10 +101,10 @@ class SampleContext:
     limits: SampleLimits = field(default_factory=SampleLimits)
     budget: RunBudget = field(default_factory=_Unlimited)
     call_log: ReplyLog | None = None  # replies that earlier sessions have paid for
-    tool_log: ToolResults | None = None  # earlier results of tools marked `mas.tools.read_only`
+    tool_log: ReplyLog | None = None  # results of tools marked by `mas.tools.read_only`, as JSON
     deadline: float = math.inf  # time.monotonic(), as the event loop's clock
     tool_state: dict[str, Any] = field(default_factory=dict)  # by tool name
-    on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`; `close` calls them
+    on_close: list[Callable[[], None]] = field(default_factory=list)  # release `tool_state`
     usage: SampleUsage = field(default_factory=SampleUsage)
     request_counts: dict[str, int] = field(default_factory=dict)  # by digest of the request
     ask_budget: Callable[[], Awaitable[None]] | None = None  # reserves a request in another process
@@ -162,7 +144,7 @@ class SampleContext:
     def read_start_time(self) -> datetime:
         """Return the time at which the sample was begun, in UTC, as the first reading had it.
 
-        It is in the prompts: with another time no reply of an interrupted sample would be found again.
+        Prompts have it: with another time no reply of an interrupted sample would be found again.
         """
         if self._started_at is None:
             kept = self.call_log.get(_START_TIME) if self.call_log is not None else None
@@ -196,7 +178,7 @@ class SampleContext:
 
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:
-        """End the block with LimitReachedError at the deadline or at `close`: no sample cancels its threads."""
+        """End the block with LimitReachedError at the deadline or at `close`."""
         self._check()
         try:
             async with asyncio.timeout(self.seconds_left) as timeout:
@@ -227,8 +209,8 @@ class SampleContext:
         for limit in limits:
             allowed = getattr(self.limits, limit)
             if allowed is not None and getattr(self.usage, limit) >= allowed:
-                message = f"the question has used its {allowed:g} {_UNITS.get(limit, limit)} (limits.{limit})"
-                raise self._note_limit(limit, message)
+                used = f"{allowed:g} {_UNITS.get(limit, limit)}"
+                raise self._note_limit(limit, f"the question has used its {used} (limits.{limit})")
 
     def _note_end(self) -> LimitReachedError:
         return self._note_limit("deadline_seconds", "the question is over: nothing more is done for it")
@@ -261,10 +243,10 @@ def current_context() -> SampleContext | None:
 
 @cache
 def _carry_contexts() -> None:
-    """Let threads, and the work of thread pools, have the context of the code that started them within a sample.
+    """Give threads and the work of pools the context of the code that started them within a sample.
 
-    Python gives a new thread an empty context, and the work of a pool the context of the thread that runs it. A model
-    call there (`dspy.Parallel`, `Module.batch`, a program's own pool) had no limit and was counted nowhere.
+    Python gives a new thread an empty context, and the work of a pool that of its thread. A model call there
+    (`dspy.Parallel`, `Module.batch`, a program's own pool) would have no limit and be counted nowhere.
     """
     submit, start = ThreadPoolExecutor.submit, threading.Thread.start
 
@@ -274,8 +256,8 @@ def _carry_contexts() -> None:
 
     def start_in_context(thread: threading.Thread) -> None:
         # A pool's threads outlive the work that started them, and run that of others.
-        is_of_pool = getattr(getattr(thread, "_target", None), "__module__", None) == "concurrent.futures.thread"
-        if current_context() is not None and not is_of_pool:
+        module = getattr(getattr(thread, "_target", None), "__module__", None)
+        if current_context() is not None and module != "concurrent.futures.thread":
             context, run = copy_context(), thread.run
             thread.run = lambda: context.run(run)  # type: ignore[method-assign]
         start(thread)

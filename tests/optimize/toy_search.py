@@ -23,7 +23,7 @@ from eval.execution.budget import REFLECTION_KEY, Account, Budget, BudgetSetting
 from eval.execution.executors.local import LocalAnswering
 from eval.execution.runner import SampleRunner
 from eval.execution.termination import StopController
-from eval.runs.call_log import CallLog, KeptResults
+from eval.runs.call_log import CallLog
 from eval.runs.run_info import RunInfo
 from eval.runs.store import RunStore
 from eval.scorers.gaia import GaiaScorer
@@ -184,7 +184,7 @@ def toy_search(
                 sample,
                 SampleLimits(),
                 call_log=log,
-                tool_log=KeptResults(log),
+                tool_log=log,
                 budget=Account(ledger, lambda payment: None),
             )
 

@@ -12,7 +12,7 @@ import pytest
 
 from mas.agents.react import Toolbox, react
 from mas.llm.profiles.model import AgentModel
-from mas.runtime.sample_context import KeptResult, SampleContext, SampleKey, use_context
+from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from mas.runtime.trace import Span, Trace, record_trace
 from mas.systems.gaia.nodes import Research
 from mas.tools.attachments import use_attachments
@@ -27,14 +27,11 @@ from tests.scripted_model import Answer, Call, ScriptedModel, answering, in_turn
 DONE: Answer = {"result": "done"}
 
 
-class Kept(dict[str, KeptResult]):
-    """`mas.runtime.sample_context.ToolResults` in memory."""
+class Kept(dict[str, str]):
+    """`mas.runtime.sample_context.ReplyLog` in memory."""
 
-    def find(self, key: str) -> KeptResult | None:
-        return self.get(key)
-
-    def keep(self, key: str, result: KeptResult) -> None:
-        self.setdefault(key, result)
+    def put(self, key: str, reply: str) -> None:
+        self[key] = reply
 
 
 class Counter:

@@ -29,7 +29,6 @@ from ray import cloudpickle
 from eval.benchmarks.dataset import Sample
 from eval.config.evaluation import read_config
 from eval.execution.executors.local import create_answering, relax_gc
-from eval.runs.call_log import KeptResults
 from eval.runs.logs import RunLogs
 from eval.runs.run_info import RunInfo
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest
@@ -163,7 +162,7 @@ class _Worker:
             self._send("finish", number, trial.record, packed)
 
     def _open_context(self, link: "_SampleLink", key: SampleKey) -> SampleContext:
-        results = KeptResults(link) if self._is_search or self._config.cache.tools == "run" else None
+        results = link if self._is_search or self._config.cache.tools == "run" else None
         reserve = functools.partial(self._reserve, link.number) if self._asks_budget else None
         return SampleContext(key, self._config.limits, link, link, results, ask_budget=reserve)
 
