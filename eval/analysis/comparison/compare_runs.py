@@ -30,10 +30,8 @@ from mas.runtime.text import format_count
 from mas.simulation import SIMULATED_NOTICE
 
 LABELS = string.ascii_uppercase
-MAX_RUNS = len(LABELS)
 _DIGEST_CHARS = 12
 _NOTHING = "none"
-
 Verdict = Literal["pass", "fail", "inconclusive"]
 PASS: Verdict = "pass"
 FAIL: Verdict = "fail"
@@ -123,8 +121,8 @@ def read_runs(folders: Sequence[Path]) -> list[ReadRun]:
     """Read two runs or more; raise UserError if one is named twice, or cannot be read or compared."""
     if len(folders) < 2:
         raise UserError("one run alone cannot be compared; name two or more.")
-    if len(folders) > MAX_RUNS:
-        raise UserError(f"{len(folders)} runs are too many for one table; name {MAX_RUNS} at most.")
+    if len(folders) > len(LABELS):
+        raise UserError(f"{len(folders)} runs are too many for one table; name {len(LABELS)} at most.")
     real = [folder.resolve() for folder in folders]
     if twice := next((folder for folder in folders if real.count(folder.resolve()) > 1), None):
         raise UserError(f"{format_path(twice)} is named twice; a run is compared with others.")

@@ -171,10 +171,9 @@ def _summarise_labels(scored: Sequence[Record], labels: LabelSet, incomplete: bo
 
 def _read_cell(given: Record, labels: LabelSet) -> _Cell:
     """Return the labels that the target and the answer are; an answer that the scorer accepts is the target."""
-    target, answer = labels.find(given.target), given.answer or ""
-    if not answer.strip():
-        return target or OTHER_TARGET, NO_ANSWER
-    return target or OTHER_TARGET, labels.find(answer) or (target if given.correct else None) or OTHER
+    target, text = labels.find(given.target), (given.answer or "").strip()
+    answer = labels.find(text) or (target if given.correct else None) or OTHER
+    return target or OTHER_TARGET, answer if text else NO_ANSWER
 
 
 def _summarise_label(name: str, samples: _Samples, incomplete: bool) -> LabelNumbers:
