@@ -45,7 +45,7 @@ def test_they_are_in_the_table_the_summary_the_report_and_mlflow(eval_command: E
     assert f"labels: macro F1 {macro_f1:.1%} over" in out
     assert "source mail" in out and "source web" in out
     page = finished.write_report().read_text("utf-8")
-    titles = ("Precision, recall and F1 of each label", "Confusion matrix", "Accuracy by source")
+    titles = ("Precision, recall and F1 of each label", "Confusion matrix", "source web")
     assert all(title in page for title in titles)
     with RunStore(finished.folder / "run.db", read_only=True) as store:
         metrics = collect_metrics(summarise_store(store))
