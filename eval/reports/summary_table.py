@@ -34,7 +34,6 @@ _ADVICE = {  # error class → what helps, where asking again does not
     "truncated": "give replies more room with model.max_tokens=…, or a thinking model less to think",
     "context_overflow": "a model or server with a longer context, fewer demos, smaller attachments",
     "malformed": "the model misses the form asked for: a larger model, or prompts tuned for this one",
-    "refused": "the provider or the model declined; the question or the prompt may have caused it",
 }
 
 
@@ -143,8 +142,7 @@ def list_notes(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.n_unscored:
         yield "unscored", f"{summary.n_unscored} without a gold answer, outside the {summary.metric}"
     if summary.bad_rows:
-        rows = format_count(len(summary.bad_rows), "unreadable row")
-        yield "skipped", f"{rows} of the dataset, outside every number here"
+        yield "skipped", f"{format_count(len(summary.bad_rows), 'unreadable row')} of the dataset, in no number here"
     yield from _list_spending(summary)
     if len(summary.sessions) > 1:
         changes = [f"; {key}: {change}" for each in summary.sessions for key, change in (each.changes or {}).items()]

@@ -7,7 +7,6 @@ Only its own pages, in the browser of the user who started it, may use it: `Guar
 
 import secrets
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -169,7 +168,8 @@ class Desk:
                 write_reports(folder, store)
         if not page.is_file() or page.is_symlink():
             raise HTTPException(404, "There is no such page; go back to the list.")
-        headers = {"Content-Security-Policy": _SANDBOX.format(scripts=_list_own_scripts())}
+        scripts = load_scripts(*sorted(FOLDER.parent.rglob("*.js")))  # all that pages of this program have
+        headers = {"Content-Security-Policy": _SANDBOX.format(scripts=scripts.policy)}
         return FileResponse(page, media_type="text/html; charset=utf-8", headers=headers)
 
     def show_review(self, request: Request) -> Response:
@@ -244,12 +244,6 @@ def _render(template: str, scripts: Scripts, **values: object) -> HTMLResponse:
 
 def _answer_page(text: str, scripts: Scripts) -> HTMLResponse:
     return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY.format(scripts=scripts.policy)})
-
-
-@cache
-def _list_own_scripts() -> str:
-    """Return the digests of all scripts that pages of this program have."""
-    return load_scripts(*sorted(FOLDER.parent.rglob("*.js"))).policy
 
 
 def serve_viewer(desk: Desk, port: int) -> int:
