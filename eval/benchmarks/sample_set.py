@@ -45,12 +45,9 @@ class BosSampleDataset(BundledDataset):
     api_command: list[str] = field(default_factory=list)
     current_time: str | None = None
 
-    def __post_init__(self) -> None:
-        self.tags = [*self.tags, EXPECTED]
-
     def load(self, split: str) -> Split:
         """Read a split; each sample has the fields that its row has, and is asked by its question alone."""
-        found = super().load(split)
+        found = BundledDataset.load(replace(self, tags=[*self.tags, EXPECTED]), split)
         return replace(found, samples=tuple(map(_keep_given_fields, found.samples)))
 
 

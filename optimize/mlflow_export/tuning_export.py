@@ -79,7 +79,7 @@ class TuningExport(Export):
             _write_candidate(replace(self.run, run_id=run_id), tuning, proposal)
             client.set_terminated(run_id, "FINISHED", start_ms)
             self.sent.update(proposals=candidate_id not in there)
-        _write_tuning(self.run, tuning)
+        write_tuning_page(self.run, tuning)
 
     def end(self) -> None:
         tuning = take_snapshot(self.store)
@@ -124,7 +124,7 @@ def _write_candidate(run: TrackedRun, tuning: TuningSnapshot, proposal: Proposal
     run.write_page({}, tags, dict(flatten_numbers(numbers, ".")))
 
 
-def _write_tuning(run: TrackedRun, tuning: TuningSnapshot) -> None:
+def write_tuning_page(run: TrackedRun, tuning: TuningSnapshot) -> None:
     info, task, verdict = tuning.info, tuning.task, tuning.verdict
     own = {"name": task.name, "system": info.system, "model": info.model, "optimizer": task.optimizer}
     own |= {"reflection_model": task.reflection_model, "seed": str(task.seed)}

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from dspy.lm15 import Request as LMRequest
@@ -12,7 +14,7 @@ from eval.cli.command import run_cli
 from eval.compare import task as compare
 from eval.scorers.text import split_words
 from eval.workflows.python_api import open_run
-from optimize.mlflow_export.tuning_export import build_tuning_page
+from optimize.mlflow_export.tuning_export import write_tuning_page
 from optimize.session.tuning_store import read_tuning
 from tests.optimize.planted_runs import ALWAYS, Obedient, planted_run
 from tests.scripted_model import _response, all_text, system_text
@@ -64,9 +66,12 @@ def test_a_mean_that_rises_is_published_though_few_answers_are_fully_right(
     assert f"gain in {METRIC} +61.4 points" in " ".join(published.split())
     winner = open_run(f"{tuned.folder}:c001")
     assert (winner.metric, round(winner.score or 0, 3)) == (METRIC, 0.9)
-    page = build_tuning_page(read_tuning(tuned.folder))
-    assert round(page.metrics["winner_mean_token_F1"], 3) == 0.9
-    assert f"{METRIC} 28.6% → 90.0% with c001" in page.tags["mlflow.note.content"]
+    pages: list[tuple[Any, Any, Any]] = []
+    run: Any = SimpleNamespace(write_page=lambda *page: pages.append(page))
+    write_tuning_page(run, read_tuning(tuned.folder))
+    ((_, tags, metrics),) = pages
+    assert round(metrics["winner_mean_token_F1"], 3) == 0.9
+    assert f"{METRIC} 28.6% → 90.0% with c001" in tags["mlflow.note.content"]
     capsys.readouterr()
     assert run_cli(lambda: compare([f"{tuned.folder}:{side}" for side in ("parent", "c001")])) == 0
     out = " ".join(capsys.readouterr().out.split())
