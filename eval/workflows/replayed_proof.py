@@ -154,14 +154,9 @@ class Request:
 def read_request(original: Path, agents: Sequence[str], limit: int, overrides: Sequence[str]) -> Request:
     """Check what is to be proven.
 
-    Args:
-        original: folder of the run.
-        agents: to be corrected; none: those that the records blame most.
-        limit: largest number of wrong samples, the first ones.
-        overrides: options that leave what is measured as it is, and `run.epochs`.
-
-    Raises:
-        UserError: the run cannot be asked again as it was, nothing in it is wrong, or no agent can be corrected.
+    `agents`: to be corrected; none: those that the records blame most. `limit`: largest number of wrong samples, the
+    first ones. `overrides`: options that leave what is measured as it is, and `run.epochs`. UserError: the run cannot
+    be asked again as it was, nothing in it is wrong, or no agent can be corrected.
     """
     branches = tuple(f"{each}." for each in _OPTIONS)
     if other := next((name for name in map(read_option_name, overrides) if not f"{name}.".startswith(branches)), None):
@@ -286,15 +281,16 @@ def prove(request: Request, output: Output) -> Proof:
         settings = replace(run, dir=str(folder / name), max_cost_usd=usd, max_seconds=seconds, fail_under=None)
         change = correction.change_program if correction else None
         asked = SessionRequest(config=replace(config, run=settings), prompts=request.prompts, change_program=change)
+        is_interrupted = False
         try:
-            summary = evaluate(asked, KeptOutput(progress=True), gold_informed=name).summary
+            evaluate(asked, KeptOutput(progress=True), gold_informed=name)
         except InterruptedRunError:
-            stopped = "interrupted"
-            break
-        stopped = stopped or (summary.stopped if summary else "a run's files cannot be written")
-        scores[name] = read_scores(folder / name)
+            is_interrupted = True
         with open_run(folder / name) as store:
-            write_reports(folder / name, store)
+            summary = write_reports(folder / name, store)
+        scores[name], stopped = read_scores(folder / name), stopped or summary.stopped
+        if is_interrupted:
+            break
     control = scores.get(CONTROL, {})
     corrected = [scores.get(each.agent, {}) for each in request.corrections]
     proof = Proof(
