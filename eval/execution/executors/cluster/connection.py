@@ -35,7 +35,7 @@ from mas.runtime.security.child_environment import build_child_environment
 _STORE_BYTES = 80 * 2**20  # the least that Ray takes; it is for messages of more than 100 KB
 _CHECK_SECONDS = 30.0  # for a cluster to answer
 _TMP = "/tmp"  # with a longer path the addresses of Ray's sockets would be too long
-_TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
+_TOKEN = secrets.token_hex(32)
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # workers see the GPUs
 
 
@@ -105,13 +105,11 @@ def _join_ray(address: str, folder: str) -> AbstractContextManager[float]:
 def _connect(refusal: str, options: Mapping[str, object], environment: Mapping[str, str]) -> Iterator[float]:
     """Connect this process to a cluster with these options of `ray.init`; yield the cluster's CPUs.
 
-    Ray reads variables of the environment, and workers on this machine inherit them. Signals of the terminal reach no
-    process that is started here, and this process keeps its own handlers. UserError: the cluster cannot be used;
-    `refusal` is the sentence, with `{}` for the reason. KeyboardInterrupt: SIGTERM came meanwhile.
+    Ray reads variables of the environment, once in a process, and workers on this machine inherit them. Signals of the
+    terminal reach no process that is started here, and this process keeps its own handlers. UserError: the cluster
+    cannot be used; `refusal` is the sentence, with `{}` for the reason. KeyboardInterrupt: SIGTERM came meanwhile.
     """
-    changed = {**_QUIET, **environment}
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
+    os.environ.update(_QUIET | dict(environment))
     import ray
 
     logging.getLogger("ray").setLevel(logging.CRITICAL)  # what fails is in the run's own messages
@@ -131,10 +129,6 @@ def _connect(refusal: str, options: Mapping[str, object], environment: Mapping[s
         yield float(ray.cluster_resources().get("CPU", 0.0))
     finally:
         ray.shutdown()
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def _copy_files(folder: Path, config: EvalConfig, samples: Sequence[Sample]) -> dict[Path, Path]:

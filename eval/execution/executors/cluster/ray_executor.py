@@ -190,8 +190,7 @@ class RemoteWorker:
 
     def __init__(self, name: str, hooks: SampleHooks, stop: StopController) -> None:
         """Start the actor; `name` is that in the session's log."""
-        options = {"num_cpus": 1, "max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"}
-        self._actor = ray.remote(WorkerActor).options(**options).remote()
+        self._actor = ray.remote(num_cpus=1, max_concurrency=2, scheduling_strategy="SPREAD")(WorkerActor).remote()
         self.name, self._hooks, self._stop = name, hooks, stop
         self.leases: dict[int, _Lease] = {}
         self._numbers = count()
