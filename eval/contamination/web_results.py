@@ -8,19 +8,16 @@ nearly every text; it counts only close to the words of the question.
 
     find_web_leaks(record.question, record.target, record.trajectory)
     # [{"tool": "read_page", "source": "https://answers.example.org/17"}]
-    count_blocked_hosts(record.trajectory)      # {"huggingface.co": 2}
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote_plus
 
 from eval.contamination.forms import PASSAGE, FormIndex, Reading, derive_whole_forms, extract_passages, split_items
 from mas.tools.browser.session import remove_controls
 from mas.tools.files.document import remove_line_marks
-from mas.tools.http.url_policy import BLOCKED_PAGE
 from mas.tools.results import WEB_KINDS, Excerpt
 
 MAX_SOURCE_CHARS = 600
@@ -61,19 +58,6 @@ def _group_by_source(steps: Iterable[Step]) -> Iterable[list[_Result]]:
             key = (_SAME.sub("", each.source), 0 if _ADDRESS.match(each.source) else number)
             seen.setdefault(key, []).append(each)
     return seen.values()
-
-
-def count_blocked_hosts(steps: Iterable[Step]) -> dict[str, int]:
-    """Return the number of blocked pages by host."""
-    events = (event for step in steps for event in step.get("events") or () if event["name"] == BLOCKED_PAGE)
-    return dict(Counter(_find_host(str(event.get("url", ""))) for event in events))
-
-
-def _find_host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or "unknown"
-    except ValueError:
-        return "unknown"
 
 
 class _Secret:

@@ -131,10 +131,9 @@ class SampleRunner:
         steps = [vars(each) for each in trace.spans]
         is_label = self.labels.find(record.target) is not None
         if record.usage.tool_calls:
-            from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
+            from eval.contamination.web_results import find_web_leaks
 
             record.leaks = redact_value(find_web_leaks(record.question, record.target, steps, is_label), self.redact)
-            record.blocked_pages = count_blocked_hosts(steps)
         record.trajectory = redact_value(steps, self.redact)
         record.calls_by_tool, record.tool_errors, record.first_tool_errors = _count_tool_calls(record.trajectory)
 

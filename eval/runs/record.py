@@ -108,7 +108,6 @@ class Record:
     tool_errors: dict[str, int] = field(default_factory=dict)  # of which: tool → how many failed
     first_tool_errors: dict[str, str] = field(default_factory=dict)  # tool → message of its first failure
     leaks: list[dict[str, str]] = field(default_factory=list)  # web results that leak the answer: tool, source
-    blocked_pages: dict[str, int] = field(default_factory=dict)  # host → how often; see mas/tools/http/url_policy.py
     human: list[HumanVerdict] = field(default_factory=list)  # labels of people; stored by rescoring only
     variant: str = ""  # of a tuning run: SHA-256 of the prompts that gave the answer
     state: dict[str, Any] = field(default_factory=dict)  # the system's final state

@@ -49,7 +49,7 @@ def make_record(n: int, text: str, **changes: Any) -> Record:
         "file": text, "level": text, "target": f"gold {text}", "answer": text, "score": 0.0, "explanation": text,
         "reasoning_trace": text, "limit": text, "usage": Usage(2, cost_usd=0.5 * n), "trajectory": spans,
         "seconds_by_agent": {text: 1.0 + n}, "extra_scores": {text: ExtraScore(0.5, text)},
-        "leaks": [{"tool": text, "source": text}], "blocked_pages": {text: 1}, "tool_errors": {text: 1},
+        "leaks": [{"tool": text, "source": text}], "tool_errors": {text: 1},
         "calls_by_tool": {text: 1},
     }  # fmt: skip
     return Record(**{**fields, **changes})

@@ -18,7 +18,7 @@ Key = tuple[str, int]  # sample id and epoch
 _LEFT_OUT: dict[str, Any] = {  # of each record; all share these values, which nothing changes
     **dict.fromkeys(("question", "reasoning_trace", "explanation"), ""),
     **{name: {} for name in ("seconds_by_agent", "calls_by_tool", "tool_errors", "first_tool_errors")},
-    **{"blocked_pages": {}, "scorer_usage": Usage(), "error_details": None, "state": {}, "trajectory": []},
+    **{"scorer_usage": Usage(), "error_details": None, "state": {}, "trajectory": []},
 }
 
 

@@ -53,7 +53,7 @@ def summarise(
     """
     last, ids = dict[Key, Record](), {each.id for each in plan}
     usage, scorer_usage, waited_seconds, by_agent = Usage(), Usage(), 0.0, dict[str, float]()
-    calls, failed, blocked, first_tool_errors = Counter[str](), Counter[str](), Counter[str](), dict[str, str]()
+    calls, failed, first_tool_errors = Counter[str](), Counter[str](), dict[str, str]()
     for record in records:  # all attempts were paid for
         usage, scorer_usage = add_usage(usage, record.usage), add_usage(scorer_usage, record.scorer_usage)
         waited_seconds += record.waited_seconds
@@ -61,7 +61,6 @@ def summarise(
             by_agent[agent] = by_agent.get(agent, 0.0) + seconds
         calls.update(record.calls_by_tool)
         failed.update(record.tool_errors)
-        blocked.update(record.blocked_pages)
         first_tool_errors = {**record.first_tool_errors, **first_tool_errors}
         key = get_key(record)
         if is_planned(record, info.epochs, ids) and (key not in last or record.attempt > last[key].attempt):
@@ -107,7 +106,6 @@ def summarise(
         limits=_tally(each.limit for each in final),
         n_retried=sum(each.attempt > 1 for each in final),
         format_loss=sum(each.parts.get("format_loss", 0.0) > 0 for each in final),
-        blocked_pages=dict(blocked.most_common()),
         usage=usage,
         scorer_usage=scorer_usage,
         by_agent={agent: round(seconds, 3) for agent, seconds in by_agent.items()},

@@ -100,7 +100,6 @@ class Summary(Counts):
     n_retried: int  # answers that were asked again after an error
     format_loss: int
     leaks: "rare.Leaks | None" = None  # None: no web result gives a sample away
-    blocked_pages: dict[str, int]  # host → pages that the tools refused to open, over all attempts
     usage: Usage
     scorer_usage: Usage
     by_agent: dict[str, float]  # wall seconds

@@ -117,8 +117,6 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
         "searched": [{"tool": "tavily_tool", "source": "https://peaks.example.org/varga-peak"}],
         **{id: [] for id in ("gold", "words", "half", "unscored", "apart")},
     }
-    blocked = {id: record["blocked_pages"] for id, record in finished.records.items() if record["blocked_pages"]}
-    assert blocked == {"searched": {"huggingface.co": 2}}, "one search result, one page"
 
     summary = finished.summary
     assert (summary["accuracy"], summary["n_scored"]) == (pytest.approx(4 / 8), 8), "the accuracy is over all"
@@ -126,7 +124,6 @@ def test_what_gives_the_question_away_is_listed_with_its_address_and_counted(
     assert (found["n_questions"], found["without"]["value"], found["without"]["n"]) == (4, pytest.approx(1 / 4), 4)
     assert found["without"]["ci95"][0] < 1 / 4 < found["without"]["ci95"][1]
     assert f"{site.base_url}/both" in found["sources"] and f"{site.base_url}/hidden" in found["sources"]
-    assert summary["blocked_pages"] == {"huggingface.co": 2}
 
     out = " ".join(finished.out.split())
     assert f"benchmark leaks: 4 questions met a page that gives the benchmark away: {site.base_url}/both; " in out

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.contamination.web_results import count_blocked_hosts, find_web_leaks
+from eval.contamination.web_results import find_web_leaks
 from mas.tools.browser.session import build_result
 from mas.tools.files.document import Document, Part, number_lines
 from mas.tools.results import Excerpt, ResultKind, ToolResult
@@ -181,15 +181,6 @@ def test_a_page_is_listed_once_for_each_tool_that_showed_it() -> None:
 def test_a_tool_of_somebodys_own_has_no_header() -> None:
     assert sources(f"Q: {PASSAGE}?\n\nA: 1874", name="lookup") == ["unknown"]
     assert sources(f"Q: {PASSAGE}?\n\nA: 1874", name="lookup", link=URL) == [URL]
-
-
-def test_blocks_are_counted_by_host() -> None:
-    def blocked(*urls: str) -> dict[str, Any]:
-        return {**step(""), "events": [{"name": "blocked page", "url": url} for url in urls]}
-
-    other = {"kind": "agent", "name": "x", "events": [{"name": "decision"}]}
-    steps = [blocked("https://hf.co/datasets/x", "https://hf.co/datasets/y"), other, blocked("http://[bad"), {}]
-    assert count_blocked_hosts(steps) == {"hf.co": 2, "unknown": 1}
 
 
 @given(st.text(), st.text(), st.text(max_size=300))
