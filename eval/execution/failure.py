@@ -8,7 +8,7 @@ import dspy.utils.exceptions as dspy_errors
 from eval.runs.record import ErrorDetails, Record
 from eval.scorers.score import remove_target
 from mas.runtime import lm_errors
-from mas.runtime.errors import AgentReplyError, AgentUnavailableError, format_stack, is_call, walk_chain
+from mas.runtime.errors import AgentReplyError, AgentUnavailableError, format_stack, walk_chain
 from mas.runtime.sample_context import LimitReachedError
 from mas.runtime.trace import Trace
 
@@ -83,8 +83,7 @@ def describe_scoring(error: Exception | None, deadline_seconds: float, target: s
         message = f"no verdict of the scorer within {deadline_seconds:g} s (run.deadline_seconds)"
         return Failure(message, "scorer", "scorer", "deadline_seconds")
     message = remove_target(_shorten(f"the scorer failed ({type(error).__name__}: {error})"), target)
-    lines = format_stack(error).splitlines()
-    stack = "\n".join(line if is_call(line) else remove_target(line, target) for line in lines)
+    stack = remove_target(format_stack(error), target)
     kind = "quota_or_key" if _class_of(error) == "quota_or_key" else "scorer"  # a judge's key stops the run, too
     return Failure(message, kind, "scorer", details=ErrorDetails(type(error).__name__, stack))
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PLUMBING = ("mas.runtime.trace", "contextlib")  # modules that every call passes through
-_CALL = re.compile(r"[^\s:]+:\d+ in \S+")
 MAX_FRAMES = 40  # the innermost of an exception
 _PLACES = [Path(__file__).parents[2], Path.home(), *map(Path, (sys.prefix, sys.base_prefix, tempfile.gettempdir()))]
 _NAMES = sorted({str(each) for place in _PLACES for each in (place, place.resolve())} - {"/"}, key=len, reverse=True)
@@ -53,11 +52,6 @@ def format_stack(error: BaseException) -> str:
     """
     chain = [*walk_chain(error, contexts=True)]
     return "\n".join(line for each in reversed(chain) for line in _format_one(each))
-
-
-def is_call(line: str) -> bool:
-    """Return whether a line of a stack is a call; the others are exceptions with their messages."""
-    return _CALL.fullmatch(line) is not None
 
 
 def _format_one(error: BaseException) -> Iterator[str]:
