@@ -14,7 +14,7 @@ from eval.analysis.summary.summarise import count_answers
 from eval.execution.console import format_duration, project
 from eval.reports.formats import format_interval, format_percent, list_parts
 from eval.reports.html.page import load_template
-from eval.reports.step_tree import mark_answer
+from eval.reports.step_tree import Json, mark_answer
 from eval.runs.folder import DATABASE, is_in_use
 from eval.runs.record import Record
 from eval.runs.store import RunStore
@@ -26,7 +26,6 @@ _FORMATS = {"percent": format_percent, "format_interval": format_interval, "dura
 _MAX_CHARS = 240
 _LOG = Path("logs") / "multi_agent_system.log"
 _READ_BYTES = 300_000  # from the end of the log
-Json = dict[str, object]
 
 
 def read_steps(log: Path) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from eval.analysis.human_review.labels import (
     read_labels,
     withdraw,
 )
-from eval.reports.step_tree import build_steps, cut_text, mark_answer
+from eval.reports.step_tree import Json, build_steps, cut_text, mark_answer
 from eval.runs.find import check_entries
 from eval.runs.folder import DATABASE, TUNING_FILE
 from eval.runs.own_runs import refuse_unreadable
@@ -27,7 +27,6 @@ from mas.runtime.terminal import shorten_line
 
 _MAX_LINE_CHARS = 200
 _ORDER = {"wrong": 0, "partial": 0, "error": 1, "right": 2}
-Json = dict[str, object]
 
 
 class ReviewQueue:
