@@ -4,10 +4,9 @@ compute_fingerprint("What is  2 + 3?") == compute_fingerprint("what is 2 + 3?") 
 compute_fingerprint("How many rows are there?", file_sha256="9f86d081…")   # another attachment: another question
 """
 
-import hashlib
 import json
 from collections.abc import Iterable
-from hashlib import sha256
+from hashlib import file_digest, sha256
 
 from eval.benchmarks.dataset import Sample, normalise_question
 
@@ -31,7 +30,7 @@ def compute_file_digest(sample: Sample) -> str | None:
     if sample.file is None:
         return None
     with sample.file.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _write_line(sample: Sample) -> bytes:

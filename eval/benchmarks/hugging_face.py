@@ -11,18 +11,16 @@ import glob
 import logging
 import os
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from eval.benchmarks.dataset import Dataset, Split
 from eval.benchmarks.rows import Attachments, ColumnSettings, Row, is_bare_name, read_rows
-from mas.llm.profiles.reachable import CONNECT_TIMEOUT_SECONDS
+from mas.llm.profiles.reachable import check_reachable
 from mas.runtime.errors import UserError
 
 HUB = "https://huggingface.co/datasets"
@@ -142,13 +140,11 @@ def _skip_retries_when_offline() -> None:
 
     With a proxy it may always try.
     """
-    endpoint = urlsplit(os.environ.get("HF_ENDPOINT") or HUB)
-    if getproxies() or not endpoint.hostname:
+    if getproxies():
         return
     try:
-        port = endpoint.port or (443 if endpoint.scheme == "https" else 80)
-        socket.create_connection((endpoint.hostname, port), timeout=CONNECT_TIMEOUT_SECONDS).close()
-    except (OSError, ValueError):
+        check_reachable(os.environ.get("HF_ENDPOINT") or HUB, "HF_ENDPOINT", "hub", HUB)
+    except UserError:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 

@@ -1,7 +1,6 @@
 """Columns and rows of the user's data, or GAIA's: find the columns, check raw rows, and build samples from them.
 
 ColumnSettings().find_columns(["input", "target"], "x.csv").names["answer"]      # "target", a usual name
-ColumnSettings(columns={"answer": "gold"}).find_columns(["input"], "x.csv")      # UserError: x.csv has no column 'gold'
 rows = [Row("metadata.jsonl, line 1", {"task_id": "7f", "Question": "How many?", "Final answer": "4"})]
 read_rows(rows, Attachments(Path("my_folder"))).samples[0].target     # "4"; other columns are ignored
 """

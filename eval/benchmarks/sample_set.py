@@ -1,10 +1,6 @@
 """Datasets that come with the project: invented facts in small files, and an invented shop with database and API.
 
-A system reads where the database and the API are from
-the options of the data (`conf/system/bos.yaml`); the samples name neither.
-
-    BundledDataset().load("val").samples[0].question     # "In the attached file, how many …"
-    BosSampleDataset().load("val").samples[0].tags["kind"]     # "sql"
+A system reads where database and API are from the options of the data (`conf/system/bos.yaml`), not from the samples.
 """
 
 from dataclasses import dataclass, field, replace

@@ -56,13 +56,10 @@ class FunctionScorer(SampleScorer):
             raise UserError(f"scorer.target={self.target} is {name_type(function)}: give a function.")
         try:
             signature = inspect.signature(getattr(function, "forward", function))  # a dspy.Module's call takes anything
-        except (TypeError, ValueError):  # a function in C that does not tell its arguments
-            return function, None
-        n_arguments = _count_metric_arguments(signature)
-        try:
+            n_arguments = _count_metric_arguments(signature)
             if n_arguments is None:
                 signature.bind("question", "answer", "target")
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # also a function in C that does not tell its arguments
             raise UserError(
                 f"scorer.target={self.target} cannot be called ({error}): its arguments are question, answer, target, "
                 "or those of a DSPy metric: gold, pred, trace=None, pred_name=None, pred_trace=None."

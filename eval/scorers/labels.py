@@ -60,12 +60,9 @@ def find_labels(samples: Iterable[Question], others: Iterable[Question] = (), gi
     """Return the labels of samples; none unless their targets are clearly classes.
 
     Of different questions, at least `MIN_QUESTIONS` share a label, and an eighth of an even share. Labels cover nine
-    tenths of the questions, and are at most as many as the square root of the number that they cover.
-
-    Args:
-        samples: in which each label must occur; for tuning the training questions.
-        others: counted as well; for tuning the validation questions. Sealed questions are never passed.
-        given: the labels as the user names them, which are then the labels; empty: they are found.
+    tenths of the questions, and are at most as many as the square root of the number that they cover. Each occurs in
+    `samples`, for tuning the training questions; `others`, the validation questions, are counted as well. Sealed ones
+    are never passed. `given`: the labels as the user names them; empty: they are found.
     """
     if given:
         return LabelSet(tuple({normalise_question(name): " ".join(name.split()) for name in given}.values()))
