@@ -79,8 +79,7 @@ class RayAnswering:
         self._share = -(-config.run.concurrency // n_workers)  # samples of a worker at once
         self._workers: list[RemoteWorker] = []
         self._keepers: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Event()  # set, and replaced, when a worker may take a sample
-        self._n_suspects = 0  # samples that a worker died with, and that wait for one without others
+        self._turn, self._changed = asyncio.Lock(), asyncio.Event()  # set when a worker may take a sample
         self._numbers, self._failed_starts = count(1), 0  # of workers; in a row
 
     async def answer(
@@ -94,8 +93,7 @@ class RayAnswering:
         if places is not None and sample.file is not None:
             moved = replace(sample, file=places[sample.file])
         for is_alone in (False, *[True] * MAX_DEATHS):  # a death with several samples may be any one's fault
-            worker = await self._wait_for_worker(is_alone)
-            worker.is_reserved = is_alone
+            worker = await self._find_worker(is_alone)
             try:
                 return await worker.answer(moved, sample_key, prompts, open_context(sample_key))
             except WorkerEndedError as error:
@@ -111,31 +109,22 @@ class RayAnswering:
             task.cancel()
         if keepers:
             await asyncio.wait(keepers)
-        self._wake()  # samples that still wait are cancelled
+        self._changed.set()  # samples that still wait are cancelled
 
-    async def _wait_for_worker(self, is_alone: bool) -> "RemoteWorker":
-        """Return the worker that is to answer a sample; `is_alone`: without others at the same time."""
-        self._n_suspects += is_alone
-        try:
-            while (worker := self._find_worker(is_alone)) is None:
-                if self._stop.reason is not None or not self._keepers:
-                    raise asyncio.CancelledError
+    async def _find_worker(self, is_alone: bool) -> "RemoteWorker":
+        """Wait for the worker that is to answer a sample; `is_alone`: without others at the same time."""
+        most = 0 if is_alone else self._share - 1
+        async with self._turn:  # first come, first served: nobody passes a sample that waits for an idle worker
+            while self._stop.reason is None and self._keepers:
+                ready = (each for each in self._workers if each.is_ready and not each.is_reserved)
+                free = [each for each in ready if len(each.leases) <= most]
+                if free:
+                    worker = min(free, key=lambda each: len(each.leases))
+                    worker.is_reserved = is_alone
+                    return worker
+                self._changed.clear()
                 await self._changed.wait()
-            return worker
-        finally:
-            self._n_suspects -= is_alone
-            self._wake()  # an idle worker need no longer wait for this sample
-
-    def _find_worker(self, is_alone: bool) -> "RemoteWorker | None":
-        """Return the one with the fewest samples. One without any is for suspects, as long as there are some."""
-        least, most = (0, 0) if is_alone else (bool(self._n_suspects), self._share - 1)
-        ready = (each for each in self._workers if each.is_ready and not each.is_reserved)
-        free = (each for each in ready if least <= len(each.leases) <= most)
-        return min(free, key=lambda each: len(each.leases), default=None)
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        raise asyncio.CancelledError
 
     async def _keep_worker(self) -> None:
         """Have a worker, and a new one each time that it ends, until `close`."""
@@ -144,7 +133,7 @@ class RayAnswering:
                 worker = RemoteWorker(f"actor {next(self._numbers)}", self._hooks, self._stop)
                 self._workers.append(worker)
                 try:
-                    await worker.serve(self._start, self._wake)
+                    await worker.serve(self._start, self._changed.set)
                 finally:
                     self._workers.remove(worker)
                     n_unfinished = len(worker.leases)
