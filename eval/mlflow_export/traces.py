@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -139,7 +139,7 @@ def build_trace(record: Record, experiment_id: str, run_id: str) -> Trace:
         trace_metadata={  # usage is the program's own, as in the run's table; a judge's calls are on its spans
             "mlflow.sourceRun": run_id,
             "mlflow.trace_schema.version": "3",
-            "mlflow.trace.tokenUsage": json.dumps(_describe_tokens(vars(usage))),
+            "mlflow.trace.tokenUsage": json.dumps(_describe_tokens(asdict(usage))),
             "mlflow.trace.cost": json.dumps(_describe_cost(usage.cost_usd)),
         },
         tags=_list_tags(record),

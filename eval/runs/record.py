@@ -16,7 +16,7 @@ from mas.runtime.sample_context import SampleKey
 from mas.runtime.text import to_jsonable
 
 
-@dataclass
+@dataclass(slots=True)
 class Usage:
     """Cost of answering. `cost_usd` is None if the cost of any call is unknown."""
 
@@ -74,7 +74,7 @@ class HumanVerdict:
     is_of_question: bool = False  # not of this answer
 
 
-@dataclass
+@dataclass(slots=True)
 class Record:
     """One attempt at a sample: (run, sample, epoch, attempt). Records in error have no score and count as wrong."""
 
@@ -211,7 +211,7 @@ def join_line(data: str, details: str) -> str:
 
 def build_row(record: Record, number: int, finished_at: str) -> tuple[Row, str]:
     """Return a record as its row in `records`, and the whole of it as one line of JSON, of plain ASCII."""
-    values = vars(record)
+    values = {name: getattr(record, name) for name in Record.__slots__}
     data = _json({key: value for key, value in values.items() if key not in _DETAILS})
     details = _json({key: values[key] for key in _DETAILS})
     cost_usd = float(record.usage.at_least_usd + record.scorer_usage.at_least_usd)

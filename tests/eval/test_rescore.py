@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ def test_another_rule_gives_another_score_and_nothing_else_changes(
     rescored = ("run_id", "score", "explanation", "parts")
     for name, record in now.items():
         assert record.explanation
-        assert {k: v for k, v in vars(record).items() if k not in rescored} == {
-            k: v for k, v in vars(was[name]).items() if k not in rescored
+        assert {k: v for k, v in asdict(record).items() if k not in rescored} == {
+            k: v for k, v in asdict(was[name]).items() if k not in rescored
         }
     with RunStore(new / "run.db", read_only=True) as store:
         info = store.read_info()
