@@ -18,6 +18,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice, product
@@ -54,6 +55,7 @@ MAX_TRIALS = 100_000  # assignments of columns that are looked at
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _STEPS = 10_000  # of SQLite's machine between two looks at the clock
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_ALLOWED = dict.fromkeys(_READING, sqlite3.SQLITE_OK)
 
 Json = Mapping[str, object]
 Cell = str | float | int | None
@@ -203,18 +205,15 @@ def _as_list(value: object) -> list[object]:
 
 def run_gold_query(database: Path, query: str) -> list[tuple[object, ...]]:
     """Return the rows of a gold query, which can only read. ScorerError: it fails, or takes too long."""
-    connection, ends = None, time.monotonic() + MAX_SECONDS
+    ends = time.monotonic() + MAX_SECONDS
     try:
-        connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}?mode=ro", uri=True)
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
-        connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY)
-        connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
-        return connection.execute(query).fetchall()
+        with closing(sqlite3.connect(f"file:{quote(str(database.absolute()))}?mode=ro", uri=True)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            connection.set_authorizer(lambda action, *_: _ALLOWED.get(action, sqlite3.SQLITE_DENY))
+            connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+            return connection.execute(query).fetchall()
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise ScorerError(f"a gold query cannot be run on {database.name} ({type(error).__name__}: {error})") from error
-    finally:
-        if connection:
-            connection.close()
 
 
 def is_same_table(gold: Rows, found: Rows, *, ordered: bool = False, extra_columns: bool = False) -> bool:
