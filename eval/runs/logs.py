@@ -51,7 +51,7 @@ class Log:
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         if (size := os.fstat(self._file).st_size) and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")  # ends the line that a kill cut off
-        self._lock, self._is_closed = threading.Lock(), False
+        self._lock = threading.Lock()
         self._fields = {"component": component, "run_id": folder.name, "correlation_id": folder.name}
         self.redact = build_redactor(tuple(sort_secrets([*secrets])))
         self._least, self._is_shown, self._stop = _LEVELS[level.lower()], is_shown, stop
@@ -72,16 +72,16 @@ class Log:
         rest = f"{json.dumps(line)}\n".encode()
         try:
             with self._lock:
-                while rest and not self._is_closed:  # a cancelled answer may end a little later
+                while rest and self._file >= 0:  # a cancelled answer may end a little later
                     rest = rest[os.write(self._file, rest) :]
         except OSError as error:
             self._stop(f"the run's logs cannot be written ({error}): check that the disk has room")
 
     def close(self) -> None:
         with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
+            if self._file >= 0:
                 os.close(self._file)
+                self._file = -1
 
     def _shorten(self, name: str, value: object) -> object:
         """Replace secrets, then cut: half a secret would no longer be found."""

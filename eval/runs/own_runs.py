@@ -17,7 +17,6 @@ from eval.runs.store import RunStore, StoreError
 from mas.runtime.errors import UserError
 from mas.runtime.security.private_file import find_state_folder
 
-_FILE = "runs.jsonl"
 _CONTENT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, AssertionError)
 
 
@@ -28,7 +27,7 @@ def note_run(run_id: str, folder: Path, command: Sequence[str] = ()) -> None:
     """
     line = json.dumps({"id": run_id, "folder": str(folder.resolve()), "command": list(command)})
     with suppress(OSError, RuntimeError):
-        file = find_state_folder() / _FILE
+        file = find_state_folder() / "runs.jsonl"
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as opened:
@@ -39,7 +38,7 @@ def read_command(run_id: str, folder: Path) -> list[str] | None:
     """Return the overrides of the run's last session; None if it was made elsewhere, or moved since."""
     lines, place = [], str(folder.resolve())
     with suppress(OSError, RuntimeError):
-        lines = (find_state_folder() / _FILE).read_text("ascii", errors="replace").splitlines()
+        lines = (find_state_folder() / "runs.jsonl").read_text("ascii", errors="replace").splitlines()
     for line in reversed(lines):
         if run_id and run_id in line:
             with suppress(ValueError, LookupError, TypeError):  # a line that a full disk cut off

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import Self
+from typing import Any, Self
 
 from eval.runs.folder import FACTS, RECORDS, RunInUseError, RunLock, is_in_use, write_lines
 from eval.runs.record import Row, join_line
@@ -30,8 +30,6 @@ WHERE NOT json_valid(value) OR value GLOB '*[^ -~]*' LIMIT 1"""  # what is writt
 _FROZEN = "?immutable=1"  # in a folder that cannot be written, where nobody can be writing
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ: the file ends too early
-
-SqlValue = str | bytes | int | float | None
 
 
 class EmptyStoreError(StoreError):
@@ -59,7 +57,7 @@ class RunDatabase:
         except RunInUseError as error:
             raise StoreError(f"{path} is in use by another process; wait for it, or stop it") from error
         except BaseException:
-            self._close()
+            self.close()
             raise
 
     def _open(self) -> None:
@@ -230,15 +228,15 @@ class RunDatabase:
             rows = self._get_connection().execute(f"{ROWS} ORDER BY row")
             write_lines(self.path.with_name(RECORDS), (join_line(*row) for row in rows))
 
-    def _all(self, query: str, *values: SqlValue) -> list[Row]:
+    def _all(self, query: str, *values: Any) -> list[Row]:
         self._check_once()
         return self._fetch(query, *values)
 
-    def _fetch(self, query: str, *values: SqlValue) -> list[Row]:
+    def _fetch(self, query: str, *values: Any) -> list[Row]:
         with self._access("read"):
             return self._get_connection().execute(query, values).fetchall()
 
-    def try_execute(self, query: str, *values: SqlValue) -> list[Row]:
+    def try_execute(self, query: str, *values: Any) -> list[Row]:
         """Return the rows of a query about calls; none if it fails. A write does not wait for the disk."""
         with suppress(StoreError):
             return self._fetch(query, *values)
@@ -250,13 +248,10 @@ class RunDatabase:
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and release the lock."""
-        with self._access("closed"):
-            self._close()
-
-    def _close(self) -> None:
         try:
             if self._database is not None:
-                self._database.close()
+                with self._access("closed"):
+                    self._database.close()
         finally:
             if self._run_lock is not None:
                 self._run_lock.release()
