@@ -38,12 +38,12 @@ def name_max_tokens(base_url: str, model: str) -> str:
     return "max_completion_tokens" if is_newer else "max_tokens"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Traffic:
-    """Requests of an endpoint until now."""
+    """Requests of an endpoint until now; may be read from any thread."""
 
-    answered: int
-    refused: int  # because of the rate (429)
-    failed: int  # for another reason
-    in_flight: int
-    waiting: int  # for their turn
+    answered: int = 0
+    refused: int = 0  # because of the rate (429)
+    failed: int = 0  # for another reason
+    in_flight: int = 0
+    waiting: int = 0  # for their turn

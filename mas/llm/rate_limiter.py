@@ -44,7 +44,7 @@ class RequestPermit:
     is_held: bool = False  # sent at a pace that is held: counts for the background
 
     def record_success(self) -> None:
-        self.limiter.answered += 1
+        self.limiter.traffic.answered += 1
 
     def record_rate_limit(self, retry_after_seconds: float | None) -> None:
         """Record a 429 that is not about an exhausted quota; None if the server named no pause."""
@@ -52,13 +52,13 @@ class RequestPermit:
 
     def record_server_error(self) -> None:
         """Record a 5xx: the server is overloaded or broken, but did not refuse because of the rate."""
-        self.limiter.failed += 1
+        self.limiter.traffic.failed += 1
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.limiter.in_flight -= 1
+        self.limiter.traffic.in_flight -= 1
         self.limiter.ended.set()
 
     def count_accepted(self, later: "RequestPermit") -> int:
@@ -85,7 +85,7 @@ class RateLimiter:
         self._max_tokens = n_sharing * (tokens_per_minute or 0.0)  # of a request: no server takes more
         self.counts_tokens = tokens_per_minute is not None
         self.max_concurrency = max_concurrency
-        self.in_flight = self.answered = self.failed = self.refused = self._waiting = 0
+        self.traffic = Traffic()
         self.pace = OPENING_PER_SECOND
         self.hold_until = 0.0  # end of the present pause
         self._next = self._grow_at = 0.0
@@ -97,27 +97,22 @@ class RateLimiter:
         self._excess = 0.0  # evidence against the background
         self._streak = self._began = self._mark(0.0)  # begin of the excess; of growth
 
-    @property
-    def traffic(self) -> Traffic:
-        """Counts of requests until now; may be read from another thread."""
-        return Traffic(self.answered, self.refused, self.failed, self.in_flight, self._waiting)
-
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
     async def acquire(self, tokens: int) -> RequestPermit:
         """Wait for a turn, for a request of about so many tokens: prompt and reply together."""
-        self._waiting += 1
+        self.traffic.waiting += 1
         try:
             async with self._turn:  # first come, first served, and safe to cancel
                 await self._wait_for_declared_rate(tokens)
                 while (wait := max(self.hold_until, self._next) - self.now()) > 0 or self._is_full:
                     self.ended.clear()
                     await (asyncio.sleep(wait) if wait > 0 else self.ended.wait())
-                self.in_flight += 1
+                self.traffic.in_flight += 1
                 return self._record_send(self.now())
         finally:
-            self._waiting -= 1
+            self.traffic.waiting -= 1
 
     async def _wait_for_declared_rate(self, tokens: int) -> None:
         for bucket, amount in zip(self._buckets, (1.0, min(float(tokens), self._max_tokens)), strict=True):
@@ -128,7 +123,7 @@ class RateLimiter:
 
     @property
     def _is_full(self) -> bool:
-        return self.in_flight >= self.max_concurrency
+        return self.traffic.in_flight >= self.max_concurrency
 
     @property
     def background(self) -> float:
@@ -136,7 +131,7 @@ class RateLimiter:
         return max(MIN_BACKGROUND, self._held_refused / (self._held_sent + PRIOR_REQUESTS))
 
     def _mark(self, now: float, is_held: bool = False) -> RequestPermit:
-        return RequestPermit(self, self._number, now, self.refused, is_held)
+        return RequestPermit(self, self._number, now, self.traffic.refused, is_held)
 
     def _record_send(self, now: float) -> RequestPermit:
         """Number a request that is being sent, and space the next one."""
@@ -163,7 +158,7 @@ class RateLimiter:
         now = self.now()
         accepted = max(0, sent.number - self._judged - 1)  # since the last refusal
         self._judged = max(self._judged, sent.number)
-        self.refused += 1
+        self.traffic.refused += 1
         self._refusal_seconds = min(max(self._refusal_seconds, now - sent.at), MAX_REFUSAL_SECONDS)
         if sent.number <= self._decided_at:
             return
@@ -171,7 +166,7 @@ class RateLimiter:
             self._pause(retry_after_seconds, now)
             return
         self._held_refused += sent.is_held
-        here = replace(sent, refused=self.refused)
+        here = replace(sent, refused=self.traffic.refused)
         self._add_evidence(here, accepted)
         if self._excess < CUT_EVIDENCE:
             return

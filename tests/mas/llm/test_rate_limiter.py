@@ -41,7 +41,7 @@ def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests
     async def request(arrives: float, takes: float, outcome: str) -> None:
         await asyncio.sleep(arrives)
         with await limiter.acquire(1) as permit:
-            assert 1 <= limiter.in_flight <= ceiling
+            assert 1 <= limiter.traffic.in_flight <= ceiling
             await asyncio.sleep(takes)
             tell(permit, outcome)
         passed.append(outcome)
@@ -51,7 +51,7 @@ def test_never_more_inside_than_the_limit_and_everybody_passes(ceiling, requests
 
     run_in_virtual_time(all_of_them())
     assert sorted(passed) == sorted(outcome for _, _, outcome in requests)
-    assert limiter.in_flight == 0
+    assert limiter.traffic.in_flight == 0
 
 
 @given(
@@ -90,10 +90,10 @@ def test_a_storm_of_cancellations_swallows_no_place(requests, per_minute):
 
     async def all_of_them() -> None:
         await asyncio.gather(*[request(*given) for given in requests])
-        assert limiter.in_flight == 0
+        assert limiter.traffic.in_flight == 0
         async with asyncio.timeout(200):
             with await limiter.acquire(1):
-                assert limiter.in_flight == 1
+                assert limiter.traffic.in_flight == 1
 
     run_in_virtual_time(all_of_them())
 
