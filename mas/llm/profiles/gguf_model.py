@@ -25,8 +25,6 @@ from mas.runtime.terminal import print_line
 if TYPE_CHECKING:
     import dspy
 
-GGUF = b"GGUF"  # the first bytes of such a file
-
 
 @dataclass
 class GgufModel(LlamaCppModel):
@@ -39,7 +37,7 @@ class GgufModel(LlamaCppModel):
     context_tokens: int | None = field(default=16384, kw_only=True)  # of each slot
 
     def check(self) -> None:
-        """Check the file and start the server, which loads the model; UserError: one is not possible."""
+        """Check the file and start the server, which loads the model; UserError: it cannot."""
         self._check_ranges()
         if importlib.util.find_spec("xllamacpp") is None:
             raise UserError("model=gguf needs the package xllamacpp; install it with: pip install -e '.[local]'")
@@ -64,11 +62,10 @@ class GgufModel(LlamaCppModel):
         path = Path(self.path).expanduser() if self.path else _download(self.hf or "")
         try:
             with path.open("rb") as file:
-                beginning = file.read(len(GGUF))
+                is_gguf = file.read(4) == b"GGUF"
         except OSError as error:
-            message = f"model.path={path} cannot be read ({error.strerror}); give the path of a GGUF file."
-            raise UserError(message) from error
-        if beginning != GGUF:
+            raise UserError(f"model.path={path} cannot be read ({error.strerror}); name a GGUF file.") from error
+        if not is_gguf:
             raise UserError(f"{path} is no GGUF file (it does not begin with the letters GGUF); give another one.")
         return start_server(path, self.slots, self.context_tokens or 0)
 

@@ -1,7 +1,4 @@
-"""Models of any provider that LiteLLM knows: `conf/model/litellm.yaml`.
-
-LiteLLM takes seconds to load and about 100 MB of memory, so it is imported with the first request.
-"""
+"""Models of any provider that LiteLLM knows; its import takes seconds, and waits for the first request."""
 
 import os
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ PRICE_LISTS = {"gemini": "google", "xai": "x-ai", "bedrock": "aws", "together_ai
 
 @dataclass
 class LiteLLMModel(OpenAIChatModel):
-    """Its fields are the keys of `conf/model/litellm.yaml`; `name` is LiteLLM's `<provider>/<model>`."""
+    """Its fields are the keys of `conf/model/litellm.yaml`; `name` is `<provider>/<model>`."""
 
     usual_url: ClassVar[str | None] = None  # the provider's own
 

@@ -1,7 +1,4 @@
-"""Models that llama.cpp, vLLM, SGLang, LM Studio and Ollama serve on one's own machines: `conf/model/`.
-
-Before a run, the server is asked which models it has, and how long their context is.
-"""
+"""Models of vLLM, SGLang, LM Studio, Ollama and llama.cpp, which are asked for their context before a run."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -67,7 +64,7 @@ class LmStudioModel(VllmModel):
 
 @dataclass
 class OllamaModel(VllmModel):
-    """Profile whose fields are the keys of `conf/model/ollama.yaml`.
+    """Its fields are the keys of `conf/model/ollama.yaml`.
 
     Ollama truncates prompts beyond its context silently. So its own API (https://docs.ollama.com/api) is asked:
     `/api/show` describes the model, `/api/generate` loads it, `/api/ps` returns the context with which it is loaded.
@@ -93,7 +90,7 @@ class OllamaModel(VllmModel):
 
 @dataclass
 class LlamaCppModel(VllmModel):
-    """Profile whose fields are the keys of `conf/model/llamacpp.yaml`.
+    """Its fields are the keys of `conf/model/llamacpp.yaml`.
 
     The server answers as many requests at once as it has slots; more would wait there, and their time would run out.
     """

@@ -1,4 +1,4 @@
-"""Models behind an OpenAI-compatible chat endpoint, over OpenAI's own client; the base of all profiles of real models.
+"""Models behind an OpenAI-compatible chat endpoint; the base of all profiles of real models.
 
 Name, temperature and `max_tokens` of an agent's model come from the first setting that is not null: that of
 `system.agents.<agent>`, of `model.agents.<agent>`, of `model`. Each server has a rate limiter of its own.
@@ -79,14 +79,14 @@ class OpenAIChatModel(CallSettings):
 
     name: str  # as the server knows it
     base_url: str | None = None  # up to and with /v1; null: the provider's own
-    api_key_env: str | None = None  # name of the environment variable that holds the key; null: no key needed
+    api_key_env: str | None = None  # environment variable that holds the key; null: no key needed
     native_tools: bool | str = True  # false: tools are described in the prompt; or auto
-    temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent, nor 0 to OpenAI's reasoning models
+    temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent, nor 0 to reasoning models
     max_tokens: int | None = None  # per reply; null: the server's own limit
     max_connections: int = 1000  # requests in flight; further ones wait
     rate: RateSettings = field(default_factory=RateSettings)
-    prices: dict[str, Price] = field(default_factory=dict)  # by name of the model; before those of the list
-    price_list: str | None = None  # provider whose list prices hold, as genai-prices names it; null: none
+    prices: dict[str, Price] = field(default_factory=dict)  # by name; before those of the list
+    price_list: str | None = None  # provider whose list prices hold, by genai-prices; null: none
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # by agent
     simulated: ClassVar[bool] = False
     usual_url: ClassVar[str | None] = OPENAI_URL  # in place of null
@@ -136,25 +136,28 @@ class OpenAIChatModel(CallSettings):
             key_variable=server.api_key_env,
             price=self.find_price(name),
             rate_limiter=self.get_rate_limiter(server),
-            native_tools=self.calls_natively(),
+            native_tools=self.calls_natively,
             settings=self,
         )
         sent = {"temperature": own.temperature, "max_tokens": own.max_tokens}
         return AgentLM(self._dspy_name(name), self._create_engine(server), policy, cache=False, **sent)
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
-        temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # null: the server accepts none
+        temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # it accepts none
         if (entry := self.agents.get(REFLECTION)) is not None and entry.temperature is not None:
             temperature = entry.temperature
         return self.create_lm(AgentModel(name, temperature, REFLECTION))
 
+    @functools.cached_property
     def calls_natively(self) -> bool:
-        return self._probe_result if self.native_tools == AUTO else bool(self.native_tools)
+        if self.native_tools != AUTO:
+            return bool(self.native_tools)
+        return all(map(self._calls_a_tool, self.list_local_names(set(self.agents) - {REFLECTION})))
 
     def describe_server(self) -> list[str]:
         if self.native_tools != AUTO:
             return []
-        form = "over the wire" if self.calls_natively() else "as text; the model or its server does not call natively"
+        form = "over the wire" if self.calls_natively else "as text; the model or its server does not call natively"
         return [f"tools: {form}"]
 
     def list_unpriced(self, more_names: Collection[str] = ()) -> list[str]:
@@ -209,10 +212,6 @@ class OpenAIChatModel(CallSettings):
                 )
             temperature = temperature or None
         return AgentModel(name, temperature, agent.agent, max_tokens)
-
-    @functools.cached_property
-    def _probe_result(self) -> bool:
-        return all(map(self._calls_a_tool, self.list_local_names(set(self.agents) - {REFLECTION})))
 
     def _calls_a_tool(self, name: str) -> bool:
         body = {"model": name, **PROBE, name_max_tokens(self.get_server("").base_url or "", name): PROBE_TOKENS}

@@ -9,7 +9,7 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 
 
 def check_reachable(url: str, key: str, server: str, example: str) -> None:
-    """Check an address by opening a connection, on which nothing is sent; UserError: it is no URL, or nothing listens.
+    """Check an address by opening a connection; UserError: it is no URL, or nothing listens.
 
     The message names the option `key`, the expected `server` and an `example`; it repeats no user name or password.
     """

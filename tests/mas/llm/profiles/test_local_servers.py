@@ -115,10 +115,10 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
         model = VllmModel("m", base_url=server.base_url)
         model.check()
         assert not [each for each in server.requests if each.path.endswith("/chat/completions")], "nothing is spent yet"
-        assert (model.calls_natively(), model.calls_natively()) == (natively, natively)
-        assert VllmModel("m", base_url=server.base_url, native_tools=True).calls_natively()
+        assert (model.calls_natively, model.calls_natively) == (natively, natively)
+        assert VllmModel("m", base_url=server.base_url, native_tools=True).calls_natively
         other = OpenAIChatModel("m", base_url=server.base_url, native_tools="auto")
-        assert (other.calls_natively(), len(other.describe_server())) == (natively, 1)
+        assert (other.calls_natively, len(other.describe_server())) == (natively, 1)
     asked = [request.body for request in server.requests if request.path.endswith("/chat/completions")]
     probe = {"model": "m", **PROBE, "temperature": 0.0, "max_tokens": PROBE_TOKENS}
     assert asked == [probe, probe], "once for each on auto"
@@ -128,7 +128,7 @@ def test_the_model_is_asked_once_whether_it_calls_tools_over_the_wire(
 
 def test_a_busy_server_is_no_sign_of_a_model_without_calls() -> None:
     with serving(failing(503, message="loading model")) as server, pytest.raises(UserError, match="HTTP 503"):
-        VllmModel("m", base_url=server.base_url).calls_natively()
+        VllmModel("m", base_url=server.base_url).describe_server()
 
 
 @pytest.mark.parametrize("choice", ["no", "fasle"])
