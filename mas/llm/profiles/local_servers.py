@@ -10,13 +10,11 @@ from mas.runtime.errors import UserError
 
 @dataclass
 class VllmModel(OpenAIChatModel):
-    """Its fields are the keys of `conf/model/vllm.yaml`; the base of all profiles of local servers."""
+    """Its fields are the keys of `conf/model/vllm.yaml`; SGLang and LM Studio answer as vLLM does."""
 
-    server: ClassVar[str] = "vLLM"
+    server: ClassVar[str] = "the model server"
     usual_url: ClassVar[str | None] = "http://127.0.0.1:8000/v1"
-    context_setting: ClassVar[str] = "--max-model-len {}"  # of the server, with the tokens of all its slots
-    page: ClassVar[str] = "/v1/models"  # that lists the models,
-    key: ClassVar[str] = "max_model_len"  # with their context length under this key
+    context_setting: ClassVar[str] = "--max-model-len {0} (SGLang: --context-length {0})"  # for all slots
     native_tools: bool | str = AUTO
     max_connections: int = 4
     _slots = 1
@@ -34,7 +32,8 @@ class VllmModel(OpenAIChatModel):
 
     def _find_context(self, name: str) -> object:
         """Check that the server has a model, and return its context length; no number: unknown."""
-        served = {model.get("id"): model.get(self.key) for model in list_objects(self.query(self.page), "data")}
+        models = list_objects(self.query("/v1/models"), "data")
+        served = {model.get("id"): model.get("max_model_len") for model in models}
         if name not in served:
             there = ", ".join(map(str, served)) or "none"
             raise UserError(f"{self.server} serves no model {name}; model.name must be one of: {there}.")
@@ -43,23 +42,6 @@ class VllmModel(OpenAIChatModel):
     def describe_server(self) -> list[str]:
         at_once = f"up to {self.max_connections} requests and questions at once (model.max_connections)"
         return ["; ".join([at_once, *super().describe_server()])]
-
-
-@dataclass
-class SglangModel(VllmModel):
-    """Its fields are the keys of `conf/model/sglang.yaml`; SGLang describes its models as vLLM does."""
-
-    server, usual_url = "SGLang", "http://127.0.0.1:30000/v1"
-    context_setting = "--context-length {}"
-
-
-@dataclass
-class LmStudioModel(VllmModel):
-    """Its fields are the keys of `conf/model/lmstudio.yaml`; a loaded model has a context."""
-
-    server, usual_url = "LM Studio", "http://127.0.0.1:1234/v1"
-    context_setting = "lms load --context-length {}"
-    page, key = "/api/v0/models", "loaded_context_length"  # https://lmstudio.ai/docs/developer/rest
 
 
 @dataclass

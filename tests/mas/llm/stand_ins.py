@@ -37,11 +37,6 @@ def vllm(*names: str, max_model_len: int | None = 40960) -> Handler:
     return chat(v1_models={"object": "list", "data": served})
 
 
-def lmstudio(*names: str, loaded_context_length: int | None = 40960) -> Handler:
-    known = [{"id": name, "state": "loaded", "loaded_context_length": loaded_context_length} for name in names]
-    return chat(api_v0_models={"object": "list", "data": known})
-
-
 def llamacpp(slots: int = 2, context_length: int = 16384) -> Handler:
     served = {"object": "list", "data": [{"id": "model.gguf", "meta": {"n_ctx": context_length}}]}
     return chat(props={"total_slots": slots}, v1_models=served)

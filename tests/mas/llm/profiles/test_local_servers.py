@@ -2,11 +2,11 @@
 
 import pytest
 
-from mas.llm.profiles.local_servers import LlamaCppModel, LmStudioModel, OllamaModel, SglangModel, VllmModel
+from mas.llm.profiles.local_servers import LlamaCppModel, OllamaModel, VllmModel
 from mas.llm.profiles.openai_chat import PROBE, PROBE_TOKENS, OpenAIChatModel
 from mas.runtime.errors import UserError
 from tests.mas.llm.loopback import Handler, Received, answer, failing, serving
-from tests.mas.llm.stand_ins import chat, llamacpp, lmstudio, ollama, vllm
+from tests.mas.llm.stand_ins import chat, llamacpp, ollama, vllm
 from tests.servers.loopback import Answer
 
 
@@ -76,16 +76,6 @@ def test_a_context_or_server_that_does_not_fit_is_refused() -> None:
         LlamaCppModel("default", base_url=server.base_url, context_tokens=8192).check()
     with serving(chat()) as server, pytest.raises(UserError, match="model=openai_compatible"):
         LlamaCppModel("default", base_url=server.base_url).check()
-
-
-def test_sglang_and_lm_studio_are_asked_for_their_context() -> None:
-    with serving(vllm("m", max_model_len=4096)) as server, pytest.raises(UserError, match="--context-length 8192"):
-        SglangModel("m", base_url=server.base_url, context_tokens=8192).check()
-    with (
-        serving(lmstudio("m", loaded_context_length=4096)) as server,
-        pytest.raises(UserError, match="lms load --context-length 8192"),
-    ):
-        LmStudioModel("m", base_url=server.base_url, context_tokens=8192).check()
 
 
 CALL = {"id": "1", "type": "function", "function": {"name": "lookup", "arguments": '{"name": "Oslo"}'}}

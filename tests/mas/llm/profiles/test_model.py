@@ -16,7 +16,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.event_loop import run_blocking
 from mas.runtime.sample_context import SampleContext, SampleKey, use_context
 from tests.mas.llm.loopback import Server, complete_with, serving
-from tests.mas.llm.stand_ins import llamacpp, lmstudio, ollama, vllm
+from tests.mas.llm.stand_ins import llamacpp, ollama, vllm
 
 PROFILE = OpenAIChatModel(
     "base", temperature=0.1, agents={"planner": AgentOverride("strong", 0.2), "critic": AgentOverride(temperature=0.3)}
@@ -96,7 +96,7 @@ WRONG = {  # a setting that `check` refuses
     "gguf": "model.slots=0",
     "litellm": "model.name=without-a-provider",
     "llamacpp": "model.context_tokens=9000",  # more than a slot has
-    "lmstudio": "model.context_tokens=9000",  # more than the model was loaded with
+    "lmstudio": "model.name=not-loaded",
     "offline": "model.world=nowhere",
     "ollama": "model.native_tools=true",  # of a model that cannot do it
     "sglang": "model.context_tokens=9000",  # more than the server has
@@ -104,7 +104,7 @@ WRONG = {  # a setting that `check` refuses
 }
 SERVERS = {
     "llamacpp": llamacpp(context_length=8192),
-    "lmstudio": lmstudio("any", loaded_context_length=8192),
+    "lmstudio": vllm("any", max_model_len=None),
     "ollama": ollama("any", context_length=8192, capabilities=("completion",)),
     "sglang": vllm("any", max_model_len=8192),
     "vllm": vllm("any", max_model_len=8192),
