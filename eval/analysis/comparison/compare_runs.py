@@ -33,9 +33,6 @@ LABELS = string.ascii_uppercase
 _DIGEST_CHARS = 12
 _NOTHING = "none"
 Verdict = Literal["pass", "fail", "inconclusive"]
-PASS: Verdict = "pass"
-FAIL: Verdict = "fail"
-INCONCLUSIVE: Verdict = "inconclusive"
 SAME_PROGRAM = 0.005  # level at which equal programs must differ to fail: half of 1 %, since intervals are approximate
 
 
@@ -164,7 +161,7 @@ def judge_difference(result: PairedResult, margin: float, alpha: float) -> GateR
     strict = result.compute_interval(2 * min(alpha, SAME_PROGRAM)) or (-1.0, 1.0)
     is_below = upper < -margin
     differs = is_below and strict[1] < 0
-    verdict = PASS if lower > -margin else FAIL if differs else INCONCLUSIVE
+    verdict: Verdict = "pass" if lower > -margin else "fail" if differs else "inconclusive"
     return GateResult(verdict, margin, alpha, lower, upper, is_below and not differs)
 
 

@@ -10,15 +10,7 @@ from statistics import fmean, pvariance
 from rich.text import Text
 
 from eval.analysis.attribution.broken_link import read_with_steps
-from eval.analysis.comparison.compare_runs import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
-    ComparisonResult,
-    GateResult,
-    ReadRun,
-    RunComparison,
-)
+from eval.analysis.comparison.compare_runs import ComparisonResult, GateResult, ReadRun, RunComparison
 from eval.analysis.statistics.paired_tests import MeanDifference
 from eval.execution.console import Console
 from eval.reports.formats import NOT_AVAILABLE, Table, format_interval, format_p_value, format_percent, format_points
@@ -35,9 +27,9 @@ MAX_LISTED = 10  # settings, and questions that got better, or worse, in the ter
 MAX_WITH_TEXTS = 3  # runs whose answers are written into the table; of more, their signs
 FLIPS = "flips"  # all questions on which runs differ
 _GATE = {  # verdict → its sentence and style
-    PASS: ("gate passed: {} no worse than allowed", "bold green"),
-    FAIL: ("gate failed: {} worse than allowed", "bold red"),
-    INCONCLUSIVE: ("gate inconclusive: these answers neither show nor rule out a loss in {}", "bold yellow"),
+    "pass": ("gate passed: {} no worse than allowed", "bold green"),
+    "fail": ("gate failed: {} worse than allowed", "bold red"),
+    "inconclusive": ("gate inconclusive: these answers neither show nor rule out a loss in {}", "bold yellow"),
 }
 _HERE = Path(__file__).parent
 _TEMPLATE, _SCRIPTS = _HERE / "comparison.html.jinja", (*ROWS, *STEPS, _HERE / "comparison.js")
@@ -65,7 +57,7 @@ def print_gate(pair: RunComparison, gate: GateResult, console: Console) -> None:
     bounds = format_interval((gate.lower, gate.upper), format_points)
     change = f"{format_points(made.score.difference)} points, {100 * (1 - 2 * gate.alpha):.3g}% interval {bounds}"
     lines = [f"gate: {metric} {shares} ({change}); a loss of {100 * gate.margin:g} points is allowed"]
-    if gate.verdict == INCONCLUSIVE:
+    if gate.verdict == "inconclusive":
         lines.append(f"{metric}: {_explain(gate)}")
     if pair.n_tuned_on:
         lines.append(f"{format_count(pair.n_tuned_on, 'question')} left out: prompts were tuned on them")
