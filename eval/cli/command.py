@@ -39,7 +39,7 @@ ReadOriginal = Callable[[str, Sequence[str]], Sequence[str]]  # command line of 
 
 
 class InterruptedRunError(KeyboardInterrupt):
-    """A Ctrl-C that the run has handled; a message, if there is one, is still to be printed."""
+    """A Ctrl-C that the run has handled and reported."""
 
 
 def run_command(
@@ -113,9 +113,7 @@ def run_cli(command: Callable[[], int]) -> int:
 def _report_end(command: Callable[[], int]) -> int:
     try:
         return command()
-    except InterruptedRunError as interrupt:
-        if str(interrupt):
-            print_line(str(interrupt), error=True)
+    except InterruptedRunError:
         return STOPPED
     except KeyboardInterrupt as interrupt:
         name = get_signal_name(interrupt)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from eval.analysis.summary.summarise import WITHOUT_RECORD
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.dataset import Sample, read_labels, select_samples
-from eval.cli.command import STOPPED, InterruptedRunError, get_signal_name
+from eval.cli.command import STOPPED, get_signal_name
 from eval.config.evaluation import NoTracking
 from eval.execution.console import Output
 from eval.execution.run_session import Session, SessionRequest, describe_run, open_session
@@ -45,6 +45,7 @@ class Ended:
     folder: Path
     code: int  # exit code, see `eval.cli.command`
     summary: Summary | None = None  # None: the run's files could not be written
+    is_interrupted: bool = False  # by a signal: a multirun does not start its next job
 
 
 def evaluate(
@@ -59,7 +60,6 @@ def evaluate(
 
     Raises:
         UserError: a mistake that is seen only now, before the first sample.
-        InterruptedRunError: a signal stopped the run.
     """
     config, output = request.config, output or Output()
     if config.run.dir and not config.run.resume:
@@ -100,11 +100,10 @@ def evaluate(
             output.print(format_resume_hint(session.folder), error=True)
             ended = Ended(session.folder, STOPPED)
         except KeyboardInterrupt as interrupt:
-            message = f"stopped by {get_signal_name(interrupt)}.\n{format_resume_hint(session.folder)}"
-            raise InterruptedRunError(message) from interrupt
-    if session.stop.interrupted:
-        raise InterruptedRunError  # a multirun must not start its next job
-    return ended
+            output.print(f"stopped by {get_signal_name(interrupt)}.", error=True)
+            output.print(format_resume_hint(session.folder), error=True)
+            return Ended(session.folder, STOPPED, is_interrupted=True)
+    return replace(ended, code=STOPPED, is_interrupted=True) if session.stop.interrupted else ended
 
 
 def _describe(request: SessionRequest, samples: Sequence[Sample], bad_rows: Sequence[str]) -> RunInfo:

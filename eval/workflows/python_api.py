@@ -17,7 +17,7 @@ from eval.analysis.attribution.broken_link import attribute_run
 from eval.analysis.summary.summarise import summarise_store
 from eval.analysis.summary.summary import Summary
 from eval.benchmarks.rows import USUAL, normalise_column
-from eval.cli.command import InterruptedRunError, read_option_name
+from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import CONF, MISTAKES, compose_config, format_override
 from eval.cli.mistakes import describe_mistake
 from eval.config.evaluation import build_part, read_config
@@ -135,11 +135,10 @@ def evaluate(
         if config.run.resume:
             raise UserError("run.resume is not for Python: give it to eval/run.py on the command line.")
         output = KeptOutput(progress)
-        try:
-            asked = SessionRequest(config=config, prompts=config.check(), command=overrides)
-            ended = run_evaluation(asked, output)
-        except InterruptedRunError as interrupt:
-            raise KeyboardInterrupt(str(interrupt) or " ".join(output.lines)) from interrupt
+        asked = SessionRequest(config=config, prompts=config.check(), command=overrides)
+        ended = run_evaluation(asked, output)
+    if ended.is_interrupted:
+        raise KeyboardInterrupt(" ".join(output.lines))
     if ended.summary is None:
         raise UserError(" ".join(output.lines))
     return Run(ended.folder, ended.summary, tuple(output.lines))

@@ -24,7 +24,7 @@ from eval.analysis.attribution.broken_link import PAIR, attribute_run, build_mat
 from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.analysis.statistics.paired_tests import ALPHA, Pair, PairedResult, adjust_p_values, run_paired_test
 from eval.benchmarks.dataset import Selection, select_samples
-from eval.cli.command import InterruptedRunError, read_option_name
+from eval.cli.command import read_option_name
 from eval.cli.hydra_compat import compose_config
 from eval.config.evaluation import EvalConfig, LocalSettings, NoTracking, read_config
 from eval.config.measured import OF_THE_SESSION, UNMEASURED
@@ -281,15 +281,11 @@ def prove(request: Request, output: Output) -> Proof:
         settings = replace(run, dir=str(folder / name), max_cost_usd=usd, max_seconds=seconds, fail_under=None)
         change = correction.change_program if correction else None
         asked = SessionRequest(config=replace(config, run=settings), prompts=request.prompts, change_program=change)
-        is_interrupted = False
-        try:
-            evaluate(asked, KeptOutput(progress=True), gold_informed=name)
-        except InterruptedRunError:
-            is_interrupted = True
+        ended = evaluate(asked, KeptOutput(progress=True), gold_informed=name)
         with open_run(folder / name) as store:
             summary = write_reports(folder / name, store)
         scores[name], stopped = read_scores(folder / name), stopped or summary.stopped
-        if is_interrupted:
+        if ended.is_interrupted:
             break
     control = scores.get(CONTROL, {})
     corrected = [scores.get(each.agent, {}) for each in request.corrections]

@@ -14,7 +14,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from eval.analysis.summary.summary import Summary
-from eval.cli.command import STOPPED
+from eval.cli.command import STOPPED, InterruptedRunError
 from eval.cli.hydra_compat import MISTAKES, MultirunJob
 from eval.cli.mistakes import describe_mistake
 from eval.cli.paths import OUTPUTS
@@ -65,6 +65,8 @@ def run_as_job(place: MultirunJob, composed: DictConfig, run: Callable[[EvalConf
     except MISTAKES as error:
         job.error = remove_passwords(describe_mistake(error))
         raise
+    if job.ended.is_interrupted:
+        raise InterruptedRunError  # the next job is not started
     return job.ended.code
 
 

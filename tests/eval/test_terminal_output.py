@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval import compare, report
-from eval.cli.command import FINISHED, STOPPED, USER_ERROR, InterruptedRunError, run_cli
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.execution.console import Console
 from eval.runs.record import Usage
 from eval.workflows.single_answer import LiveSteps, print_answer
@@ -75,7 +75,6 @@ def raising(error: BaseException) -> Callable[[], int]:
     ("error", "code"),
     [
         (UserError(f"no run {EVIL}"), USER_ERROR),
-        (InterruptedRunError(f"stopped: {EVIL}"), STOPPED),
         (KeyboardInterrupt(EVIL), STOPPED),
     ],
 )
