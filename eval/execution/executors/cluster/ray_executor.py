@@ -141,9 +141,7 @@ class RayAnswering:
                 how = worker.how_it_ended
                 self._hooks.logs.note("worker died", worker=worker.name, how=how, unfinished=n_unfinished)
                 self._failed_starts = 0 if worker.is_ready else self._failed_starts + 1
-                # A machine that dies takes all that start there, hence the number of workers.
-                is_hopeless = self._failed_starts > MAX_DEATHS + len(self._workers)
-                if is_hopeless and not any(each.is_ready for each in self._workers):
+                if self._failed_starts > MAX_DEATHS and not any(each.is_ready for each in self._workers):
                     self._stop.stop_now(f"{self._failed_starts} workers in a row ended while they started ({how})")
         except Exception as error:  # noqa: BLE001  nobody awaits it
             self._stop.stop_now(f"workers cannot be kept: {error}")
