@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -212,7 +212,7 @@ class Session:
         *earlier, last = self.state.sessions
         peak, paid = measure_peak_memory_mb(), self.call_log.sum_total()
         self.update(
-            unfinished=vars(paid) if paid.lm_calls and self.info.tuning is None else None,
+            unfinished=asdict(paid) if paid.lm_calls and self.info.tuning is None else None,
             sessions=[*earlier, replace(last, ended_at=_now(), stopped=stopped, peak_memory_mb=peak)],
             finished=stopped is None,
             wall_seconds=self._seconds_before + time.monotonic() - self._began,
