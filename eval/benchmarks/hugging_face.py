@@ -144,8 +144,9 @@ def _skip_retries_when_offline() -> None:
         return
     try:
         check_reachable(os.environ.get("HF_ENDPOINT") or HUB, "HF_ENDPOINT", "hub", HUB)
-    except UserError:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    except UserError as error:
+        if isinstance(error.__cause__, OSError):  # else its address has a password, which the libraries take
+            os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 def _has_token() -> bool:

@@ -126,6 +126,8 @@ def test_a_dataset_of_the_hub_is_fetched_with_the_files_that_it_names(root: Path
     (root / "unused.txt").write_text("nobody names me")
     with serving(root, COMMIT) as (hub, requested):
         assert load_from(hub, tmp_path / "home") == ["Who? Ann attached", "When? 7 None"]
+        mirror = hub.replace("//", "//me:password@")  # such as one within a company
+        assert load_from(mirror, tmp_path / "other") == ["Who? Ann attached", "When? 7 None"]
     # Without a network what was fetched before is used.
     assert load_from(hub, tmp_path / "home") == ["Who? Ann attached", "When? 7 None"]
     (refused,) = load_from(hub, tmp_path / "home", "f" * 40)
