@@ -73,7 +73,6 @@ class FunctionScorer(SampleScorer):
         return "" if is_in_memory(self.target) else digest_program(self.target.partition(":")[0])
 
     def reads_outputs(self) -> bool:
-        """Return True if an answer alone cannot be scored."""
         return self._loaded[1] is not None
 
     async def score_sample(self, sample: AnsweredSample) -> Score:

@@ -68,6 +68,10 @@ class SampleScorer(Scorer, Protocol):
     def __call__(self, question: str, answer: str | None, target: str) -> Score | Awaitable[Score]:
         return self.score_sample(AnsweredSample(question, answer, target))
 
+    def reads_outputs(self) -> bool:
+        """Return True if an answer alone cannot be scored."""
+        return True
+
     @abstractmethod
     def score_sample(self, sample: AnsweredSample) -> Score | Awaitable[Score]:
         """Score one answer."""

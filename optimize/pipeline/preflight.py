@@ -14,6 +14,7 @@ from optimize.gate.gate import describe_power, plan_looks
 from optimize.gate.sealed_log import find_allowance, list_fingerprints
 from optimize.questions.splits import Splits, make_splits
 from optimize.search.optimizer import SearchCost
+from optimize.search.student import check_scorer
 from optimize.session.config import TuneConfig
 
 # A reflection has a few examples, each about as long as a request of the system, and a text as long as a prompt.
@@ -42,10 +43,10 @@ def prepare_splits(config: TuneConfig, console: Console) -> Splits:
 
 
 def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
-    """Show what the sealed questions can prove and what the run will take, and ask whether to begin.
+    """Show what the sealed questions can prove and what the run will take, ask whether to begin, and try the scorer.
 
     A resumed run was confirmed before; a simulated model costs nothing. UserError: the answer is no, nobody can be
-    asked, or the budget does not even allow the sealed test.
+    asked, the scorer is broken, or the budget does not even allow the sealed test.
     """
     if config.optimizer.needs_reflection:
         config.base.model.create_reflection_lm(config.reflection_model)  # fails if the profile does not fit it
@@ -65,6 +66,7 @@ def confirm_start(config: TuneConfig, splits: Splits, console: Console) -> None:
     _show(console, _format_estimate(config, splits, search, answer, source))
     if not config.is_free:
         confirm(config.yes)
+    check_scorer(config.base.scorer, (*splits.train, *splits.val))  # a judge's calls cost something
 
 
 def confirm(yes: bool) -> None:

@@ -9,6 +9,7 @@ import copy
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import dspy
 
@@ -18,14 +19,18 @@ from eval.analysis.attribution.target_matcher import TargetMatcher
 from eval.benchmarks.dataset import Sample, list_gold_texts
 from eval.execution.scoring import describe_answered
 from eval.scorers.labels import LabelSet
-from eval.scorers.score import SampleScorer, Scorer
+from eval.scorers.score import SampleScorer, Score, Scorer
 from mas.prompt_sets.prompt_set import PromptSet, apply_prompt_set, digest, read_applied_prompts
+from mas.runtime.errors import UserError
+from mas.runtime.event_loop import run_blocking
 from mas.system import Program
 from optimize.feedback.feedback import NOT_ASKED, Expectation, build_feedback, remove_quotes
 from optimize.search.dspy_compat import BaseModule, run_in_threads
 from optimize.search.trials import Trial, Trials, keep_last_steps
 
 _APPLYING = threading.Lock()  # shared by all students: it is held for less than a millisecond
+NONSENSE = "qvxzzkrw"  # no word of any language, and no number
+MAX_TESTED = 5  # samples that `check_scorer` tries
 
 
 class Student(dspy.Module):
@@ -215,3 +220,25 @@ class Objective:
                 for secret in list_gold_texts(name, value):
                     text = remove_quotes(text, TargetMatcher(secret))
         return text
+
+
+def check_scorer(scorer: Scorer, samples: Sequence[Sample]) -> None:
+    """Try the scorer on targets, which must score 1, and on nonsense, which must not; UserError: it is broken."""
+    with suppress(UserError):  # it cannot be loaded: the first question says so
+        if isinstance(scorer, SampleScorer) and scorer.reads_outputs():
+            return  # nobody but the program knows outputs that would be right
+    for sample in samples[:MAX_TESTED]:
+        for answer, what in ((sample.target or "", "the target itself"), (NONSENSE, "nonsense")):
+            asked = f"on question {sample.id} with {what} as the answer"
+            try:
+                value = run_blocking(_value(scorer, sample, answer))
+            except Exception as error:  # a scorer may be the user's own
+                cause = " ".join(f"{type(error).__name__}: {error}".split())
+                raise UserError(f"The scorer failed {asked} ({cause}); fix it or choose another.") from error
+            if (value >= 1) == (answer is NONSENSE):
+                raise UserError(f"The scorer gives {value:g} {asked}; fix it, or the question's target.")
+
+
+async def _value(scorer: Scorer, sample: Sample, answer: str) -> float:
+    score = scorer(sample.question, answer, sample.target or "")
+    return score.value if isinstance(score, Score) else (await score).value

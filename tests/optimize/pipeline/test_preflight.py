@@ -2,7 +2,7 @@
 
 import io
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +12,24 @@ from rich.console import Console
 
 from eval.benchmarks.toy_set import ToyDataset
 from eval.cli.paths import PROJECT_ROOT
+from eval.scorers.score import Score
 from mas.runtime.errors import UserError
 from optimize.pipeline.preflight import confirm, confirm_start, prepare_splits
 from optimize.questions.splits import SplitSettings, make_splits
 from optimize.session.config import TuneConfig, read_config
 from tests.optimize.planted_runs import Obedient
+
+
+@dataclass
+class Judging:
+    """Counts what it is asked; its judge's calls cost."""
+
+    judge: Any = field(default_factory=lambda: SimpleNamespace(simulated=False))
+    asked: int = 0
+
+    def __call__(self, question: str, answer: str | None, target: str) -> Score:
+        self.asked += 1
+        return Score(float(answer == target), "")
 
 
 def request(*options: str, scorer: Any = None, simulated: bool = True) -> TuneConfig:
@@ -46,7 +59,7 @@ class Terminal(io.StringIO):
         return True
 
 
-# Splits
+# Splits and scorer
 
 
 def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console) -> None:
@@ -60,6 +73,26 @@ def test_sealed_questions_that_the_parent_was_tuned_on_are_told(console: Console
     assert f"warning: {known} of the {len(splits.sealed)} sealed questions were used to tune" in shown(console)
 
 
+def test_a_scorer_that_takes_anything_for_right_is_refused(console: Console) -> None:
+    @dataclass
+    class Generous:
+        def __call__(self, question: str, answer: str | None, target: str) -> Score:
+            return Score(1.0, "")
+
+    asked = request(scorer=Generous())
+    with pytest.raises(UserError, match="nonsense"):
+        confirm_start(asked, prepare_splits(asked, console), console)
+
+
+def test_a_judge_is_not_asked_before_the_estimate_is_confirmed(console: Console) -> None:
+    judging = Judging()
+    asked = request("yes=true", scorer=judging, simulated=False)
+    splits = prepare_splits(asked, console)
+    assert judging.asked == 0
+    confirm_start(asked, splits, console)
+    assert judging.asked > 0
+
+
 # Confirmation
 
 
@@ -69,7 +102,7 @@ def test_nobody_is_asked_about_a_simulated_model_or_a_run_that_goes_on(
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     for asked in (request(), request("resume=latest", simulated=False), request("yes=true", simulated=False)):
         confirm_start(asked, prepare_splits(asked, console), console)
-    for scorer in (None, SimpleNamespace(judge=SimpleNamespace(simulated=True))):
+    for scorer in (None, Judging(SimpleNamespace(simulated=True))):
         asked = request(simulated=False, scorer=scorer)
         with pytest.raises(UserError, match="add yes=true"):
             confirm_start(asked, prepare_splits(asked, console), console)
