@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 
 
 def task(composed: DictConfig) -> int:
-    if (place := get_multirun_job()) is None:
-        return _evaluate(read_config(composed)).code
-    from eval.workflows.sweep import run_as_job
+    if (place := get_multirun_job()) is not None:
+        from eval.workflows.sweep import run_as_job
 
-    return run_as_job(place, composed, _evaluate)
+        return run_as_job(place, composed, _evaluate)
+    config = read_config(composed)
+    if config.run.resume:
+        from eval.workflows.resume import show_finished_run
+
+        if (code := show_finished_run(config)) is not None:
+            return code
+    return _evaluate(config).code
 
 
 def _evaluate(config: EvalConfig, sweep: "SweepJob | None" = None) -> "Ended":

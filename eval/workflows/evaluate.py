@@ -71,15 +71,10 @@ def evaluate(
     info = replace(_describe(request, samples, split.bad_rows), sweep=sweep, gold_informed=gold_informed)
     resumed, changes = None, dict[str, str]()
     if config.run.resume:
-        from eval.workflows.resume import check_unchanged, find_run_to_resume, read_finished
+        from eval.workflows.resume import check_unchanged, find_run_to_resume
 
         resumed = find_run_to_resume(config.run.resume)
         changes = check_unchanged(read_run_info(resumed), info.config, info, config.run.allow_config_change)
-        if not changes and (summary := read_finished(resumed, config.run)):
-            output.print(f"{resumed.name} is finished; nothing is left to run.")
-            print_results(summary, resumed, output.console)
-            print_last_lines(summary, resumed, output.console)
-            return Ended(resumed, choose_exit_code(summary, config.run.fail_under, output.console), summary)
     name = config.run.name or f"{config.system.name}_{config.model_name}_{config.data.name}"
     with open_session(replace(request, samples=samples, name=name, resumed=resumed), output) as session:
         run = _Evaluation(session, samples)

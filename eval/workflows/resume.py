@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from eval.analysis.summary.summary import Summary, read_summary
+from eval.analysis.summary.summary import read_summary
 from eval.cli.command import read_option_name
-from eval.config.evaluation import RunSettings
+from eval.config.evaluation import EvalConfig
 from eval.config.measured import RESUME, find_changes
 from eval.runs.find import LATEST, find_run, list_runs
 from eval.runs.folder import format_path, is_side
@@ -18,6 +18,7 @@ from eval.runs.own_runs import read_command, refuse_unreadable
 from eval.runs.run_info import RunInfo, select_run_overrides
 from eval.runs.store import list_pending, open_run, read_run_info
 from mas.agents.targets import list_in_memory
+from mas.prompt_sets.prompt_set import digest
 from mas.runtime.errors import UserError
 from mas.runtime.terminal import shorten_line
 
@@ -109,12 +110,29 @@ def check_unchanged(before: RunInfo, config: Mapping[str, object], info: RunInfo
     return found
 
 
-def read_finished(folder: Path, run: RunSettings) -> Summary | None:
-    """Return the numbers of a run that is complete; None: something is left to run or to write."""
-    with suppress(OSError, ValueError), open_run(folder) as store:
-        ids = [planned.id for planned in store.read_plan()]
-        left = list_pending(ids, run.epochs, store.read_last_attempts(), run.retry_errors)
+def show_finished_run(config: EvalConfig) -> int | None:
+    """Show the run that `run.resume` names and return its exit code; None: something is left to run or to write.
+
+    Nothing heavy is loaded for it, and neither key nor data are needed.
+    """
+    folder, prompts = find_run_to_resume(str(config.run.resume)), config.read_prompts()
+    try:
         summary = read_summary(folder / "summary.json")
-        if store.read_state().finished and not (left or summary.stopped or store.is_restored):
-            return summary
-    return None
+    except (OSError, ValueError):
+        return None
+    with open_run(folder) as store:
+        info = RunInfo(prompts_sha256=digest(prompts) if prompts else "")
+        changed = check_unchanged(store.read_info(), config.stored_config, info, config.run.allow_config_change)
+        ids = [planned.id for planned in store.read_plan()]
+        left = list_pending(ids, config.run.epochs, store.read_last_attempts(), config.run.retry_errors)
+        is_finished = store.read_state().finished and not (changed or left or summary.stopped or store.is_restored)
+    if not is_finished:
+        return None
+    from eval.execution.console import Console
+    from eval.reports.summary_table import choose_exit_code, print_last_lines, print_results
+
+    console = Console()
+    console.print(f"{folder.name} is finished; nothing is left to run.", markup=False, highlight=False)
+    print_results(summary, folder, console)
+    print_last_lines(summary, folder, console)
+    return choose_exit_code(summary, config.run.fail_under, console)

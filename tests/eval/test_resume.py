@@ -28,7 +28,7 @@ from mas.runtime.errors import UserError
 from mas.runtime.sample_context import Payment, SampleKey
 from tests.eval.command_line import CONTACT, NO_BROWSER, EvalCommand, dataset, question
 from tests.eval.obedient_agent import AGENT, told
-from tests.process import started
+from tests.process import finish, started
 from tests.servers.faults import fault_server
 
 
@@ -327,3 +327,18 @@ def test_a_question_that_was_killed_goes_on_with_the_replies_it_has(eval_command
     assert (after["n"], after["accuracy"], after["usage"]["replayed_calls"]) == (1, 1.0, 2)
     with closing(sqlite3.connect(folder / "run.db")) as database:
         assert database.execute("SELECT sample FROM replies UNION SELECT sample FROM payments").fetchall() == []
+
+
+HEAVY = ("dspy", "langgraph", "litellm", "openai", "pandas", "mlflow", "datasets", "scipy")
+
+
+def test_nothing_heavy_is_loaded_for_a_complete_run(eval_command: EvalCommand, tmp_path: Path) -> None:
+    finished = eval_command(*AGENT, *dataset(tmp_path / "data", told("a", "sleep 0 say 7")))
+    code = (
+        "import sys; from eval.cli.command import run_command; from eval.run import task\n"
+        "from eval.workflows.resume import check_unchanged, read_original_arguments\n"
+        "code = run_command(task, 'eval', 'run.resume', read_original_arguments)\n"
+        f"print([name for name in {HEAVY} if name in sys.modules], code)"
+    )
+    ended = finish(finished.folder, "-c", code, f"run.resume={finished.folder}", script="")
+    assert ended.out.splitlines()[-1] == "[] 0", ended.err
