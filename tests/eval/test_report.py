@@ -40,7 +40,7 @@ def test_all_files_come_back_from_the_database(tmp_path: Path, capsys: pytest.Ca
     assert all(text in out for text in ("50.0%", "toy · scorer exact · run", f"results: {folder}"))
     assert out.splitlines()[-1] == f"report: {folder / 'report.html'}"
     assert "stopped" not in out
-    assert lines(folder / "records.jsonl") == [to_jsonable(wrong.to_dict()), to_jsonable(right.to_dict())]
+    assert lines(folder / "records.jsonl") == [to_jsonable(wrong), to_jsonable(right)]
     assert lines(folder / "correlation_ids.jsonl")[0] == {
         "task_id": "q2", "thread_id": "thread-q2", "epoch": 1, "attempt": 1,
     }  # fmt: skip
