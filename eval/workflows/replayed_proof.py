@@ -286,6 +286,7 @@ def prove(request: Request, output: Output) -> Proof:
             summary = write_reports(folder / name, store)
         scores[name], stopped = read_scores(folder / name), stopped or summary.stopped
         if ended.is_interrupted:
+            stopped = stopped or "interrupted"  # the last answers of its arm may still have come
             break
     control = scores.get(CONTROL, {})
     corrected = [scores.get(each.agent, {}) for each in request.corrections]

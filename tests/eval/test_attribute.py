@@ -1,17 +1,21 @@
 """`eval/attribute.py`: wrong questions asked again with one agent corrected, next to a control."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eval.attribute import task
-from eval.cli.command import FINISHED, USER_ERROR, run_cli
+from eval.cli.command import FINISHED, STOPPED, USER_ERROR, run_cli
 from eval.compare import task as compare
 from eval.rescore import task as rescore
 from eval.runs.run_info import CONTROL
 from eval.runs.store import RunStore, read_run_info
 from eval.sync import sync
+from eval.workflows import replayed_proof
+from eval.workflows.evaluate import Ended, evaluate
 from tests.eval.command_line import EvalCommand
 
 TOY = ("system=toy", "data=toy", "model=offline", "tracking=off", "limit=24")
@@ -88,3 +92,15 @@ def test_a_proof_is_written_into_no_run(run: Path, capsys: pytest.CaptureFixture
     assert attribute(str(run), "--agents", "solve", f"run.dir={run}") == USER_ERROR
     assert "has files that are no run" in capsys.readouterr().err
     assert sorted(run.rglob("*")) == before
+
+
+def test_a_proof_whose_first_arm_was_interrupted_has_stopped_even_if_that_arm_is_complete(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*arguments: Any, **named: Any) -> Ended:
+        return replace(evaluate(*arguments, **named), code=STOPPED, is_interrupted=True)
+
+    monkeypatch.setattr(replayed_proof, "evaluate", interrupted)
+    assert attribute(str(run), "--agents", "solve", "--limit", "2", f"run.dir={tmp_path / 'proof'}") == STOPPED
+    assert "stopped: interrupted" in capsys.readouterr().err
+    assert not (tmp_path / "proof" / "solve").exists()
