@@ -105,9 +105,13 @@ def compose_config(overrides: Sequence[str], config_name: str = "eval") -> DictC
     """
     _prepare()
     with _COMPOSING:
-        GlobalHydra.instance().clear()  # of the user's own application, which may call this program
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            return compose(config_name, prepare_arguments(overrides))
+        before = GlobalHydra.instance().hydra  # of the user's own application, which may call this program
+        GlobalHydra.instance().clear()
+        try:
+            with initialize_config_dir(str(CONF), version_base="1.3"):
+                return compose(config_name, prepare_arguments(overrides))
+        finally:
+            GlobalHydra.instance().hydra = before  # Hydra has made another instance
 
 
 def format_override(name: str, value: object) -> str:

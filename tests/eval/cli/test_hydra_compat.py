@@ -1,8 +1,10 @@
 """Hydra's command line as this tool takes it: flags, overrides, choices, help, and its errors in one sentence."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
 
 from eval.cli.hydra_compat import MISTAKES, compose_config, prepare_arguments
 from eval.cli.mistakes import describe_mistake, is_mistake
@@ -89,3 +91,10 @@ def test_a_name_that_looks_like_a_number_stays_a_text(text: str) -> None:
 def test_a_number_stays_a_number_but_in_ids() -> None:
     assert compose_config(["ids=[1.10,5]"]).ids == ["1.10", "5"]
     assert compose_config(["run.max_cost_usd=1.50"]).run.max_cost_usd == 1.5
+
+
+def test_an_application_that_uses_hydra_goes_on_with_its_own_configuration(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("a: 1\n", "utf-8")
+    with initialize_config_dir(str(tmp_path), version_base="1.3"):
+        compose_config(["model=offline"])
+        assert compose("own", ["a=2"]).a == 2
