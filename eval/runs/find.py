@@ -1,5 +1,6 @@
 """Runs by their names: `latest`, a folder's name, a run's own name, or a path."""
 
+import os
 import re
 import stat
 from contextlib import suppress
@@ -46,18 +47,24 @@ def check_entries(folder: Path) -> int:
     """
     n_bytes = 0
     try:
-        for path in folder.rglob("*"):
-            with suppress(FileNotFoundError):  # the run goes on, and has renamed it
-                found = path.lstat()
-                if stat.S_ISREG(found.st_mode):
-                    n_bytes += found.st_size
-                elif not stat.S_ISDIR(found.st_mode):
-                    raise UserError(
-                        f"{path} is a link or a special file, which nothing in a run's folder may be; remove it."
-                    )
+        for place, folders, files in os.walk(folder, onerror=_raise):
+            for path in (Path(place, name) for name in (*folders, *files)):
+                with suppress(FileNotFoundError):  # the run goes on, and has renamed it
+                    found = path.lstat()
+                    if stat.S_ISREG(found.st_mode):
+                        n_bytes += found.st_size
+                    elif not stat.S_ISDIR(found.st_mode):
+                        raise UserError(
+                            f"{path} is a link or a special file, which nothing in a run's folder may be; remove it."
+                        )
     except OSError as error:
         raise UserError(f"{folder} cannot be read ({error}); check its permissions.") from error
     return n_bytes
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # as above
+        raise error
 
 
 def _find_by_name(run: str, kind: Kind) -> Path:
