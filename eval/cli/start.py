@@ -8,7 +8,6 @@ Only the standard library is used here, since the rest may be missing.
 
 import os
 import sys
-import traceback
 from types import TracebackType
 from typing import NoReturn
 
@@ -28,6 +27,8 @@ def explain_failed_start(kind: type[BaseException], error: BaseException, trace:
             "command with .venv/bin/python (or after: source .venv/bin/activate).",
             USER_ERROR,
         )
+    import traceback  # not before: Ctrl-C is explained from the end of this module on
+
     print_line("".join(traceback.format_exception(kind, error, trace)).rstrip(), error=True)
 
 
