@@ -40,8 +40,9 @@ def read_steps(log: Path) -> list[tuple[str, str]]:
         with suppress(ValueError, RecursionError):
             found = json.loads(line)
             if isinstance(found, dict):
-                parts = (found.get("agent"), found.get("component"), found.get("message"))
-                said = ": ".join(dict.fromkeys(str(part) for part in parts if part))
+                component, agent = found.get("component"), found.get("agent")
+                parts = (agent if agent != component else None, found.get("message") or component)
+                said = ": ".join(str(part) for part in parts if part)  # a message begins with its component
                 steps.append((str(found.get("task_id") or ""), shorten_line(said, _MAX_CHARS)))
     return steps
 

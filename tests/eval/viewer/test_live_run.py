@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eval.analysis.summary.summary import Counts
+from eval.runs.logs import Log
 from eval.runs.run_info import RunInfo, RunState, SessionInfo
 from eval.runs.store import RunStore
 from eval.viewer.live_run import LiveRun, read_steps
@@ -40,15 +41,15 @@ def test_a_run_is_followed_while_it_goes_on(tmp_path: Path) -> None:
             for n, answer in enumerate(("17", "17", "x", "17")):
                 store.write(answered(f"q{n}", answer, started_at=now))
             store.write(answered("q4", None, error="down", score=None, started_at=now))
-            (tmp_path / "logs").mkdir()
-            steps = [line("q5", message="Calculator called"), line("q5", agent="expert", message="The result: 4")]
-            (tmp_path / "logs" / "multi_agent_system.log").write_text("".join(steps))
+            with closing(Log(tmp_path, "multi_agent_system")) as log:
+                log.write("info", "tool started", task_id="q5", component="calculator", agent="expert")
+                log.write("warning", "agent failed", task_id="q5", component="expert", agent="expert", error="no reply")
             state, counts = poll(live)
             assert (counts.n, counts.n_correct, counts.n_wrong, counts.n_error, counts.accuracy) == (5, 3, 1, 1, 0.6)
             assert counts.accuracy_ci95 is not None
             assert (state["cost_usd"], state["projected_cost_usd"]) == (pytest.approx(2.5), pytest.approx(5.0))
             assert state["eta_seconds"] == pytest.approx(60, abs=5)
-            said = ["expert: calculator: The result: 4", "calculator: Calculator called"]
+            said = ["expert: agent failed: no reply", "expert: calculator: tool started"]
             assert state["steps"] == [("What is q5?", each) for each in said], "the newest first"
 
 
