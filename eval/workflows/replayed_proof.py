@@ -33,11 +33,11 @@ from eval.execution.run_session import SessionRequest
 from eval.reports.formats import format_percent
 from eval.reports.run_report.page import write_reports
 from eval.runs.find import get_run_name
-from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, make_run_folder
-from eval.runs.own_runs import refuse_unreadable
+from eval.runs.folder import DATABASE, check_empty, format_path, is_in_use, is_side, make_run_folder
+from eval.runs.own_runs import is_own_run, refuse_unreadable
 from eval.runs.record import NOT_RUN, Record
 from eval.runs.run_info import CONTROL, NO_MEASUREMENT, RunInfo, describe_task
-from eval.runs.store import RETRIED, RunStore, open_run
+from eval.runs.store import RETRIED, RunStore, open_run, read_run_info
 from eval.scorers.labels import LabelSet
 from eval.workflows.estimate import format_estimate
 from eval.workflows.evaluate import evaluate
@@ -166,6 +166,12 @@ def read_request(original: Path, agents: Sequence[str], limit: int, overrides: S
         )
     if is_in_use(original / DATABASE):
         raise UserError(f"{original} is still running; ask its wrong questions again when it has ended.")
+    with refuse_unreadable(original):
+        if not is_side(original) and not is_own_run(read_run_info(original).run_id, original):
+            raise UserError(
+                f"{format_path(original)} was made elsewhere, or moved since, so nothing was run; a proof runs the "
+                "program of a run that was made here: move it back, or evaluate again."
+            )
     arguments = read_original_arguments(str(original), [])
     config = replace(read_config(compose_config([*arguments, *overrides])), executor=LocalSettings())
     prompts = config.check()

@@ -94,7 +94,7 @@ def test_a_run_from_elsewhere_is_not_asked_again_with_corrections(
     assert run(attribute, folder) == USER_ERROR and not evil.exists()
     refused = capsys.readouterr().err
     assert "theirs was made elsewhere, or moved since, so nothing was run" in refused
-    assert "to resume it, type these options again" in refused
+    assert "a run that was made here: move it back, or evaluate again" in refused
 
 
 def test_a_scorer_from_elsewhere_is_not_loaded(
