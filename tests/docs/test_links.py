@@ -65,3 +65,9 @@ def test_no_file_names_a_page_that_does_not_exist() -> None:
     named = {page for path in sources for page in re.findall(r"docs/[a-z/-]+\.(?:md|png)", path.read_text("utf-8"))}
     assert len(named) > 5
     assert [page for page in sorted(named) if not (PROJECT_ROOT / page).is_file()] == []
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """`make docs` fails otherwise."""
+    listed = re.findall(r"(\S+\.md)$", (PROJECT_ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
