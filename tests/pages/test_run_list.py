@@ -62,6 +62,9 @@ def test_the_index_is_read_filtered_and_leads_to_every_page(page: Any, tmp_path:
         if view == (1440, "light"):
             small_picture(page, find_pictures(tmp_path), "runs")
     set_view(page, 1440, "light")
+    page.fill(".tools input", "crashed")
+    assert page.inner_text(".found") == "1 of 11 shown", "what is to be seen in a row is found"
+    page.fill(".tools input", "")
     page.select_option("select[aria-label=model]", "=gpt-4o")
     page.select_option("select[aria-label=state]", "=complete")
     assert page.inner_text(".found") == "3 of 11 shown"

@@ -104,7 +104,7 @@ class Column:
     title: str
     kind: Literal["text", "usd", "seconds", "hidden"] = "text"  # hidden: not drawn, only filtered by or searched
     width: str = "1fr"  # of CSS grid
-    menu: bool = False  # filtered by a menu of its values, and not searched
+    menu: bool = False  # filtered by a menu of its values; if it is hidden, too, it is not searched
 
 
 @dataclass(frozen=True)

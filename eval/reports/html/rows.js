@@ -73,7 +73,7 @@ const RowTables = (() => {
     }
 
     words(row) {
-      row._words ??= [row.id, ...this.columns.filter((each) => !each.menu).flatMap((each) => list(row[each.key]))].join("\n").toLowerCase();
+      row._words ??= [row.id, ...this.columns.filter((each) => !each.menu || this.drawn.includes(each)).flatMap((each) => list(row[each.key]))].join("\n").toLowerCase();
       return row._words;
     }
 
