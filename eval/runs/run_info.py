@@ -24,7 +24,7 @@ from mas.runtime.errors import UserError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-VERSION = 9  # of RunInfo and RunState
+VERSION = 10  # of RunInfo and RunState
 SILENT = "its process ended without notice"
 NO_MEASUREMENT = "no measurement"  # in place of a score that says nothing about a system
 CONTROL = "control"  # arm of a proof in which nobody is given the right answers
