@@ -88,6 +88,10 @@ def test_attachments_lie_in_the_folder_or_in_another_one(root: Path, tmp_path: P
     columns = {**COLUMNS, "file": "doc"}
     (root / "a.txt").touch()
     assert benchmark(root, columns).load("test").samples[0].file == root / "a.txt"
+    write(root, "data/test.parquet", {**ROWS[0], "doc": "train.parquet"})
+    (root / "train.parquet").touch()
+    assert "'train.parquet' is the dataset's metadata, which holds the gold answers" in refusal(root, columns=columns)
+    write(root, "data/test.parquet", {**ROWS[0], "doc": "a.txt"})
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert "'a.txt' is not in" in refusal(root, columns=columns, files=str(elsewhere))

@@ -137,3 +137,8 @@ def test_the_tools_that_only_look_are_marked_and_stay_so_behind_a_decorator(tmp_
         again, spans = run(SampleContext(SampleKey("q"), tool_log=log), *calls, tools=tools)
     assert again == first and "Rome" in first[2]
     assert all(span.attributes["replayed"] for span in spans)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/towns.csv").write_text("town\nOslo\n")
+    with use_attachments([tmp_path / "other/towns.csv"]):
+        other, _ = run(SampleContext(SampleKey("r"), tool_log=log), calls[2], tools=tools)
+    assert "Oslo" in other[0], "another question's file of the same name"

@@ -66,6 +66,13 @@ def test_requests_are_counted_exactly_with_those_in_flight() -> None:
     assert held.refusal == str(error), "what was refused once stays refused"
 
 
+def test_a_request_that_was_never_sent_makes_room_for_another() -> None:
+    held = ledger(lm_calls=1)
+    reserve(held).settle(None)
+    reserve(held).settle(FREE)
+    assert held.spend().lm_calls == 1
+
+
 def test_money_in_flight_is_taken_to_be_as_much_as_the_dearest_request() -> None:
     held = ledger(usd=1.0)
     pay(held, cost(0.3))
