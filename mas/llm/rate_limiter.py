@@ -16,7 +16,7 @@ from mas.llm import Traffic
 
 BURST_SECONDS = 0.1  # of a declared rate
 OPENING_PER_SECOND = 500.0  # pace before anything is known
-MEASURED_REQUESTS, RESTART_PER_SECOND = 10, 20.0  # least pace if fewer passed before a closure
+MEASURED_REQUESTS, RESTART_PER_SECOND = 10, 20.0  # lowest pace if fewer had passed before a closure
 CREDIT_SECONDS = 0.1  # lateness of a timer that the pace makes up for
 HOLD_SECONDS, MAX_HOLD_SECONDS, HOLD_REQUESTS = 8.0, 30.0, 50  # after a cut, until so many are sent
 DOUBLING_SECONDS = 2.5
@@ -89,8 +89,8 @@ class RateLimiter:
         self.pace = OPENING_PER_SECOND
         self.hold_until = 0.0  # end of the present pause
         self._next = self._grow_at = 0.0
-        self._number = self._judged = self._decided_at = 0  # newest: sent, refused, before a decision
-        self._is_held = self._is_probed = self._is_blank = False  # blank: nothing had passed then
+        self._number = self._judged = self._decided_at = 0  # newest request: sent, refused, at a decision
+        self._is_held = self._is_probed = self._is_blank = False  # blank: nothing had passed at a decision
         self._closed_since: float | None = None
         self._refusal_seconds = REFUSAL_SECONDS  # the longest
         self._held_refused = self._held_sent = 0.0

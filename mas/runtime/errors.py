@@ -8,10 +8,12 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 _PLUMBING = ("mas.runtime.trace", "contextlib")  # modules that every call passes through
 MAX_FRAMES = 40  # the innermost of an exception
+MAX_CHAIN = 5  # the newest exceptions: a log keeps the beginning of a stack, and the newest is its end
 _PLACES = [Path(__file__).parents[2], Path.home(), *map(Path, (sys.prefix, sys.base_prefix, tempfile.gettempdir()))]
 _NAMES = sorted({str(each) for place in _PLACES for each in (place, place.resolve())} - {"/"}, key=len, reverse=True)
 # Folders that say where on this machine a file is.
@@ -50,7 +52,7 @@ def format_stack(error: BaseException) -> str:
 
     Messages are complete: the caller, who knows the secrets, removes them before anything is cut.
     """
-    chain = [*walk_chain(error, contexts=True)]
+    chain = [*islice(walk_chain(error, contexts=True), MAX_CHAIN)]
     return "\n".join(line for each in reversed(chain) for line in _format_one(each))
 
 

@@ -81,12 +81,12 @@ class OpenAIChatModel(CallSettings):
     base_url: str | None = None  # up to and with /v1; null: the provider's own
     api_key_env: str | None = None  # environment variable that holds the key; null: no key needed
     native_tools: bool | str = True  # false: tools are described in the prompt; or auto
-    temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent, nor 0 to reasoning models
+    temperature: float | None = DEFAULT_TEMPERATURE  # null: not sent, nor 0 to OpenAI's reasoning models
     max_tokens: int | None = None  # per reply; null: the server's own limit
     max_connections: int = 1000  # requests in flight; further ones wait
     rate: RateSettings = field(default_factory=RateSettings)
     prices: dict[str, Price] = field(default_factory=dict)  # by name; before those of the list
-    price_list: str | None = None  # provider whose list prices hold, by genai-prices; null: none
+    price_list: str | None = None  # provider of list prices, as genai-prices names it; null: none
     agents: dict[str, AgentOverride] = field(default_factory=dict)  # by agent
     simulated: ClassVar[bool] = False
     usual_url: ClassVar[str | None] = OPENAI_URL  # in place of null
@@ -143,7 +143,7 @@ class OpenAIChatModel(CallSettings):
         return AgentLM(self._dspy_name(name), self._create_engine(server), policy, cache=False, **sent)
 
     def create_reflection_lm(self, name: str | None = None) -> "dspy.BaseLM":
-        temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # it accepts none
+        temperature = None if self.temperature is None else REFLECTION_TEMPERATURE  # null: the server accepts none
         if (entry := self.agents.get(REFLECTION)) is not None and entry.temperature is not None:
             temperature = entry.temperature
         return self.create_lm(AgentModel(name, temperature, REFLECTION))

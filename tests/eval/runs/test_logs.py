@@ -71,6 +71,16 @@ def test_a_stack_in_a_log_has_neither_code_nor_folders(tmp_path: Path) -> None:
     assert call.startswith("tests.eval.runs.test_logs:") and message == "ValueError: cannot read a.csv"
 
 
+def test_the_newest_exception_of_a_long_chain_is_in_the_log(tmp_path: Path) -> None:
+    newest: Exception | None = None
+    for number in range(50):
+        newest, cause = ValueError(f"{number} {'x' * 1_000}"), newest
+        newest.__cause__ = cause
+    with RunLogs(tmp_path) as logs:
+        logs.entry_point.write("error", "failed", exception=newest)
+    assert "ValueError: 49 x" in str(lines(tmp_path / "logs" / "entry_point.log")[0]["exception"])
+
+
 @pytest.mark.parametrize("before", ["", "[]\n", '[]\n{"event'], ids=["new", "whole", "cut off by a kill"])
 def test_new_lines_begin_on_a_line_of_their_own(before: str, tmp_path: Path) -> None:
     path = tmp_path / "logs" / "entry_point.log"
