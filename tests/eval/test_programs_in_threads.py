@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from dspy.utils.parallelizer import ParallelExecutor, tqdm
 
+import mas.systems.external.program  # noqa: F401  it mends the list of progress bars
 from tests.command import Command
 from tests.eval.command_line import dataset, question
 from tests.mas.systems.external.user_code import module
@@ -62,3 +64,13 @@ def test_calls_from_threads_are_counted_and_have_the_limits_of_their_question(
         assert sum(record["usage"]["input_tokens"] for record in records.values()) == 10 * len(server.bodies) == 80
         command("eval", *given, "limits.lm_calls=2")
         assert len(server.bodies) == 8 + 4, "two for each question"
+
+
+def test_a_question_survives_that_another_one_clears_the_progress_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    def clear(bars: type[tqdm.tqdm], bar: tqdm.tqdm) -> int:
+        bars._instances.clear()  # as another thread does that begins with its samples at this moment
+        return 0
+
+    monkeypatch.setattr(tqdm.tqdm, "_get_free_pos", classmethod(clear))
+    answers = ParallelExecutor(num_threads=2, disable_progress_bar=True).execute(str.upper, ["a", "b"])
+    assert answers == ["A", "B"]

@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import dspy
 import httpx
@@ -205,6 +206,15 @@ async def _read_attachment(file: Path | None) -> dict[str, str] | None:
         return None
     content = await asyncio.to_thread(file.read_bytes)
     return {"name": replace_surrogates(file.name), "content_base64": base64.b64encode(content).decode("ascii")}
+
+
+class _ProgressBars(WeakSet[Any]):
+    """Progress bars of all threads. `dspy.Parallel` clears them, also one that another thread is about to remove."""
+
+    remove = WeakSet.discard
+
+
+dspy.utils.parallelizer.tqdm.tqdm._instances = _ProgressBars()
 
 
 class DspyProgram(ForeignProgram):
